@@ -9,7 +9,8 @@
 int main(int argc, char** argv) {
   std::map<std::string, std::vector<std::function<bool(const std::string&)>>> checks;
   const std::regex number("[0-9]+(\\.[0-9]+)?"), name("[a-z_][a-z0-9_]*");
-  checks["number"].push_back([&](const std::string& text) { return std::regex_match(text, number); });
+  checks["number"].push_back(
+      [&](const std::string& text) { return std::regex_match(text, number); });
   checks["name"].push_back([&](const std::string& text) { return std::regex_match(text, name); });
   std::vector<std::string> words(argv + 1, argv + argc);
   std::sort(words.begin(), words.end(), std::greater<>());

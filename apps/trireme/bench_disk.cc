@@ -128,7 +128,8 @@ Way by_scratch(scratch::Scratch& scratch, std::byte* data, std::int64_t bytes) {
 
 int bench_disk(const BenchDiskOptions& options) {
   check_output(options.json);
-  scratch::open_file({.directory = options.dir});  // first of all: whether anything can be made there
+  scratch::open_file(
+      {.directory = options.dir});  // first of all: whether anything can be made there
   const std::int64_t bytes = options.mib << 20;
   const scratch::Pages memory(bytes), other(bytes);
   for (std::int64_t at = 0; at < bytes; ++at)  // no disk is asked to store zeros

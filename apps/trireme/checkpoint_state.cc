@@ -5,8 +5,8 @@
 #include <map>
 
 #include "trireme/base/error.h"
-#include "trireme/config/job.h"
 #include "trireme/base/os/file_facts.h"
+#include "trireme/config/job.h"
 #include "trireme/formats/checkpoint_draft.h"
 #include "trireme/formats/checkpoint_files.h"
 #include "verdicts.h"

@@ -14,11 +14,11 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/config/yaml.h"
+#include "trireme/data/media/samples.h"
+#include "trireme/data/media/split.h"
 #include "trireme/data/text/dataset.h"
 #include "trireme/data/text/sources.h"
 #include "trireme/data/text/vocabulary.h"
-#include "trireme/data/media/samples.h"
-#include "trireme/data/media/split.h"
 
 namespace trireme::app {
 namespace {
@@ -116,8 +116,7 @@ std::vector<Path> paths(const std::vector<std::string>& texts) {
   return {texts.begin(), texts.end()};
 }
 
-void check_special(const std::vector<std::string>& special,
-                   const text::TokenizerChoice& choice) {
+void check_special(const std::vector<std::string>& special, const text::TokenizerChoice& choice) {
   if (!special.empty() && choice.by != text::TokenizerChoice::By::kTrained)
     fail(
         ErrorKind::kUsage,
@@ -135,20 +134,20 @@ void check_special(const std::vector<std::string>& special,
 
 int data_prepare(const PrepareOptions& options) {
   text::PrepareOptions prepare{.sources = {},
-                                  .out = options.out,
-                                  .tokenizer = text::parse_tokenizer(options.tokenizer),
-                                  .validation = {},
-                                  .end_of_document = options.end_of_document,
-                                  .binary = options.binary,
-                                  .force = options.force};
+                               .out = options.out,
+                               .tokenizer = text::parse_tokenizer(options.tokenizer),
+                               .validation = {},
+                               .end_of_document = options.end_of_document,
+                               .binary = options.binary,
+                               .force = options.force};
   check_special(options.special, prepare.tokenizer);
   prepare.tokenizer.special = options.special;
   prepare.sources = text::collect_sources(paths(options.inputs), options.extensions);
   // Whole files where there are several; of one, the end.
   constexpr char kDocuments[] = "documents:0.1", kTail[] = "tail:0.1";
   prepare.validation = text::parse_validation(!options.validation.empty()  ? options.validation
-                                                 : prepare.sources.size() > 1 ? kDocuments
-                                                                              : kTail);
+                                              : prepare.sources.size() > 1 ? kDocuments
+                                                                           : kTail);
   const bool terminal = ::isatty(1);
   Stopwatch since_drawn;
   if (terminal)

@@ -9,12 +9,12 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/held_out.h"
+#include "trireme/base/os/file_facts.h"
 #include "trireme/config/data_sets.h"
 #include "trireme/config/made_up.h"
-#include "trireme/base/os/file_facts.h"
+#include "trireme/data/media/split.h"
 #include "trireme/data/text/sources.h"
 #include "trireme/data/text/vocabulary.h"
-#include "trireme/data/media/split.h"
 #include "verdicts.h"
 
 namespace trireme::app {
@@ -68,7 +68,7 @@ std::uint64_t key_of(const config::Data& data) {
 // Opens a dataset whose bytes are those that dataset.json has digests of. That is known where no file was changed after
 // it, as the kernel says, or where all bytes were read since; else they are read now.
 text::Dataset open_unchanged(const Path& directory,
-                                const std::function<void(const std::string&)>& say) {
+                             const std::function<void(const std::string&)>& say) {
   text::Dataset dataset = text::open_dataset(directory);
   std::vector<Path> files = {directory / kDatasetFile};
   for (const char* name : {"train.bin", "train.idx", "val.bin", "val.idx", "vocabulary.json"})
@@ -94,8 +94,8 @@ text::Dataset open_unchanged(const Path& directory,
 
 // Prepares once; `collect` is asked for the sources only when there is something to do.
 text::Dataset prepared(const config::Data& data, std::uint64_t key, const std::string& name,
-                          const std::function<void(const std::string&)>& say,
-                          const std::function<std::vector<text::SourceFile>()>& collect) {
+                       const std::function<void(const std::string&)>& say,
+                       const std::function<std::vector<text::SourceFile>()>& collect) {
   const Path root = cache_directory() / "datasets", out = root / hex64(key);
   if (fs::exists(out / kDatasetFile)) return open_unchanged(out, say);
   make_in_cache(root);
@@ -189,7 +189,9 @@ LocatedDataset from_nothing(const config::Data& data, const config::MadeUpSource
                               data.samples)};
 }
 
-config::DatasetFacts facts_of(const media::Splits& splits) { return {.vocab = 256, .classes = std::ssize(splits.classes)}; }
+config::DatasetFacts facts_of(const media::Splits& splits) {
+  return {.vocab = 256, .classes = std::ssize(splits.classes)};
+}
 
 media::Splits open_splits(const config::Data& data, std::string_view source) {
   std::vector<Path> paths;
@@ -216,10 +218,11 @@ LocatedDataset from_files(const config::Data& data, std::string_view source) {
     const media::Split& split = splits.sets[i];
     const std::size_t held_out = split.held_out.numbers.size();
     located.held_out += static_cast<std::int64_t>(held_out);
-    located.what += fmt::format("{}{}: {} {} to train on{}, {} held out", i == 0 ? "" : "; ", sets[i].path,
-                                split.train.numbers.size(), media::name(split.train.samples->kind()),
-                                sets.size() == 1 ? "" : fmt::format(" ({:.3g} % of what is drawn)", 100 * sets[i].share),
-                                held_out);
+    located.what += fmt::format(
+        "{}{}: {} {} to train on{}, {} held out", i == 0 ? "" : "; ", sets[i].path,
+        split.train.numbers.size(), media::name(split.train.samples->kind()),
+        sets.size() == 1 ? "" : fmt::format(" ({:.3g} % of what is drawn)", 100 * sets[i].share),
+        held_out);
     for (Path& file : files_of(split)) located.files.push_back(std::move(file));
   }
   if (!splits.classes.empty()) located.what += fmt::format(", {} classes", splits.classes.size());
@@ -257,8 +260,9 @@ config::DatasetFacts known_facts(const config::Data& data) {
   if (const config::MadeUpSource* source = config::made_up(data.source)) return source->facts;
   std::error_code cause;
   if (const std::string_view files = config::files_of(data.source); !files.empty())
-    return std::ranges::all_of(config::data_sets(data),
-                               [&](const config::DataSet& set) { return fs::exists(set.path, cause); })
+    return std::ranges::all_of(
+               config::data_sets(data),
+               [&](const config::DataSet& set) { return fs::exists(set.path, cause); })
                ? facts_of(open_splits(data, files))
                : config::DatasetFacts{.vocab = 256};
   if (!data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause))

@@ -11,9 +11,9 @@
 #include "planned.h"
 #include "run_directory.h"
 #include "trireme/base/error.h"
+#include "trireme/checkpoint/convert/weights.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/weights.h"
-#include "trireme/checkpoint/convert/weights.h"
 #include "trireme/data/text/vocabulary.h"
 #include "workers.h"
 
@@ -23,7 +23,8 @@ namespace {
 // The checkpoint's job on other data, without what training does for its memory. Batches stay as they were: some losses
 // compare the samples of a batch.
 config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoint) {
-  config::Job job = config::parse_job(convert::manifest_of_weights(checkpoint).job, checkpoint.string());
+  config::Job job =
+      config::parse_job(convert::manifest_of_weights(checkpoint).job, checkpoint.string());
   job.parallel = {};
   if (job.run.batch_scope == config::BatchScope::kGradcache) job.parallel.schedule = "gpipe";
   job.recompute = {};
@@ -47,7 +48,8 @@ config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoi
     job.data.weights.clear();
     job.data.tokenizer = config::Data{}.tokenizer;
     // Text is cut into the model's own tokens; a dataset has its own vocabulary, which is compared.
-    if (const auto vocabulary = text::find_vocabulary(checkpoint); vocabulary && takes_vocabulary(job.data))
+    if (const auto vocabulary = text::find_vocabulary(checkpoint);
+        vocabulary && takes_vocabulary(job.data))
       job.data.tokenizer = vocabulary->string();
   }
   if (options.split == "all") job.data.validation = 0;
@@ -60,9 +62,12 @@ void check_trained_vocabulary(const Path& checkpoint, const LocatedDataset& data
   if (!data.text) return;
   const std::optional<Path> file = text::find_vocabulary(checkpoint);
   if (!file) {
-    print_error("note", fmt::format("{}: its run keeps no vocabulary, so whether the ids of the data are those of the "
-                                    "model is not known",
-                                    checkpoint.string()));
+    print_error(
+        "note",
+        fmt::format(
+            "{}: its run keeps no vocabulary, so whether the ids of the data are those of the "
+            "model is not known",
+            checkpoint.string()));
     return;
   }
   const text::Tokenizer trained = text::read_vocabulary(*file);
@@ -71,7 +76,8 @@ void check_trained_vocabulary(const Path& checkpoint, const LocatedDataset& data
   fail(ErrorKind::kData,
        "{}: its vocabulary ({} {}) is not the one that the model was trained with ({} of {}); "
        "prepare the text with --tokenizer {}",
-       data.directory.string(), found.kind(), found.digest(), trained.digest(), file->string(), file->string());
+       data.directory.string(), found.kind(), found.digest(), trained.digest(), file->string(),
+       file->string());
 }
 
 // Of what --set gives the weights another meaning.
@@ -80,10 +86,11 @@ void say_other_meaning(const Path& checkpoint, const config::Job& job) {
       config::parse_job(convert::manifest_of_weights(checkpoint).job, checkpoint.string());
   for (const config::Difference& key :
        config::other_meaning(trained, job, {std::string(config::kVocabularyKey)}))
-    print_warning(fmt::format(
-        "{} is {} here and was {} in training: the weights have another meaning, and the figures are "
-        "not those of the trained model",
-        key.key, key.after, key.before));
+    print_warning(
+        fmt::format("{} is {} here and was {} in training: the weights have another meaning, and "
+                    "the figures are "
+                    "not those of the trained model",
+                    key.key, key.after, key.before));
 }
 
 void check_split(const EvaluateOptions& options, const config::Job& job) {

@@ -12,21 +12,21 @@
 #include "place.h"
 #include "planned.h"
 #include "room.h"
-#include "trireme/model/layout.h"
 #include "trireme/base/bytes.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/model/layout.h"
 #include "trireme/plan/draw.h"
 #include "trireme/plan/schedules/csv.h"
-#include "trireme/plan/text.h"
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/practice.h"
-#include "trireme/planner/question.h"
 #include "trireme/plan/simulate/critical_path.h"
 #include "trireme/plan/simulate/footprint.h"
 #include "trireme/plan/simulate/numbers.h"
 #include "trireme/plan/simulate/pictures/svg.h"
 #include "trireme/plan/simulate/pictures/trace.h"
+#include "trireme/plan/text.h"
+#include "trireme/planner/cluster_file.h"
+#include "trireme/planner/practice.h"
+#include "trireme/planner/question.h"
 
 namespace trireme::app {
 namespace {
@@ -139,8 +139,8 @@ int explain_memory(const Planned& planned, const Place& place, const ExplainOpti
     fail(ErrorKind::kNoRoom, "{}", *misfit);
   const simulate::Footprint& most = simulate::largest(lists);
   if (!options.memory)
-    fmt::print("fits: rank {} needs most, {} of {}\n", most.ranks.front(), simulate::needed_text(most),
-               options.fits);
+    fmt::print("fits: rank {} needs most, {} of {}\n", most.ranks.front(),
+               simulate::needed_text(most), options.fits);
   return 0;
 }
 

@@ -6,8 +6,8 @@
 #include "run_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
-#include "trireme/config/families.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/families.h"
 #include "trireme/data/text/tokenizer.h"
 #include "trireme/data/text/vocabulary.h"
 #include "workers.h"
@@ -56,7 +56,7 @@ void check_generates(const GenerateOptions& options, const config::Job& job,
 
 // The vocabulary that the model was trained with.
 text::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& checkpoint,
-                                const formats::Manifest& manifest, const config::Job& job) {
+                             const formats::Manifest& manifest, const config::Job& job) {
   const std::int64_t ids = job.model.vocab;
   const bool given = !options.tokenizer.empty();
   const auto own =
@@ -68,8 +68,8 @@ text::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& checkpo
          checkpoint.string());
   const std::string name = given ? options.tokenizer : checkpoint.string();
   const text::Tokenizer tokenizer = own               ? *own
-                                       : name == "bytes" ? text::Tokenizer::bytes()
-                                                         : text::read_vocabulary(name);
+                                    : name == "bytes" ? text::Tokenizer::bytes()
+                                                      : text::read_vocabulary(name);
   if (tokenizer.vocab_size() > ids)
     fail(ErrorKind::kData, "{}: has a vocabulary of {} ids, the model of {} knows {}", name,
          tokenizer.vocab_size(), checkpoint.string(), ids);

@@ -13,8 +13,8 @@
 #include <filesystem>
 
 #include "trireme/base/error.h"
-#include "trireme/launch/elastic/launch.h"
 #include "trireme/base/os/durable.h"
+#include "trireme/launch/elastic/launch.h"
 
 namespace trireme::app {
 namespace {
@@ -25,8 +25,7 @@ std::string prefix() { return fmt::format("trireme-memory-{}-", ::geteuid()); }
 
 // Not locked where another holds it, or where it is not this user's own.
 os::Descriptor lock(const Path& directory) {
-  os::Descriptor opened(
-      ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  os::Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
   if (!opened.open() || ::fstat(opened.get(), &status) != 0 || status.st_uid != ::geteuid() ||
       ::flock(opened.get(), LOCK_EX | LOCK_NB) != 0)

@@ -6,7 +6,8 @@ namespace trireme::app {
 
 int data_synth(const SynthOptions&) {
   fail(ErrorKind::kUsage,
-       "trireme data synth: this build, as ./dev quickstart makes it, generates no data sets; ./dev build adds them "
+       "trireme data synth: this build, as ./dev quickstart makes it, generates no data sets; "
+       "./dev build adds them "
        "(CMake: TRIREME_SYNTH=ON)");
 }
 

@@ -8,8 +8,6 @@
 #include <optional>
 
 #include "calibration.h"
-#include "trireme/model/describe.h"
-#include "trireme/model/layout.h"
 #include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
@@ -21,6 +19,8 @@
 #include "trireme/config/resolve.h"
 #include "trireme/config/weights.h"
 #include "trireme/data/text/dataset_files.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/simulate/simulate.h"
 #include "weights.h"
@@ -204,8 +204,8 @@ Planned plan_job(config::Job job, int world, const config::DatasetFacts& data) {
   planned.job = config::resolve(std::move(job), world, data);
   planned.model = model::describe(planned.job);
   planned.plan =
-      plan::compile(planned.model.program, model::mesh_of(planned.job), model::recipe_of(planned.job),
-                    model::grid_of(planned.job, planned.model));
+      plan::compile(planned.model.program, model::mesh_of(planned.job),
+                    model::recipe_of(planned.job), model::grid_of(planned.job, planned.model));
   plan::validate(planned.plan);
   plan::check_activations_leave(planned.plan);
   return planned;

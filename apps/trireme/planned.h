@@ -6,10 +6,10 @@
 
 #include "commands.h"
 #include "place.h"
-#include "trireme/model/spec.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/spec.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::app {

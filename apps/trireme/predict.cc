@@ -11,9 +11,9 @@
 #include "run_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
+#include "trireme/checkpoint/convert/weights.h"
 #include "trireme/config/families.h"
 #include "trireme/config/resolve.h"
-#include "trireme/checkpoint/convert/weights.h"
 #include "workers.h"
 
 namespace trireme::app {
@@ -23,11 +23,13 @@ using config::Family;
 
 // The checkpoint's job on one rank, one sample at a time.
 config::Job job_to_ask(const Path& checkpoint) {
-  config::Job job = config::parse_job(convert::manifest_of_weights(checkpoint).job, checkpoint.string());
+  config::Job job =
+      config::parse_job(convert::manifest_of_weights(checkpoint).job, checkpoint.string());
   job.parallel = {};
   job.recompute = {};
   job.offload = {};
-  job.run.global_batch = job.run.micro_batch = 2;  // some losses compare samples, which are not asked for here
+  job.run.global_batch = job.run.micro_batch =
+      2;  // some losses compare samples, which are not asked for here
   job.run.find_micro_batch = false;
   job.run.memory_limit = {};
   job.vlm.features.clear();

@@ -15,10 +15,10 @@
 #include "trireme/config/resolve.h"
 #include "trireme/config/saving.h"
 #include "trireme/plan/saved.h"
+#include "trireme/plan/simulate/cost.h"
 #include "trireme/plan/text.h"
 #include "trireme/planner/expected_memory.h"
 #include "trireme/planner/expected_share.h"
-#include "trireme/plan/simulate/cost.h"
 #include "workers.h"
 
 namespace trireme::app {

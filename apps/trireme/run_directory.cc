@@ -136,10 +136,12 @@ void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary
 
 std::string tokenizer_of_run(const Path& run, const config::Job& job) {
   const std::string& tokenizer = job.data.tokenizer;
-  const bool named = tokenizer == "bytes" || tokenizer == "characters" || tokenizer.starts_with("bpe:");
+  const bool named =
+      tokenizer == "bytes" || tokenizer == "characters" || tokenizer.starts_with("bpe:");
   const Path kept = run / text::kVocabularyName;
   std::error_code absent;
-  return named || !fs::exists(kept, absent) ? tokenizer : fs::absolute(kept).lexically_normal().string();
+  return named || !fs::exists(kept, absent) ? tokenizer
+                                            : fs::absolute(kept).lexically_normal().string();
 }
 
 TrainOptions with_job_of_run(TrainOptions options) {
@@ -207,7 +209,8 @@ Path find_checkpoint(const Path& path) {
 }
 
 Path find_model(const Path& path) {
-  return convert::is_hugging_face(path) ? fs::absolute(path).lexically_normal() : find_checkpoint(path);
+  return convert::is_hugging_face(path) ? fs::absolute(path).lexically_normal()
+                                        : find_checkpoint(path);
 }
 
 std::string name_refused(const std::vector<formats::CheckpointEntry>& refused) {

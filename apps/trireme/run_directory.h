@@ -8,8 +8,8 @@
 #include "cache.h"
 #include "commands.h"
 #include "trireme/config/job.h"
-#include "trireme/formats/checkpoint_files.h"
 #include "trireme/data/text/vocabulary.h"
+#include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::app {
 

@@ -89,9 +89,9 @@ void make(const SynthOptions& given, const synthetic::Common& common) {
 
 int data_synth(const SynthOptions& options) {
   synthetic::Common common{.out = options.out,
-                       .count = options.count,
-                       .validation = options.validation,
-                       .seed = static_cast<std::uint64_t>(options.seed)};
+                           .count = options.count,
+                           .validation = options.validation,
+                           .seed = static_cast<std::uint64_t>(options.seed)};
   const bool terminal = ::isatty(1);
   const Stopwatch since_start;
   Stopwatch since_drawn;

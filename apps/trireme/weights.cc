@@ -8,13 +8,13 @@
 #include <set>
 
 #include "run_directory.h"
-#include "trireme/model/training.h"
 #include "trireme/base/error.h"
-#include "trireme/config/weights.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/weights.h"
 #include "trireme/data/text/dataset_files.h"
-#include "trireme/formats/manifest.h"
 #include "trireme/data/text/vocabulary.h"
+#include "trireme/formats/manifest.h"
+#include "trireme/model/training.h"
 
 namespace trireme::app {
 namespace {
@@ -65,8 +65,7 @@ Vocabulary vocabulary_of(const Path& directory, const formats::Manifest& manifes
 // What the ids of this run are of; nothing where samples are no text.
 std::optional<Vocabulary> vocabulary_here(const LocatedDataset& data, const config::Job& job) {
   if (data.text) return vocabulary_of(data.text->tokenizer);
-  if (job.data.source == config::DataSource::kWords)
-    return vocabulary_of(text::Tokenizer::bytes());
+  if (job.data.source == config::DataSource::kWords) return vocabulary_of(text::Tokenizer::bytes());
   return std::nullopt;
 }
 

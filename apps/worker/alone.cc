@@ -1,10 +1,10 @@
 #include "alone.h"
 
-#include "trireme/model/layout.h"
 #include "trireme/checkpoint/checkpoint.h"
-#include "trireme/config/resolve.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/resolve.h"
 #include "trireme/model/blocks/build.h"
+#include "trireme/model/layout.h"
 
 namespace trireme::app {
 namespace {
@@ -43,8 +43,8 @@ LoadedModel::LoadedModel(const Path& checkpoint, const formats::Manifest& manife
       updater_({.betas = job_.optim.betas, .eps = job_.optim.eps}),
       session_(std::make_unique<exec::Session>(
           blocks::build(job_),
-          exec::SessionSetup{.mesh = model::mesh_of(job_), .recipe = model::recipe_of(job_)}, *world_,
-          updater_)) {
+          exec::SessionSetup{.mesh = model::mesh_of(job_), .recipe = model::recipe_of(job_)},
+          *world_, updater_)) {
   load_parameters(checkpoint, manifest, job_.model.weights, *session_);
 }
 

@@ -81,7 +81,8 @@ struct ContextFigures {
   std::int64_t bytes_sent = 0;
 };
 
-ContextFigures measure(comm::Group& all, const ops::ContextParallel& inner, const ContextProblem& problem) {
+ContextFigures measure(comm::Group& all, const ops::ContextParallel& inner,
+                       const ContextProblem& problem) {
   Counted counted(inner);
   TensorBytes bytes;
   ContextFigures figures;

@@ -123,7 +123,8 @@ void measure_limits(Report& report) {
 void measure_norms(Report& report) {
   const at::Tensor x = normal({kRows, kKernelWidth}, at::kBFloat16), y = at::empty_like(x),
                    branch = normal({kRows, kKernelWidth}, at::kBFloat16), sum = at::empty_like(x),
-                   gain = normal({kKernelWidth}, at::kBFloat16), bias = normal({kKernelWidth}, at::kBFloat16),
+                   gain = normal({kKernelWidth}, at::kBFloat16),
+                   bias = normal({kKernelWidth}, at::kBFloat16),
                    stats = at::empty({2, kRows}, at::kFloat),
                    sums = at::zeros({2, kKernelWidth}, at::kFloat);
   const ops::kernels::NormRows<BF16> rows{.x = data<BF16>(x),

@@ -97,7 +97,8 @@ exec::Model sleeping_model(int stages, const plan::NodeSeconds& seconds) {
     const std::string name = fmt::format("stage.{}", s);
     const bool loss = s + 1 == stages;
     program.units.push_back({.name = name, .numel = kPipelineWidth});
-    program.values.push_back({.name = name + ".out", .bytes = kPipelineWidth * 4, .shape = {1, kPipelineWidth}});
+    program.values.push_back(
+        {.name = name + ".out", .bytes = kPipelineWidth * 4, .shape = {1, kPipelineWidth}});
     program.nodes.push_back({.name = name,
                              .reads = {s},
                              .writes = {s + 1},
@@ -105,7 +106,8 @@ exec::Model sleeping_model(int stages, const plan::NodeSeconds& seconds) {
                              .loss = loss,
                              .split = plan::BackwardSplit{},
                              .seconds = seconds});
-    model.spec.units.push_back({.name = name, .params = {{.name = name, .shape = {kPipelineWidth}}}});
+    model.spec.units.push_back(
+        {.name = name, .params = {{.name = name, .shape = {kPipelineWidth}}}});
     model.spec.node_params.push_back({{.unit = s, .param = 0}});
     model.blocks.push_back(std::make_unique<SleepingBlock>(seconds, loss));
   }
@@ -187,9 +189,10 @@ PipelineFigures measure(const PipelineProblem& problem, Schedule schedule) {
     for (int step = -1; step < problem.steps; ++step) {
       world.exchange("");  // all begin together
       const Stopwatch watch;
-      const exec::StepResult result = session.step({.step = step, .load = [](int) {
-                                                      return std::vector{at::zeros({1, kPipelineWidth})};
-                                                    }});
+      const exec::StepResult result =
+          session.step({.step = step, .load = [](int) {
+                          return std::vector{at::zeros({1, kPipelineWidth})};
+                        }});
       if (world.rank() == 0 && step >= 0) steps.push_back(watch.seconds());
       figures.kept[static_cast<std::size_t>(world.rank())] = result.kept_forwards;
     }
@@ -216,10 +219,10 @@ std::string joined(const std::vector<int>& numbers) {
 
 int bench_pipeline(const Arguments& arguments) {
   const PipelineProblem problem{.ranks = arguments.number<int>("ranks"),
-                        .micro_batches = arguments.number<int>("micro-batches"),
-                        .seconds = arguments.number<double>("ms") * 1e-3,
-                        .steps = arguments.number<int>("steps"),
-                        .latency_s = measured_latency()};
+                                .micro_batches = arguments.number<int>("micro-batches"),
+                                .seconds = arguments.number<double>("ms") * 1e-3,
+                                .steps = arguments.number<int>("steps"),
+                                .latency_s = measured_latency()};
   fmt::print(
       "{} ranks (threads) that sleep {:.1f} ms for each F, I and W of a micro-batch, {} "
       "micro-batches; "

@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "subcommands.h"
-#include "trireme/model/layout.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
 #include "trireme/data/text/dataset.h"
+#include "trireme/model/layout.h"
 #include "trireme/train/compare.h"
 #include "trireme/train/machine.h"
 #include "trireme/train/samples.h"

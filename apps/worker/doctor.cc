@@ -19,8 +19,8 @@
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve.h"
-#include "trireme/formats/checkpoint_files.h"
 #include "trireme/data/text/dataset.h"
+#include "trireme/formats/checkpoint_files.h"
 #include "trireme/ops/matrix_product.h"
 #include "trireme/train/trainer.h"
 
@@ -174,8 +174,8 @@ std::string training() {
   write_file_synced(scratch / "text", text);
   const text::Dataset dataset =
       text::prepare_dataset({.sources = text::collect_sources({scratch / "text"}),
-                                .out = scratch / "data",
-                                .validation = {text::ValidationRule::By::kTail, 0.1}});
+                             .out = scratch / "data",
+                             .validation = {text::ValidationRule::By::kTail, 0.1}});
   config::Job job;
   job.run.steps = 2;
   job.checkpoint.every = 1;

@@ -33,9 +33,9 @@ train::EvalMetrics evaluate_rank(const config::Job& job, const Arguments& argume
                                  comm::World& world) {
   const Path checkpoint = arguments.text("checkpoint");
   const bool training = arguments.text("split") == "train";
-  const loaders::Sources sources =
-      loaders::open_sources(job, arguments.text("dataset", ""),
-                         training ? loaders::Evaluated::kTraining : loaders::Evaluated::kHeldOut);
+  const loaders::Sources sources = loaders::open_sources(
+      job, arguments.text("dataset", ""),
+      training ? loaders::Evaluated::kTraining : loaders::Evaluated::kHeldOut);
   if (sources.held_out->samples() == 0)
     fail(ErrorKind::kData,
          "{}: nothing is held out of it; evaluate --split train, or set data.validation",

@@ -8,12 +8,12 @@
 #include <functional>
 
 #include "../median.h"
-#include "trireme/model/layout.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/cpu.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve.h"
 #include "trireme/model/blocks/build.h"
+#include "trireme/model/layout.h"
 #include "trireme/train/machine.h"
 
 namespace trireme::app {
@@ -21,7 +21,8 @@ namespace {
 
 // A node that reads an activation multiplies by its matrices; one that reads only tokens looks them up.
 // All of them on every rank, as ranks measure together; a pipeline rank does its own stage's a step.
-std::vector<Product> linear_layers(const config::Job& job, const model::ModelSpec& model, int rank) {
+std::vector<Product> linear_layers(const config::Job& job, const model::ModelSpec& model,
+                                   int rank) {
   const mesh::Mesh mesh = model::mesh_of(job);
   const int tp_rank = mesh.coordinate(rank, mesh::Axis::kTp);
   const int stage = mesh.coordinate(rank, mesh::Axis::kPp);
@@ -35,7 +36,7 @@ std::vector<Product> linear_layers(const config::Job& job, const model::ModelSpe
     const bool here = model.program.nodes[node].stage == stage;
     for (const model::ParamRef& ref : model.node_params[node]) {
       const model::ParamSpec& param = model.units[static_cast<std::size_t>(ref.unit)]
-                                         .params[static_cast<std::size_t>(ref.param)];
+                                          .params[static_cast<std::size_t>(ref.param)];
       const auto shape = model::local_param(param, tp_rank, job.parallel.tp).shape;
       if (shape.size() != 2) continue;
       const auto same = std::find_if(products.begin(), products.end(), [&](const Product& p) {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "trireme/model/spec.h"
 #include "trireme/comm/world.h"
 #include "trireme/config/job.h"
+#include "trireme/model/spec.h"
 
 namespace trireme::app {
 

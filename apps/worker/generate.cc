@@ -12,13 +12,13 @@
 #include "interrupts.h"
 #include "subcommands.h"
 #include "trireme/base/json.h"
-#include "trireme/config/resolve_vlm.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/resolve_vlm.h"
 #include "trireme/data/loaders/question_source.h"
 #include "trireme/data/loaders/region_questions.h"
-#include "trireme/data/text/tokenizer.h"
 #include "trireme/data/media/image.h"
 #include "trireme/data/media/sample_source.h"
+#include "trireme/data/text/tokenizer.h"
 
 namespace trireme::app {
 namespace {

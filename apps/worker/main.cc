@@ -18,8 +18,8 @@
 #include "memory.h"
 #include "processes.h"
 #include "subcommands.h"
-#include "trireme/comm/gloo/gloo_world.h"
 #include "trireme/base/os/fork_server.h"
+#include "trireme/comm/gloo/gloo_world.h"
 
 namespace trireme::app {
 namespace {

@@ -115,8 +115,8 @@ std::vector<MemoryJob> memory_jobs() {
       one.name += " " + set;
     }
     const config::Parallel& spread = one.job.parallel;
-    one.job.run.global_batch =
-        kJobMicroBatches * one.job.run.micro_batch * one.world / (spread.tp * spread.cp * spread.pp);
+    one.job.run.global_batch = kJobMicroBatches * one.job.run.micro_batch * one.world /
+                               (spread.tp * spread.cp * spread.pp);
     one.job = config::resolve(one.job, one.world, {});
     jobs.push_back(std::move(one));
   }

@@ -7,7 +7,8 @@ namespace {
 
 [[noreturn]] void no_bench(const char* name) {
   fail(ErrorKind::kUsage,
-       "trireme bench {}: this build, as ./dev quickstart makes it, has no benchmarks; ./dev build adds them (CMake: "
+       "trireme bench {}: this build, as ./dev quickstart makes it, has no benchmarks; ./dev build "
+       "adds them (CMake: "
        "TRIREME_BENCH=ON)",
        name);
 }

@@ -6,7 +6,8 @@ namespace trireme::app {
 
 int predict(const Arguments&) {
   fail(ErrorKind::kUsage,
-       "trireme predict: this build, as ./dev quickstart makes it, has no family that predicts; ./dev build adds them "
+       "trireme predict: this build, as ./dev quickstart makes it, has no family that predicts; "
+       "./dev build adds them "
        "(CMake: TRIREME_FAMILIES=all)");
 }
 

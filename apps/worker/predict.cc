@@ -13,7 +13,6 @@
 
 #include "alone.h"
 #include "subcommands.h"
-#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/weights.h"
@@ -21,6 +20,7 @@
 #include "trireme/data/loaders/asked.h"
 #include "trireme/exec/session.h"
 #include "trireme/model/blocks/build.h"
+#include "trireme/model/layout.h"
 #include "trireme/optim/adamw.h"
 
 namespace trireme::app {

@@ -14,12 +14,12 @@
 #include <set>
 
 #include "memory.h"
-#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/nccl/nccl_world.h"
 #include "trireme/launch/elastic/ranks.h"
 #include "trireme/model/blocks/build.h"
+#include "trireme/model/layout.h"
 
 namespace trireme::app {
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "alone.h"
-#include "trireme/model/describe.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/text/tokenizer.h"
 #include "trireme/model/blocks/generate.h"
+#include "trireme/model/describe.h"
 
 namespace trireme::app {
 namespace {
@@ -33,7 +33,8 @@ std::string decoded(const text::Tokenizer& tokenizer, const Tokens& tokens) {
 std::vector<Tokens> beginnings(const config::Job& job, const Path& dataset) {
   constexpr std::int64_t kLongest = 24;
   const loaders::Sources sources = loaders::open_sources(job, dataset);
-  const loaders::Source& source = sources.held_out->samples() > 0 ? *sources.held_out : *sources.train;
+  const loaders::Source& source =
+      sources.held_out->samples() > 0 ? *sources.held_out : *sources.train;
   const std::int64_t samples = std::min(kSamples, source.samples());
   std::vector<Tokens> all;
   for (std::int64_t k = 0; k < samples; ++k) {

@@ -4,12 +4,12 @@
 #include <array>
 
 #include "bench/layouts/pair.h"
-#include "trireme/model/describe.h"
-#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 
 namespace trireme::layouts {
 namespace {

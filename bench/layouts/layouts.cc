@@ -30,8 +30,10 @@ struct Options {
 
 Options parse(int argc, char** argv) {
   Options options;
-  bench::read_numbers(argc, argv, {{"--seed", &options.seed}, {"--pairs", &options.pairs}, {"--pair", &options.pair}},
-                      "--pairs N, --seed S or --pair NUMBER");
+  bench::read_numbers(
+      argc, argv,
+      {{"--seed", &options.seed}, {"--pairs", &options.pairs}, {"--pair", &options.pair}},
+      "--pairs N, --seed S or --pair NUMBER");
   return options;
 }
 
@@ -140,10 +142,11 @@ int layouts(const Options& options) {
     failed += !hold(*options.pair);
   } else {
     failed = check_table() + check_exceptions();
-    for (pairs = 0; pairs < options.pairs.value_or(20); ++pairs) failed += !hold(bench::seed_of(options.seed.value_or(1), pairs));
+    for (pairs = 0; pairs < options.pairs.value_or(20); ++pairs)
+      failed += !hold(bench::seed_of(options.seed.value_or(1), pairs));
   }
-  fmt::print("{} pairs of seed {} in {:.0f} s, {} failed\n", pairs, options.seed.value_or(1), watch.seconds(),
-             failed);
+  fmt::print("{} pairs of seed {} in {:.0f} s, {} failed\n", pairs, options.seed.value_or(1),
+             watch.seconds(), failed);
   report.print();
   return failed > 0 ? 1 : 0;
 }

@@ -56,8 +56,8 @@ JobTrace run_legs(const std::vector<Leg>& legs, const Path& desk) {
         trace.grad_norms.push_back(result.grad_norm);
       }
       if (!last)
-        checkpoint::save(desk, {.step = first + leg.steps, .job = config::print_yaml(leg.job)}, units,
-                   specs, world);
+        checkpoint::save(desk, {.step = first + leg.steps, .job = config::print_yaml(leg.job)},
+                         units, specs, world);
       const std::lock_guard lock(mutex);
       if (last)
         harness::place_states(session.session(), trace);

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "bench/scoreboard/names.h"
-#include "trireme/planner/hardware.h"
 #include "bench/scoreboard/score.h"
+#include "trireme/planner/hardware.h"
 
 namespace trireme::scoreboard {
 

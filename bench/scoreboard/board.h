@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "trireme/base/json.h"
 #include "bench/scoreboard/registry.h"
+#include "trireme/base/json.h"
 
 namespace trireme::scoreboard {
 

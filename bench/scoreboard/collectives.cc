@@ -3,10 +3,10 @@
 
 #include <cctype>
 
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/network.h"
 #include "bench/scoreboard/money.h"
 #include "bench/scoreboard/registry.h"
+#include "trireme/planner/cluster_file.h"
+#include "trireme/planner/network.h"
 
 namespace trireme::scoreboard {
 namespace {

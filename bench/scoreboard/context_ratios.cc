@@ -7,8 +7,8 @@
 #include <map>
 
 #include "bench/scoreboard/closed_forms.h"
-#include "trireme/planner/cluster_file.h"
 #include "bench/scoreboard/runs.h"
+#include "trireme/planner/cluster_file.h"
 
 namespace trireme::scoreboard {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "bench/scoreboard/money.h"
 #include "trireme/planner/cluster_file.h"
 #include "trireme/planner/money.h"
-#include "bench/scoreboard/money.h"
 
 namespace trireme::scoreboard {
 namespace {

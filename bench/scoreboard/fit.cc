@@ -4,12 +4,12 @@
 #include <cmath>
 #include <set>
 
-#include "trireme/base/error.h"
-#include "trireme/base/fs.h"
-#include "trireme/planner/cluster_file.h"
 #include "bench/scoreboard/descent.h"
 #include "bench/scoreboard/registry.h"
 #include "bench/scoreboard/tolerant.h"
+#include "trireme/base/error.h"
+#include "trireme/base/fs.h"
+#include "trireme/planner/cluster_file.h"
 #include "trireme/planner/uncertainty.h"
 
 namespace trireme::scoreboard {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/scoreboard/runs.h"
 #include "bench/scoreboard/board.h"
+#include "bench/scoreboard/runs.h"
 
 namespace trireme::scoreboard {
 

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <optional>
 
-#include "trireme/config/resolve.h"
 #include "bench/scoreboard/closed_forms.h"
 #include "bench/scoreboard/memory_runs.h"
 #include "bench/scoreboard/money.h"
 #include "bench/scoreboard/runs.h"
+#include "trireme/config/resolve.h"
 
 namespace trireme::scoreboard {
 namespace {

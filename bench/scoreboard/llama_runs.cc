@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/config/resolve.h"
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/reliability.h"
 #include "bench/scoreboard/fit.h"
 #include "bench/scoreboard/memory_runs.h"
 #include "bench/scoreboard/money.h"
 #include "bench/scoreboard/runs.h"
+#include "trireme/config/resolve.h"
+#include "trireme/planner/cluster_file.h"
+#include "trireme/planner/reliability.h"
 
 namespace trireme::scoreboard {
 namespace {

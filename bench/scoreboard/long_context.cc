@@ -2,8 +2,8 @@
 // tables 2 and 3).
 #include <fmt/core.h>
 
-#include "bench/scoreboard/closed_forms.h"
 #include "bench/scoreboard/attention_rings.h"
+#include "bench/scoreboard/closed_forms.h"
 #include "bench/scoreboard/context_ratios.h"
 #include "bench/scoreboard/registry.h"
 

@@ -3,10 +3,10 @@
 
 #include <cmath>
 
-#include "trireme/base/error.h"
 #include "bench/scoreboard/closed_forms.h"
 #include "bench/scoreboard/memory_runs.h"
 #include "bench/scoreboard/runs.h"
+#include "trireme/base/error.h"
 
 namespace trireme::scoreboard {
 namespace {

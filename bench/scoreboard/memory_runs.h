@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/scoreboard/stage_memory.h"
 #include "bench/scoreboard/registry.h"
+#include "bench/scoreboard/stage_memory.h"
 
 namespace trireme::scoreboard {
 

@@ -6,8 +6,8 @@
 #include <limits>
 #include <set>
 
-#include "trireme/base/error.h"
 #include "bench/scoreboard/memory_runs.h"
+#include "trireme/base/error.h"
 
 namespace trireme::scoreboard {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/scoreboard/csv.h"
 #include "bench/scoreboard/names.h"
 #include "trireme/planner/estimate.h"
-#include "bench/scoreboard/csv.h"
 
 namespace trireme::scoreboard {
 

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <map>
 
-#include "trireme/model/flops.h"
 #include "bench/scoreboard/fit.h"
 #include "bench/scoreboard/registry.h"
 #include "bench/scoreboard/runs.h"
+#include "trireme/model/flops.h"
 
 namespace trireme::scoreboard {
 namespace {

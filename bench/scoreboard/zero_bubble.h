@@ -4,9 +4,9 @@
 #include <optional>
 #include <string_view>
 
-#include "trireme/plan/schedules/schedule.h"
 #include "bench/scoreboard/closed_forms.h"
 #include "bench/scoreboard/csv.h"
+#include "trireme/plan/schedules/schedule.h"
 
 namespace trireme::scoreboard {
 
@@ -18,8 +18,8 @@ struct ZeroBubbleRun {
   int micro_batches = 0;
   int ranks = 0;
   schedules::StageCost stage;  // ms: T_F, T_B (the input half), T_W
-  double transfer = 0;               // ms: T_comm
-  double kept = 1;                   // share of a micro-batch's activations that W needs after I
+  double transfer = 0;         // ms: T_comm
+  double kept = 1;             // share of a micro-batch's activations that W needs after I
 };
 
 // "1.5B" and so on: table 3. Nothing for other names.

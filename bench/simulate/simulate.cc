@@ -21,8 +21,10 @@ struct Options {
 
 Options parse(int argc, char** argv) {
   Options options;
-  bench::read_numbers(argc, argv, {{"--seed", &options.seed}, {"--faults", &options.faults}, {"--life", &options.life}},
-                      "--seed S, --faults N or --life SEED");
+  bench::read_numbers(
+      argc, argv,
+      {{"--seed", &options.seed}, {"--faults", &options.faults}, {"--life", &options.life}},
+      "--seed S, --faults N or --life SEED");
   return options;
 }
 
@@ -35,8 +37,10 @@ int simulate(const Options& options) {
   std::uint64_t lives = 0, faults = 0, of_messages = 0, overtaken = 0, events = 0, generations = 0;
   MishapCounts counts{};
   std::string violation;
-  for (; violation.empty() && (options.life ? lives < 1 : faults < options.faults.value_or(100000)); ++lives) {
-    const std::uint64_t seed = options.life.value_or(bench::seed_of(options.seed.value_or(1), lives));
+  for (; violation.empty() && (options.life ? lives < 1 : faults < options.faults.value_or(100000));
+       ++lives) {
+    const std::uint64_t seed =
+        options.life.value_or(bench::seed_of(options.seed.value_or(1), lives));
     Simulation life(seed, {});
     violation = life.live();
     if (!violation.empty())

@@ -117,8 +117,9 @@ TEST(Evaluate, TakesConvertedModelsAndResumesWhereTheWeightsAreGone) {
   for (const char* model : {"theirs", "back"}) EXPECT_NEAR(loss(model), own, 1e-6) << model;
 
   // What the run began with may be gone: it keeps the vocabulary.
-  desk.write("tuned.yaml",
-             "{model: {weights: base}, data: {path: other.txt}, run: {steps: 10, global_batch: 8}}\n");
+  desk.write(
+      "tuned.yaml",
+      "{model: {weights: base}, data: {path: other.txt}, run: {steps: 10, global_batch: 8}}\n");
   ASSERT_EQ(desk.run({"train", "tuned.yaml", "--out", "tuned"}).exit_code, 0);
   std::filesystem::rename(desk / "base", desk / "elsewhere");
   const Result resumed = desk.run({"train", "--out", "tuned", "--steps", "12"});
@@ -200,13 +201,14 @@ TEST(Predict, ChoosesAmongCaptionsAndEmbedsClips) {
   EXPECT_EQ(predicted(desk, {"clip", "pairs/00.jpg", "--embed"})[0]["embedding"].size(), 8u);
   refused(desk, {"predict", "clip", "pairs/00.jpg"}, "--text");
 
-  desk.write("jepa.yaml",
-             "model: {family: jepa}\n"
-             "data: {source: squares, samples: 16}\n"
-             "vision: {image: 32, patch: 8, frames: 4, tubelet: 2, layers: 1, hidden: 48, heads: 2, "
-             "positions: rotary}\n"
-             "jepa: {layers: 1, hidden: 24, heads: 1}\n"
-             "run: {steps: 2, global_batch: 4, micro_batch: 4}\n");
+  desk.write(
+      "jepa.yaml",
+      "model: {family: jepa}\n"
+      "data: {source: squares, samples: 16}\n"
+      "vision: {image: 32, patch: 8, frames: 4, tubelet: 2, layers: 1, hidden: 48, heads: 2, "
+      "positions: rotary}\n"
+      "jepa: {layers: 1, hidden: 24, heads: 1}\n"
+      "run: {steps: 2, global_batch: 4, micro_batch: 4}\n");
   const Result seen = desk.run({"train", "jepa.yaml", "--out", "jepa"});
   ASSERT_EQ(seen.exit_code, 0) << seen.err;
   std::vector<media::Image> frames;

@@ -16,8 +16,8 @@
 #include "tests/apps/launched.h"
 #include "tests/apps/run_files.h"
 #include "trireme/base/clock.h"
-#include "trireme/base/ports.h"
 #include "trireme/base/os/descriptor.h"
+#include "trireme/base/ports.h"
 
 namespace trireme::app::launch_test {
 namespace {

@@ -12,8 +12,8 @@
 #include <sstream>
 
 #include "tests/apps/program.h"
-#include "trireme/base/ports.h"
 #include "trireme/base/os/stop.h"
+#include "trireme/base/ports.h"
 
 namespace trireme::app {
 

@@ -67,7 +67,8 @@ class Resources : public ::testing::Test {
     // Of what the test has inherited nothing counts against a limit.
     const std::string close = "for d in 3 4 5 6 7 8 9; do eval \"exec $d>&-\"; done; ";
     return desk_.run(
-        {"-c", close + before + "exec " + std::string(TRIREME_BIN_DIR) + "/trireme " + command}, "/bin/sh");
+        {"-c", close + before + "exec " + std::string(TRIREME_BIN_DIR) + "/trireme " + command},
+        "/bin/sh");
   }
 
   Desk desk_;

@@ -15,9 +15,9 @@
 #include <set>
 
 #include "trireme/base/json.h"
-#include "trireme/config/job.h"
-#include "trireme/base/ports.h"
 #include "trireme/base/os/stop.h"
+#include "trireme/base/ports.h"
+#include "trireme/config/job.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::app::train_test {
@@ -223,8 +223,7 @@ TEST_F(Train, AnInterruptSavesAndExits) {
     });
     EXPECT_EQ(result.exit_code, 128 + signal) << result.err;
     expect_one_line(result.err);
-    EXPECT_THAT(result.err,
-                HasSubstr(os::signal_name(signal) + " received: the run finishes its"));
+    EXPECT_THAT(result.err, HasSubstr(os::signal_name(signal) + " received: the run finishes its"));
     EXPECT_THAT(result.out, HasSubstr("interrupted after step"));
     EXPECT_TRUE(formats::newest_checkpoint(desk_ / "run/checkpoints").has_value());
     EXPECT_TRUE(std::filesystem::exists(desk_ / "run/report.html"));
@@ -414,9 +413,8 @@ TEST_F(Train, OffloadSaysWhatItLacksBeforeTheFirstStep) {
   const Result place = train(
       {"--set", "offload.optimizer=nvme", "--set", "offload.path=file/below", "--out", "run"});
   EXPECT_EQ(place.exit_code, 3) << place.out;
-  EXPECT_THAT(place.err,
-              HasSubstr("/file/below: cannot make a scratch file: Not a directory; "
-                        "choose a directory that exists"));
+  EXPECT_THAT(place.err, HasSubstr("/file/below: cannot make a scratch file: Not a directory; "
+                                   "choose a directory that exists"));
   // A mount point that is gone is not made again: the disk beneath would fill.
   const Result gone =
       train({"--set", "offload.optimizer=nvme", "--set", "offload.path=disk", "--out", "run"});

@@ -67,10 +67,10 @@ exec::Model layers() {
   for (int i = 0; i < 2; ++i) {
     const std::string name = fmt::format("layer.{}", i);
     model::UnitSpec unit{.name = name,
-                        .params = {{.name = name + ".weight",
-                                    .shape = {kWidth, kWidth},
-                                    .init = {model::Init::Kind::kNormal, 0.2}},
-                                   {.name = name + ".bias", .shape = {kWidth}}}};
+                         .params = {{.name = name + ".weight",
+                                     .shape = {kWidth, kWidth},
+                                     .init = {model::Init::Kind::kNormal, 0.2}},
+                                    {.name = name + ".bias", .shape = {kWidth}}}};
     program.units.push_back({.name = name, .numel = unit.numel()});
     program.values.push_back({.name = name});
     program.nodes.push_back({.name = name, .reads = {i}, .writes = {i + 1}, .units = {i}});
@@ -200,7 +200,8 @@ TEST_F(CheckpointTest, FailureToWriteIsToldToEveryRankAndKeepsWhatWasThere) {
 }
 
 // A disk that fails while a checkpoint is made of what waits there.
-class FailingScratch : public CheckpointTest, public testing::WithParamInterface<scratch::Engine> {};
+class FailingScratch : public CheckpointTest,
+                       public testing::WithParamInterface<scratch::Engine> {};
 
 TEST_P(FailingScratch, WhileSavingIsToldToEveryRankAndKeepsWhatWasThere) {
   const scratch::Engine engine = GetParam();

@@ -9,11 +9,11 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/base/os/wait.h"
 #include "trireme/comm/rendezvous/rendezvous.h"
 #include "trireme/launch/elastic/launch.h"
 #include "trireme/launch/elastic/server.h"
 #include "trireme/launch/elastic/store.h"
-#include "trireme/base/os/wait.h"
 
 namespace trireme::comm::agent_store_test {
 namespace {

@@ -17,9 +17,9 @@
 
 #include "tests/harness/ranks.h"
 #include "trireme/base/clock.h"
+#include "trireme/base/os/descriptor.h"
 #include "trireme/comm/gloo/gloo_world.h"
 #include "trireme/comm/rendezvous/rendezvous.h"
-#include "trireme/base/os/descriptor.h"
 
 namespace trireme::comm::meeting_test {
 namespace {

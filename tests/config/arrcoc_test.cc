@@ -78,7 +78,8 @@ TEST(Arrcoc, ADecoderOfGptHasWhatGptHas) {
   const Sets gpt = {"arrcoc.decoder=gpt"};
   EXPECT_EQ(resolved(gpt).model.ffn, 4 * resolved(gpt).model.hidden);
   EXPECT_THAT(refusal({"arrcoc.decoder=gpt", "model.kv_heads=2"}), HasSubstr("model.kv_heads=2"));
-  EXPECT_THAT(refusal({"arrcoc.decoder=gpt", "model.qk_norm=true"}), HasSubstr("model.qk_norm=true"));
+  EXPECT_THAT(refusal({"arrcoc.decoder=gpt", "model.qk_norm=true"}),
+              HasSubstr("model.qk_norm=true"));
   EXPECT_THAT(refusal({"arrcoc.decoder=gpt", "lora.rank=2", "lora.targets=query_value"}),
               HasSubstr("lora.targets=query_value"));
   EXPECT_THAT(refusal({"projector.kind=none"}), HasSubstr("projector.kind=none"));

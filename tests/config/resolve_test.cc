@@ -235,9 +235,9 @@ void expect_jobs(const std::string& folder, int at_least) {
       EXPECT_EQ(parse_job(print_yaml(job), "lock"), job);
     }
     const std::string name = folder + "/" + entry.path().filename().string();
-    EXPECT_THAT(text, AnyOf(HasSubstr("# Run: trireme train " + name),
-                            HasSubstr("-- train " + name),
-                            HasSubstr("# Run: trireme explain " + name)));
+    EXPECT_THAT(text,
+                AnyOf(HasSubstr("# Run: trireme train " + name), HasSubstr("-- train " + name),
+                      HasSubstr("# Run: trireme explain " + name)));
     ++seen;
   }
   EXPECT_GE(seen, at_least);

@@ -72,10 +72,10 @@ Model linear_chain(at::ScalarType compute, int typed, bool chunks) {
     const std::string name = fmt::format("block.{}", i);
     const int used = chunks && i == kBlocks - 1 ? 0 : i;
     model::UnitSpec unit{.name = name,
-                        .params = {{.name = name + ".weight",
-                                    .shape = {kWidth, kWidth},
-                                    .init = {model::Init::Kind::kNormal, 0.02}},
-                                   {.name = name + ".bias", .shape = {kWidth}, .decay = false}}};
+                         .params = {{.name = name + ".weight",
+                                     .shape = {kWidth, kWidth},
+                                     .init = {model::Init::Kind::kNormal, 0.02}},
+                                    {.name = name + ".bias", .shape = {kWidth}, .decay = false}}};
     if (used == i) {
       program.units.push_back({.name = name, .numel = unit.numel()});
       model.spec.units.push_back(unit);

@@ -56,10 +56,10 @@ Model layers() {
   for (int i = 0; i < kLayers; ++i) {
     const std::string name = fmt::format("layer.{}", i);
     model::UnitSpec unit{.name = name,
-                        .params = {{.name = name + ".weight",
-                                    .shape = {kWidth, kWidth},
-                                    .init = {model::Init::Kind::kNormal, 0.5}},
-                                   {.name = name + ".bias", .shape = {kWidth}}}};
+                         .params = {{.name = name + ".weight",
+                                     .shape = {kWidth, kWidth},
+                                     .init = {model::Init::Kind::kNormal, 0.5}},
+                                    {.name = name + ".bias", .shape = {kWidth}}}};
     program.units.push_back({.name = name, .numel = unit.numel()});
     program.values.push_back({.name = name, .bytes = 3 * kWidth * 4});
     program.nodes.push_back({.name = name, .reads = {i}, .writes = {i + 1}, .units = {i}});

@@ -54,10 +54,10 @@ class Maker {
     const auto id = static_cast<plan::UnitId>(program().units.size());
     const std::string name = fmt::format("unit{}", id);
     program().units.push_back({.name = name, .numel = kWidth * kWidth, .trainable = trainable});
-    model_.spec.units.push_back(
-        {.name = name,
-         .params = {
-             {.name = name, .shape = {kWidth, kWidth}, .init = {model::Init::Kind::kNormal, 0.4}}}});
+    model_.spec.units.push_back({.name = name,
+                                 .params = {{.name = name,
+                                             .shape = {kWidth, kWidth},
+                                             .init = {model::Init::Kind::kNormal, 0.4}}}});
     return id;
   }
   // Returns what it writes.
@@ -203,8 +203,8 @@ TEST_P(EveryShape, TrainsAsOnOneRank) {
 
 INSTANTIATE_TEST_SUITE_P(Schedules, EveryShape, testing::Range(0, schedules::kScheduleCount),
                          [](const auto& one) {
-                           return "s_" + std::string(schedules::name(
-                                             static_cast<Schedule>(one.param)));
+                           return "s_" +
+                                  std::string(schedules::name(static_cast<Schedule>(one.param)));
                          });
 
 // What is announced matters: without it, ragged values are refused.

@@ -15,11 +15,11 @@
 namespace trireme::formats::controls_test {
 namespace {
 
-using os::ThroughFiles;
 using harness::FailingFiles;
 using harness::FileFault;
 using harness::MemoryFiles;
 using harness::SmallCheckpoint;
+using os::ThroughFiles;
 
 const Path kControlled = "/checkpoints";
 

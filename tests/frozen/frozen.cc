@@ -18,8 +18,6 @@
 
 #include "apps/guard.h"
 #include "tests/planner/made_up_machine.h"
-#include "trireme/model/describe.h"
-#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/hash.h"
@@ -27,6 +25,8 @@
 #include "trireme/config/made_up.h"
 #include "trireme/config/phases.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/plan.h"
 #include "trireme/planner/calibrate.h"
@@ -73,8 +73,10 @@ const std::vector<LayoutCase>& layout_cases() {
       {"selective", 1, {"recompute.policy=selective"}},
       {"full", 1, {"recompute.policy=full"}},
       {"documents", 2, {"data.documents=true", "parallel.cp=2"}},
-      {"offload", 2, {"offload.optimizer=host", "offload.params=host", "parallel.zero=3", "recompute.policy=full",
-                      "offload.activations=host"}},
+      {"offload",
+       2,
+       {"offload.optimizer=host", "offload.params=host", "parallel.zero=3", "recompute.policy=full",
+        "offload.activations=host"}},
   };
   return cases;
 }
@@ -85,7 +87,9 @@ struct Part {
   std::string text;
   std::string shown;
 
-  std::string line() const { return fmt::format("  {:<8}{}  {}\n", name, hex64(hash64(text)), shown); }
+  std::string line() const {
+    return fmt::format("  {:<8}{}  {}\n", name, hex64(hash64(text)), shown);
+  }
 };
 
 struct Pair {
@@ -129,7 +133,8 @@ Part memory_part(const plan::PlanSet& plan) {
         plan::memory_account(plan, static_cast<int>(rank - plan.list_of_rank.begin()));
     most = std::max(most, account.peak_total);
     text += fmt::format("list {}\n{}\n", list, fmt::join(account.persistent, " "));
-    for (const plan::MemoryPoint& point : account.at_line) text += fmt::format("{}\n", fmt::join(point, " "));
+    for (const plan::MemoryPoint& point : account.at_line)
+      text += fmt::format("{}\n", fmt::join(point, " "));
   }
   return {"memory", std::move(text), fmt::format("peak {}", most)};
 }
@@ -150,23 +155,27 @@ std::vector<NamedPractice> practices(const planner::Cluster& gpus) {
   const planner::Practice eager{.attention = planner::AttentionKernel::kUnfused,
                                 .fusion = planner::Fusion::kEager,
                                 .adds_weight_gradients = false};
-  const planner::Practice compiled{.fusion = planner::Fusion::kCompiled, .fp8 = true, .keeps_operators = true};
+  const planner::Practice compiled{
+      .fusion = planner::Fusion::kCompiled, .fp8 = true, .keeps_operators = true};
   return {{"eager", eager, &gpus},
           {"compiled", compiled, &gpus},
           {"today", planner::practice_of(planner::RuntimeAs::kToday), &gpus},
           {"cpu", planner::own_practice(), &cores}};
 }
 
-Part kernel_part(const config::Job& job, const model::ModelSpec& model, const planner::Cluster& gpus) {
+Part kernel_part(const config::Job& job, const model::ModelSpec& model,
+                 const planner::Cluster& gpus) {
   Part part{"kernels", "", ""};
   for (const auto& [name, practice, cluster] : practices(gpus)) {
     const planner::Pricing pricing(job, practice, *cluster);
     double sum = 0;
     for (const plan::Node& node : model.program.nodes)
-      for (const plan::Verb verb : {plan::Verb::kForward, plan::Verb::kBackwardInput, plan::Verb::kBackwardWeight}) {
+      for (const plan::Verb verb :
+           {plan::Verb::kForward, plan::Verb::kBackwardInput, plan::Verb::kBackwardWeight}) {
         const double seconds = pricing.node(node, verb);
         sum += seconds;
-        part.text += fmt::format("{} {} {} {}\n", name, node.name, plan::name(verb), digits(seconds));
+        part.text +=
+            fmt::format("{} {} {} {}\n", name, node.name, plan::name(verb), digits(seconds));
       }
     part.shown += fmt::format("{}{} {:.6g} s", part.shown.empty() ? "" : ", ", name, sum);
   }
@@ -185,20 +194,23 @@ Part price_part(const config::Job& job, const planner::Cluster& gpus) {
 }
 
 // No parts for a job that cannot have this layout.
-Pair pair_of(const config::Job& recipe, const LayoutCase& layout, int micro_batches, const planner::Cluster& gpus,
-             std::int64_t planted) {
+Pair pair_of(const config::Job& recipe, const LayoutCase& layout, int micro_batches,
+             const planner::Cluster& gpus, std::int64_t planted) {
   Pair pair{layout.name, {}};
   try {
     const config::Job job = in_layout(recipe, layout, micro_batches);
     model::ModelSpec model = model::describe(job);
     model.program.nodes.front().saved_bytes += planted;
-    const plan::PlanSet plan = plan::compile(model.program, model::mesh_of(job), model::recipe_of(job), model::grid_of(job, model));
+    const plan::PlanSet plan = plan::compile(model.program, model::mesh_of(job),
+                                             model::recipe_of(job), model::grid_of(job, model));
     std::string text = print(plan);
     const auto lines = std::ranges::count(text, '\n');
-    pair.parts.push_back({"job", print_yaml(job), fmt::format("{} parameters", model.parameters())});
+    pair.parts.push_back(
+        {"job", print_yaml(job), fmt::format("{} parameters", model.parameters())});
     pair.parts.push_back({"plan", std::move(text), fmt::format("{} lines", lines)});
     pair.parts.push_back(memory_part(plan));
-    if (job.precision.compute == DType::kF64) return pair;  // which no GPU of the clusters is priced for
+    if (job.precision.compute == DType::kF64)
+      return pair;  // which no GPU of the clusters is priced for
     pair.parts.push_back(kernel_part(job, model, gpus));
     pair.parts.push_back(price_part(job, gpus));
   } catch (const Error& error) {
@@ -212,19 +224,21 @@ Pair pair_of(const config::Job& recipe, const LayoutCase& layout, int micro_batc
 Pair search_pair(const config::Job& recipe, const planner::Cluster& gpus) {
   Pair pair{"search", {}};
   try {
-    const planner::Question question = planner::completed(
-        {.job = recipe, .cluster = gpus, .gpus = 8, .data = facts_of(recipe)});
+    const planner::Question question =
+        planner::completed({.job = recipe, .cluster = gpus, .gpus = 8, .data = facts_of(recipe)});
     const planner::Sieve sieve(question);
     Part part{"sieve", "", ""};
     std::int64_t layouts = 0;
     double least = INFINITY;
     planner::for_layouts(question, sieve, planner::Away::kNothing,
                          [&](const planner::Layout& layout, const planner::Family& family) {
-                           const planner::Costs costs = sieve.price(layout, *family.parts, *family.traffic);
+                           const planner::Costs costs =
+                               sieve.price(layout, *family.parts, *family.traffic);
                            ++layouts;
                            least = std::min(least, costs.seconds);
-                           part.text += fmt::format("{}: {} {} {} {}\n", planner::text(layout), digits(costs.seconds),
-                                                    digits(costs.bytes), digits(costs.host), digits(costs.offload));
+                           part.text += fmt::format("{}: {} {} {} {}\n", planner::text(layout),
+                                                    digits(costs.seconds), digits(costs.bytes),
+                                                    digits(costs.host), digits(costs.offload));
                          });
     part.shown = fmt::format("{} layouts, the fastest {:.6g} s", layouts, least);
     pair.parts.push_back(std::move(part));
@@ -247,7 +261,8 @@ std::map<std::string, config::Job> recipes() {
   return jobs;
 }
 
-std::vector<Pair> pairs_of(const config::Job& recipe, const planner::Cluster& gpus, std::int64_t planted) {
+std::vector<Pair> pairs_of(const config::Job& recipe, const planner::Cluster& gpus,
+                           std::int64_t planted) {
   const config::Job job = bare(recipe);
   std::vector<Pair> pairs;
   for (const LayoutCase& layout : layout_cases()) {
@@ -301,7 +316,8 @@ std::string difference(const std::string& before, const std::string& now) {
   for (const auto& [key, line] : new_lines) {
     const auto old = old_lines.find(key);
     if (old == old_lines.end() || old->second != line)
-      text += fmt::format("  {}: {}, was {}\n", key, line, old == old_lines.end() ? "not there" : old->second);
+      text += fmt::format("  {}: {}, was {}\n", key, line,
+                          old == old_lines.end() ? "not there" : old->second);
   }
   for (const auto& [key, line] : old_lines)
     if (!new_lines.contains(key)) text += fmt::format("  {}: gone, was {}\n", key, line);
@@ -318,10 +334,14 @@ Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    if (word == "--write") options.write = true;
-    else if (word == "--texts" && i + 1 < argc) options.texts = argv[++i];
-    else if (word == "--plant" && i + 1 < argc) options.planted = argv[++i];
-    else fail(ErrorKind::kUsage, "{}: needs --write, --texts DIR, --plant RECIPE or nothing", word);
+    if (word == "--write")
+      options.write = true;
+    else if (word == "--texts" && i + 1 < argc)
+      options.texts = argv[++i];
+    else if (word == "--plant" && i + 1 < argc)
+      options.planted = argv[++i];
+    else
+      fail(ErrorKind::kUsage, "{}: needs --write, --texts DIR, --plant RECIPE or nothing", word);
   }
   return options;
 }
@@ -343,9 +363,12 @@ int run(const Options& options) {
       fmt::print("{}\n{}", name, difference(before, now));
     }
   }
-  fmt::print("{} pairs of recipe and layout, {} that are refused; {} of the recipes differ\n", compared, refused, differing);
+  fmt::print("{} pairs of recipe and layout, {} that are refused; {} of the recipes differ\n",
+             compared, refused, differing);
   if (differing > 0)
-    fmt::print("If that is meant: frozen --write. To see what differs: frozen --texts DIR, with the build before and with this one\n");
+    fmt::print(
+        "If that is meant: frozen --write. To see what differs: frozen --texts DIR, with the build "
+        "before and with this one\n");
   return differing > 0 ? 1 : 0;
 }
 
@@ -353,5 +376,6 @@ int run(const Options& options) {
 }  // namespace trireme::frozen
 
 int main(int argc, char** argv) {
-  return trireme::app::guarded([&] { return trireme::frozen::run(trireme::frozen::parse(argc, argv)); });
+  return trireme::app::guarded(
+      [&] { return trireme::frozen::run(trireme::frozen::parse(argc, argv)); });
 }

@@ -9,8 +9,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text = fuzz::text_of(data, size);
   fuzz::takes([&] {
     const std::string printed = text::print(text::parse_record(text, "f"));
-    fuzz::expect(text::print(text::parse_record(printed, "f")) == printed,
-                 "prints something else");
+    fuzz::expect(text::print(text::parse_record(printed, "f")) == printed, "prints something else");
   });
   fuzz::takes([&] { text::parse_validation(text); });
   fuzz::takes([&] { text::parse_tokenizer(text); });

@@ -1,9 +1,9 @@
 // config.json, preprocessor_config.json and model.safetensors.index.json.
 #include "tests/fuzz/target.h"
-#include "trireme/config/pixels.h"
-#include "trireme/config/resolve.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
 #include "trireme/checkpoint/convert/preprocessor.h"
+#include "trireme/config/pixels.h"
+#include "trireme/config/resolve.h"
 
 using namespace trireme;
 

@@ -1,8 +1,8 @@
 // Short texts: sizes, addresses, meshes, axes, patterns of names, names of checkpoints.
 #include "tests/fuzz/target.h"
 #include "trireme/base/bytes.h"
-#include "trireme/base/patterns.h"
 #include "trireme/base/os/address.h"
+#include "trireme/base/patterns.h"
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/plan/mesh/mesh.h"
 

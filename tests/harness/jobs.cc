@@ -5,12 +5,12 @@
 #include <mutex>
 
 #include "tests/harness/job_states.h"
-#include "trireme/model/layout.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/loaders/random_tokens.h"
 #include "trireme/data/loaders/source.h"
+#include "trireme/model/layout.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::harness {
@@ -25,13 +25,14 @@ double relative(double a, double b) {
 class Samples {
  public:
   explicit Samples(const config::Job& job) : job_(job) {
-    if (job.data.source != config::DataSource::kText) source_ = loaders::open_sources(job, {}).train;
+    if (job.data.source != config::DataSource::kText)
+      source_ = loaders::open_sources(job, {}).train;
   }
   train::JobSession::Load load() const {
     if (source_ == nullptr)
       return [this](std::int64_t first) {
         return loaders::random_tokens(first, job_.run.micro_batch, job_.model.seq_len,
-                                   job_.model.vocab, job_.data.documents);
+                                      job_.model.vocab, job_.data.documents);
       };
     return {[this](std::int64_t first) { return source_->batch(first, job_.run.micro_batch); },
             [this](std::int64_t first, std::int64_t all) { return source_->weight(first, all); }};

@@ -33,9 +33,9 @@ class FailingDisk : public scratch::Kernel {
   // Needs to outlive what it gives.
   std::unique_ptr<scratch::Scratch> open(scratch::Engine engine) {
     return scratch::open_file({.directory = std::filesystem::temp_directory_path(),
-                          .engine = engine,
-                          .direct = scratch::Direct::kOff,
-                          .kernel = this});
+                               .engine = engine,
+                               .direct = scratch::Direct::kOff,
+                               .kernel = this});
   }
 
  private:

@@ -15,9 +15,9 @@
 #include "tests/formats/scratch.h"
 #include "tests/harness/small_jobs.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/formats/checkpoint_files.h"
 #include "trireme/data/text/dataset.h"
 #include "trireme/data/text/sources.h"
+#include "trireme/formats/checkpoint_files.h"
 #include "trireme/train/callbacks/jsonl.h"
 #include "trireme/train/trainer.h"
 
@@ -73,10 +73,9 @@ class WatchedRuns : public testing::Test {
  protected:
   // Tokens are bytes; the last fifth is for validation.
   void prepare(const std::string& name, const std::string& text) {
-    text::prepare_dataset(
-        {.sources = text::collect_sources({scratch_.write(name + ".txt", text)}),
-         .out = scratch_ / name,
-         .validation = {.by = text::ValidationRule::By::kTail, .fraction = 0.2}});
+    text::prepare_dataset({.sources = text::collect_sources({scratch_.write(name + ".txt", text)}),
+                           .out = scratch_ / name,
+                           .validation = {.by = text::ValidationRule::By::kTail, .fraction = 0.2}});
   }
 
   config::Job job_of(const WatchedRun& run) const {

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/model/spec.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/job.h"
 #include "trireme/exec/block.h"
 #include "trireme/model/blocks/build.h"
+#include "trireme/model/spec.h"
 
 namespace trireme::harness {
 

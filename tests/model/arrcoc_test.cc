@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/model/describe.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/describe.h"
 
 namespace trireme::model::arrcoc_test {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
+#include "trireme/config/resolve.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/vlm.h"
-#include "trireme/config/resolve.h"
 
 namespace trireme::model::gated_cross_test {
 namespace {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <map>
 
-#include "trireme/model/describe.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/describe.h"
 
 namespace trireme::model::hnet_test {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "tests/config/error_of.h"
 #include "tests/harness/vjepa_jobs.h"
+#include "trireme/config/resolve.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
-#include "trireme/config/resolve.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::model::jepa_test {

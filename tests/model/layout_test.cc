@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/formats/scratch.h"
-#include "trireme/model/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/describe.h"
 #include "trireme/plan/placement.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/schedules/csv.h"
@@ -139,10 +139,10 @@ TEST(Layout, SearchedSchedulesGoByMemoryAndTransfers) {
 
 TEST(Layout, SchedulesFromFiles) {
   const Scratch scratch;
-  const schedules::Grid grid = schedules::make_grid(
-      schedules::Schedule::kZbV, {.ranks = 2, .chunks = 2, .micro_batches = 16});
-  const std::string file = "parallel.schedule_file=" +
-                           scratch.write("zb_v.csv", schedules::compute_csv(grid)).string();
+  const schedules::Grid grid = schedules::make_grid(schedules::Schedule::kZbV,
+                                                    {.ranks = 2, .chunks = 2, .micro_batches = 16});
+  const std::string file =
+      "parallel.schedule_file=" + scratch.write("zb_v.csv", schedules::compute_csv(grid)).string();
   const plan::PlanSet given = plan_of({"parallel.pp=2", file});
   EXPECT_EQ(given.recipe.schedule, schedules::Schedule::kGiven);
   EXPECT_EQ(plan::parse(plan::print(given)), given);

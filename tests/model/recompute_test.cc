@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "trireme/model/describe.h"
-#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/recompute.h"

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/config/error_of.h"
-#include "trireme/model/describe.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/describe.h"
 
 namespace trireme::model::spread_test {
 namespace {

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "trireme/model/clip.h"
-#include "trireme/model/describe.h"
-#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/clip.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/plan.h"
 

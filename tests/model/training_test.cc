@@ -6,8 +6,8 @@
 
 #include "tests/config/error_of.h"
 #include "tests/harness/vjepa_jobs.h"
-#include "trireme/model/describe.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/describe.h"
 
 namespace trireme::model::training_test {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/model/describe.h"
-#include "trireme/model/projector.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/projector.h"
 
 namespace trireme::model::vlm_test {
 namespace {

@@ -94,11 +94,13 @@ TEST(Kernels, LogSumExpOfRowsThatRiseLate) {
       const double top = static_cast<float>(logits[place]);
       double rest = 0;
       for (const BF16& logit : logits) rest += std::exp(static_cast<float>(logit) - top);
-      EXPECT_NEAR(log_sum_of(logits), top + std::log(rest), 1e-5 + 1e-6 * top) << place << " " << large;
+      EXPECT_NEAR(log_sum_of(logits), top + std::log(rest), 1e-5 + 1e-6 * top)
+          << place << " " << large;
       std::fill_n(logits.begin(), place, BF16(-kInfinity));
       rest = 0;
       for (const BF16& logit : logits) rest += std::exp(static_cast<float>(logit) - top);
-      EXPECT_NEAR(log_sum_of(logits), top + std::log(rest), 1e-5 + 1e-6 * top) << place << " " << large;
+      EXPECT_NEAR(log_sum_of(logits), top + std::log(rest), 1e-5 + 1e-6 * top)
+          << place << " " << large;
       logits[9998] = BF16(std::nanf(""));
       EXPECT_TRUE(std::isnan(log_sum_of(logits)));
     }

@@ -9,8 +9,8 @@
 #include "tests/harness/ranks.h"
 #include "tests/ops/attention_cases.h"
 #include "trireme/base/error.h"
-#include "trireme/plan/mesh/share.h"
 #include "trireme/ops/context.h"
+#include "trireme/plan/mesh/share.h"
 
 namespace trireme::ops::rows_test {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 
 #include "tests/harness/recompute_whole.h"
-#include "trireme/model/examples.h"
 #include "trireme/base/fs.h"
+#include "trireme/model/examples.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::plan::golden_test {
@@ -37,9 +37,10 @@ TEST(Golden, Hybrid) {
 
 TEST(Golden, TensorAndContextRanks) {
   for (int zero : {1, 3})
-    expect_golden("spread_zero" + std::to_string(zero),
-                  compile(model::spread_example(), mesh::Mesh({.dp_replicate = 2, .cp = 2, .tp = 2}),
-                          {.zero = zero, .micro_batches = 2}));
+    expect_golden(
+        "spread_zero" + std::to_string(zero),
+        compile(model::spread_example(), mesh::Mesh({.dp_replicate = 2, .cp = 2, .tp = 2}),
+                {.zero = zero, .micro_batches = 2}));
 }
 
 TEST(Golden, RecomputeInBf16) {

@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "tests/harness/recompute_whole.h"
-#include "trireme/model/examples.h"
 #include "trireme/base/error.h"
+#include "trireme/model/examples.h"
 #include "trireme/plan/placement.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/shard.h"
@@ -106,8 +106,9 @@ TEST(Compile, RefusesWhatItCannotTake) {
   EXPECT_THAT(refusal(chain, {}, {.micro_batches = 0}), HasSubstr("0 micro-batches"));
   EXPECT_THAT(refusal(chain, {}, {.prefetch = -1}), HasSubstr("prefetch is -1"));
   for (const auto schedule : {schedules::Schedule::k1F1B, schedules::Schedule::kZbH1})
-    EXPECT_THAT(refusal(model::two_towers_example(), {}, {.micro_batches = 2, .schedule = schedule}),
-                HasSubstr("set parallel.schedule=gpipe"));
+    EXPECT_THAT(
+        refusal(model::two_towers_example(), {}, {.micro_batches = 2, .schedule = schedule}),
+        HasSubstr("set parallel.schedule=gpipe"));
   EXPECT_EQ(refusal(model::two_towers_example(), {}, {.micro_batches = 1}), "");
   Program unused = chain;
   unused.units.push_back({.name = "idle", .numel = 4});

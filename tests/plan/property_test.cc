@@ -101,8 +101,8 @@ TEST(Property, CollectivesAreCountedInClosedForm) {
 
 // A chain has one run a direction: exactly two gathers a unit and micro-batch.
 TEST(Property, Zero3GathersTwiceAndScattersOncePerBackward) {
-  const PlanSet plan =
-      compile(model::chain_example(3), mesh::Mesh({.dp_shard = 4}), {.zero = 3, .micro_batches = 2});
+  const PlanSet plan = compile(model::chain_example(3), mesh::Mesh({.dp_shard = 4}),
+                               {.zero = 3, .micro_batches = 2});
   std::map<UnitId, int> gathers, scatters;
   for (const Instr& line : plan.lists[0]) {
     gathers[line.unit] += line.verb == Verb::kUnshard;
@@ -145,9 +145,9 @@ TEST(Property, GatheredNodesNeverExceedPrefetchPlusOne) {
 }
 
 TEST(Property, RepresentativesMakeThousandsOfRanksCheap) {
-  const PlanSet plan =
-      compile(model::tied_example(2, 32), mesh::Mesh({.pp = 2, .dp_replicate = 16, .dp_shard = 128}),
-              {.zero = 3, .micro_batches = 8, .schedule = schedules::Schedule::kGpipe});
+  const PlanSet plan = compile(
+      model::tied_example(2, 32), mesh::Mesh({.pp = 2, .dp_replicate = 16, .dp_shard = 128}),
+      {.zero = 3, .micro_batches = 8, .schedule = schedules::Schedule::kGpipe});
   EXPECT_EQ(plan.mesh.world(), 4096);
   EXPECT_NO_THROW(validate(plan));
 }

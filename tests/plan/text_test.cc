@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trireme/model/examples.h"
 #include "trireme/base/error.h"
+#include "trireme/model/examples.h"
 
 namespace trireme::plan::text_test {
 namespace {

@@ -270,7 +270,8 @@ TEST(Machine, AStepOfOneRankIsTheSumOfItsKernels) {
   double sum = 4 * (all("embed") + 2 * all("block.0") + all("head")) + 1e-3;
   for (const plan::Instr& line : plan.list(0))
     if (line.node < 0)
-      sum += simulate::moved_bytes(plan, 0, line) / (line.verb == plan::Verb::kGradNorm ? 3e9 : 6e9);
+      sum +=
+          simulate::moved_bytes(plan, 0, line) / (line.verb == plan::Verb::kGradNorm ? 3e9 : 6e9);
   const StepForecast forecast = forecast_step(plan, job, machine);
   EXPECT_NEAR(forecast.step_s / sum, 1, 1e-9);
   EXPECT_NEAR(forecast.high_s / forecast.step_s, std::exp(1.2816 * 0.03), 1e-6);

@@ -4,10 +4,10 @@
 #include <numeric>
 
 #include "tests/planner/cards.h"
-#include "trireme/model/describe.h"
-#include "trireme/model/parts.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/parts.h"
 #include "trireme/planner/estimate.h"
 
 namespace trireme::planner::context_test {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "tests/harness/vjepa_jobs.h"
-#include "trireme/model/describe.h"
-#include "trireme/model/layout.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
 #include "trireme/planner/expected_share.h"
 

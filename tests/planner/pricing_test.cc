@@ -5,9 +5,9 @@
 
 #include "tests/formats/scratch.h"
 #include "tests/planner/cards.h"
-#include "trireme/model/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/describe.h"
 #include "trireme/planner/cluster_file.h"
 #include "trireme/planner/estimate.h"
 

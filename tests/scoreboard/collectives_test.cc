@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "bench/scoreboard/registry.h"
 #include "trireme/planner/cluster_file.h"
 #include "trireme/planner/network.h"
-#include "bench/scoreboard/registry.h"
 
 namespace trireme::scoreboard::collectives_test {
 namespace {

@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trireme/planner/cluster_file.h"
 #include "bench/scoreboard/fit.h"
 #include "bench/scoreboard/money.h"
 #include "bench/scoreboard/registry.h"
+#include "trireme/planner/cluster_file.h"
 
 namespace trireme::scoreboard::published_runs_test {
 namespace {
@@ -20,7 +20,9 @@ std::vector<scoreboard::Run> titan(const std::string& rows) {
   return torchtitan_runs(Csv::parse(kTitanColumns + rows, "rows"));
 }
 
-double off(const scoreboard::Run& run) { return simulated(run, clusters_of({run})) / run.seconds - 1; }
+double off(const scoreboard::Run& run) {
+  return simulated(run, clusters_of({run})) / run.seconds - 1;
+}
 
 TEST(TorchtitanSteps, AreForecastWithoutAnotherRow) {
   const std::vector<scoreboard::Run> runs = titan(

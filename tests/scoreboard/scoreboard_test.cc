@@ -1,11 +1,10 @@
-#include "bench/scoreboard/board.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "bench/scoreboard/board.h"
 #include "tests/formats/scratch.h"
 #include "trireme/base/fs.h"
 

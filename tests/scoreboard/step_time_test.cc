@@ -1,10 +1,10 @@
 // Steps of published runs: what their rows say as jobs, and how long these take.
 #include <gtest/gtest.h>
 
+#include "bench/scoreboard/fit.h"
 #include "tests/harness/scratch_directory.h"
 #include "trireme/planner/cluster_file.h"
 #include "trireme/planner/network.h"
-#include "bench/scoreboard/fit.h"
 
 namespace trireme::scoreboard::step_time_test {
 namespace {

@@ -51,7 +51,7 @@ Apart after_flip(const std::vector<std::string>& sets, int ranks, int victim,
     JobSession session(job, world);
     session.train(0, false, [&](std::int64_t first) {
       return loaders::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab,
-                                 false);
+                                    false);
     });
     exec::Units& units = session.session().units();
     const auto& specs = session.session().model().spec.units;

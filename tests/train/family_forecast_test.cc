@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "apps/worker/memory.h"
-#include "trireme/model/describe.h"
-#include "trireme/model/layout.h"
 #include "trireme/base/fs.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
 #include "trireme/planner/expected_memory.h"
 #include "trireme/planner/expected_share.h"

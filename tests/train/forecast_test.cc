@@ -11,11 +11,11 @@
 #include "apps/worker/memory.h"
 #include "tests/harness/vjepa_jobs.h"
 #include "tests/train/vlm_jobs.h"
-#include "trireme/model/describe.h"
-#include "trireme/model/layout.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
 #include "trireme/train/memory_trial.h"
 
@@ -153,7 +153,8 @@ TEST(ForecastControl, WithoutTransientsItIsOff_slow) {
   const config::Job job = job_of(layout);
   model::ModelSpec model = model::describe(job);
   for (plan::Node& node : model.program.nodes) node.work = {};
-  const plan::PlanSet plan = plan::compile(model.program, model::mesh_of(job), model::recipe_of(job));
+  const plan::PlanSet plan =
+      plan::compile(model.program, model::mesh_of(job), model::recipe_of(job));
   const auto measured = static_cast<double>(try_layout(layout)[0].measured.steps);
   EXPECT_LT(static_cast<double>(plan::memory_account(plan, 0).peak_total) / measured, 0.96);
 }

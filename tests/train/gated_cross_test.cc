@@ -81,7 +81,8 @@ TEST(GatedCrossParity, AMicroBatchIsItsSamplesOneByOne) {
 std::int64_t blind_seed(std::int64_t samples) {
   for (std::int64_t seed = 1;; ++seed) {
     bool none = true;
-    for (std::int64_t n = 0; n < samples && none; ++n) none = !loaders::question(seed, n).has_image();
+    for (std::int64_t n = 0; n < samples && none; ++n)
+      none = !loaders::question(seed, n).has_image();
     if (none) return seed;
   }
 }

@@ -10,12 +10,12 @@
 #include "tests/config/error_of.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/vjepa_jobs.h"
-#include "trireme/model/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/loaders/clip_source.h"
 #include "trireme/data/loaders/source.h"
+#include "trireme/model/describe.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::hvjepa_test {

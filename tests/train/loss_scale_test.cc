@@ -6,13 +6,13 @@
 
 #include "tests/formats/scratch.h"
 #include "tests/harness/layouts.h"
-#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/loaders/random_tokens.h"
 #include "trireme/model/blocks/build.h"
+#include "trireme/model/layout.h"
 #include "trireme/optim/adamw.h"
 #include "trireme/train/job_session.h"
 
@@ -197,7 +197,7 @@ void run_steps(const config::Job& job, JobSession& session, int first, int last,
     steps.scales.push_back(session.loss_scale());
     const exec::StepResult result = session.train(step, false, [&](std::int64_t sample) {
       return loaders::random_tokens(sample, job.run.micro_batch, job.model.seq_len, job.model.vocab,
-                                 false);
+                                    false);
     });
     steps.losses.push_back(result.loss);
     steps.skipped.push_back(result.skipped);
@@ -233,7 +233,7 @@ TEST(LossScale, GoesOnFromACheckpoint) {
     JobSession session(job, world);
     run_steps(job, session, 0, 9, parts);
     checkpoint::save(scratch.path(), {.step = 9, .train_state = print(session.state())},
-               session.session().units(), session.session().model().spec.units, world);
+                     session.session().units(), session.session().model().spec.units, world);
   });
   comm::run_local_ranks(1, 120, [&](comm::World& world) {
     JobSession session(job, world);
@@ -307,8 +307,8 @@ TEST(LossScale, AnEvaluationThatOverflowsIsNoError) {
       units.refresh();
       const auto evaluate = [&] {
         return session.evaluate(7, 0, [&](std::int64_t first) {
-          return loaders::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab,
-                                     job.data.documents);
+          return loaders::random_tokens(first, job.run.micro_batch, job.model.seq_len,
+                                        job.model.vocab, job.data.documents);
         });
       };
       if (dynamic) {

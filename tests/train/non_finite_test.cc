@@ -30,7 +30,7 @@ config::Job job_of(const std::vector<std::string>& sets, int ranks) {
 JobSession::Load tokens_of(const config::Job& job) {
   return [&job](std::int64_t first) {
     return loaders::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab,
-                               false);
+                                  false);
   };
 }
 

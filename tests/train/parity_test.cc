@@ -4,9 +4,9 @@
 
 #include "tests/harness/layouts.h"
 #include "tests/harness/ranks.h"
-#include "trireme/model/layout.h"
 #include "trireme/config/resolve.h"
 #include "trireme/model/blocks/build.h"
+#include "trireme/model/layout.h"
 #include "trireme/optim/adamw.h"
 
 namespace trireme::train::parity_test {

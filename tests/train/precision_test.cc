@@ -181,7 +181,7 @@ void train_some(const config::Job& job, JobSession& session, int first, int last
   for (int step = first; step < last; ++step)
     session.train(step, false, [&](std::int64_t sample) {
       return loaders::random_tokens(sample, job.run.micro_batch, job.model.seq_len, job.model.vocab,
-                                 false);
+                                    false);
     });
 }
 
@@ -201,7 +201,7 @@ TEST(Precision, CheckpointsContinueUnderAnotherLayout) {
       JobSession session(four, world);
       train_some(four, session, 0, 2);
       checkpoint::save(scratch.path(), {.step = 2, .train_state = print(session.state())},
-                 session.session().units(), session.session().model().spec.units, world);
+                       session.session().units(), session.session().model().spec.units, world);
     });
     States straight;
     comm::run_local_ranks(1, 120, [&](comm::World& world) {
@@ -214,7 +214,7 @@ TEST(Precision, CheckpointsContinueUnderAnotherLayout) {
         JobSession session(*job, world);
         const formats::Manifest manifest =
             checkpoint::load(scratch.path() / "step-2", session.session().units(),
-                       session.session().model().spec.units);
+                             session.session().model().spec.units);
         session.session().units().refresh();
         session.restore(parse_train_state(manifest.train_state, 2, "manifest"));
         train_some(*job, session, 2, 4);
@@ -222,7 +222,7 @@ TEST(Precision, CheckpointsContinueUnderAnotherLayout) {
         // Rows without shards save shares of replicas.
         std::filesystem::create_directories(scratch.path() / "again");
         checkpoint::save(scratch.path() / "again", {.step = 4}, session.session().units(),
-                   session.session().model().spec.units, world);
+                         session.session().model().spec.units, world);
       });
   }
 }
@@ -238,12 +238,12 @@ TEST(Precision, AnotherKindOfStatesIsRefused) {
   };
   with(kInt8, [&](JobSession& session, comm::World& world) {
     checkpoint::save(scratch.path(), {.step = 1}, session.session().units(),
-               session.session().model().spec.units, world);
+                     session.session().model().spec.units, world);
   });
   try {
     with({"precision.compute=bf16"}, [&](JobSession& session, comm::World&) {
       checkpoint::load(scratch.path() / "step-1", session.session().units(),
-                 session.session().model().spec.units);
+                       session.session().model().spec.units);
     });
     FAIL();
   } catch (const Error& error) {

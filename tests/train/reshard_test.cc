@@ -8,13 +8,13 @@
 #include <map>
 
 #include "tests/formats/scratch.h"
-#include "trireme/model/describe.h"
-#include "trireme/model/layout.h"
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/loaders/random_tokens.h"
 #include "trireme/formats/checkpoint_files.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::reshard_test {
@@ -64,7 +64,8 @@ exec::StepResult step(const Layout& layout, std::int64_t index, const Path& from
     const exec::StepResult mine = steps.train(index, false, [&](std::int64_t first) {
       return loaders::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab);
     });
-    checkpoint::save(root, {.step = index + 1, .job = config::print_yaml(job)}, units, specs, world);
+    checkpoint::save(root, {.step = index + 1, .job = config::print_yaml(job)}, units, specs,
+                     world);
     if (world.rank() == 0) result = mine;
   });
   return result;

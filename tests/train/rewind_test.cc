@@ -21,11 +21,11 @@
 namespace trireme::train::rewind_test {
 namespace {
 
-using loaders::BatchRange;
 using harness::FailingFiles;
 using harness::FileFault;
 using harness::Sets;
 using harness::Watch;
+using loaders::BatchRange;
 using harness::operator+;
 using testing::ElementsAre;
 using testing::HasSubstr;

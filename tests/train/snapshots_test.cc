@@ -286,7 +286,9 @@ TEST_F(Snapshots, WithoutRoomTheRunGoesOnAndToldOnce) {
   for (const char* hosts : {"aa", "aabb"}) {
     Full full(os::real_file_system());
     Watch watch;
-    watch.at_step = [](std::int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(15)); };
+    watch.at_step = [](std::int64_t) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(15));
+    };
     const std::string out = std::string("full-") + hosts;
     EXPECT_EQ(run(out, {.hosts = hosts, .files = &full}, watch), Ending::kDone);
     EXPECT_EQ(watch.losses, whole.losses);

@@ -5,9 +5,9 @@
 #include "tests/formats/scratch.h"
 #include "tests/harness/needs.h"
 #include "trireme/checkpoint/checkpoint.h"
+#include "trireme/checkpoint/convert/hugging_face.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
-#include "trireme/checkpoint/convert/hugging_face.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/train/job_session.h"
 
@@ -32,7 +32,8 @@ std::vector<double> losses(int mask_tokens) {
   std::vector<double> losses;
   comm::run_local_ranks(1, 120, [&](comm::World& rank) {
     JobSession session(resolved, rank);
-    checkpoint::load_weights(weights, session.session().units(), session.session().model().spec.units);
+    checkpoint::load_weights(weights, session.session().units(),
+                             session.session().model().spec.units);
     const auto source = loaders::open_sources(resolved, {}).train;
     const JobSession::Load load = {
         [&](std::int64_t first) { return source->batch(first, resolved.run.micro_batch); },

@@ -77,7 +77,7 @@ TEST(VjepaTiny, LearnsAndItsFeaturesFollowActions_slow) {
 
   const auto begin = [&](exec::Session& session, comm::World&) {
     checkpoint::load_weights(scratch / "step-60", session.units(), specs(session),
-                       checkpoint::NewUnits::kAsDrawn);
+                             checkpoint::NewUnits::kAsDrawn);
     session.units().refresh();
   };
   // Both get there long before their recipes end.

@@ -6,10 +6,10 @@
 
 #include "tests/formats/scratch.h"
 #include "tests/harness/vjepa_jobs.h"
-#include "trireme/model/layout.h"
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/layout.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::vjepa_weights_test {
@@ -47,16 +47,18 @@ TEST(VjepaWeights, AProbeBeginsWithTheTeacherAndAHeadOfItsOwn) {
                });
   with_session(harness::vjepa_job(Family::kJepa, {"run.seed=5", "parallel.tp=2"}), 2,
                [&](exec::Session& session, comm::World& world) {
-                 checkpoint::save(scratch.path(), {.step = 1}, session.units(), specs(session), world);
+                 checkpoint::save(scratch.path(), {.step = 1}, session.units(), specs(session),
+                                  world);
                });
   with_session(harness::vjepa_job(Family::kProbe), 1, [&](exec::Session& session, comm::World&) {
     const at::Tensor head = unit(session, "head").clone();
     EXPECT_THAT(formats::refusal([&] {
-                  checkpoint::load_weights(scratch.path() / "step-1", session.units(), specs(session));
+                  checkpoint::load_weights(scratch.path() / "step-1", session.units(),
+                                           specs(session));
                 }),
                 testing::HasSubstr("lacks pooler.blocks.0.norm1.weight"));
     checkpoint::load_weights(scratch.path() / "step-1", session.units(), specs(session),
-                       checkpoint::NewUnits::kAsDrawn);
+                             checkpoint::NewUnits::kAsDrawn);
     EXPECT_TRUE(at::equal(unit(session, "tower.block.1"), teacher));
     EXPECT_TRUE(at::equal(unit(session, "head"), head));
   });
@@ -74,12 +76,13 @@ TEST(VjepaWeights, AFrozenTowerOfChunksIsTheTeacherOfHvjepa) {
                });
   with_session(harness::vjepa_job(Family::kHvjepa, {"run.seed=5", "parallel.tp=2"}), 2,
                [&](exec::Session& session, comm::World& world) {
-                 checkpoint::save(scratch.path(), {.step = 1}, session.units(), specs(session), world);
+                 checkpoint::save(scratch.path(), {.step = 1}, session.units(), specs(session),
+                                  world);
                });
   for (const Family family : {Family::kProbe, Family::kJepaAc, Family::kVlm})
     with_session(harness::chunked_job(family), 1, [&](exec::Session& session, comm::World&) {
       checkpoint::load_weights(scratch.path() / "step-1", session.units(), specs(session),
-                         checkpoint::NewUnits::kAsDrawn);
+                               checkpoint::NewUnits::kAsDrawn);
       std::size_t i = 0;
       for (const char* name :
            {"tower.embed", "tower.chunk.block.0", "tower.chunk", "tower.block.1", "tower.norm"})
@@ -90,15 +93,16 @@ TEST(VjepaWeights, AFrozenTowerOfChunksIsTheTeacherOfHvjepa) {
 // Of the tower everything must be there.
 TEST(VjepaWeights, ATowerThatIsNotThereIsRefused) {
   const formats::Scratch scratch;
-  with_session(harness::vjepa_job(Family::kProbe), 1,
-               [&](exec::Session& session, comm::World& world) {
-                 checkpoint::save(scratch.path(), {.step = 1}, session.units(), specs(session), world);
-               });
+  with_session(
+      harness::vjepa_job(Family::kProbe), 1, [&](exec::Session& session, comm::World& world) {
+        checkpoint::save(scratch.path(), {.step = 1}, session.units(), specs(session), world);
+      });
   with_session(harness::vjepa_job(Family::kProbe, {"vision.layers=3"}), 1,
                [&](exec::Session& session, comm::World&) {
                  EXPECT_THAT(formats::refusal([&] {
                                checkpoint::load_weights(scratch.path() / "step-1", session.units(),
-                                                  specs(session), checkpoint::NewUnits::kAsDrawn);
+                                                        specs(session),
+                                                        checkpoint::NewUnits::kAsDrawn);
                              }),
                              testing::HasSubstr("lacks target_encoder.blocks.2.norm1.weight"));
                });

@@ -64,10 +64,11 @@ TEST(PackedRows, AreTheirSamplesOneByOne) {
     const std::vector<double> one =
         losses_on(packed, {[&](std::int64_t) { return sources.train->batch(0, 1); },
                            [&](std::int64_t, std::int64_t) { return weight; }});
-    const std::vector<double> eight = losses_on(
-        padded,
-        {[&](std::int64_t first) { return loaders::questions_batch(padded, std::vector{first % 8}); },
-         [&](std::int64_t, std::int64_t) { return weight; }});
+    const std::vector<double> eight =
+        losses_on(padded, {[&](std::int64_t first) {
+                             return loaders::questions_batch(padded, std::vector{first % 8});
+                           },
+                           [&](std::int64_t, std::int64_t) { return weight; }});
     ASSERT_EQ(one.size(), eight.size());
     EXPECT_EQ(one[2], 8);  // answers
     for (std::size_t i = 0; i < one.size(); ++i)

@@ -8,7 +8,6 @@
 #include <mutex>
 
 #include "tests/formats/scratch.h"
-#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
@@ -16,6 +15,7 @@
 #include "trireme/exec/session.h"
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/model/blocks/build.h"
+#include "trireme/model/layout.h"
 #include "trireme/optim/adamw.h"
 
 namespace trireme::train::weights_test {

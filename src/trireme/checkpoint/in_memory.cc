@@ -9,8 +9,8 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/json.h"
-#include "trireme/checkpoint/on_rank_zero.h"
 #include "trireme/base/os/durable.h"
+#include "trireme/checkpoint/on_rank_zero.h"
 
 namespace trireme::checkpoint {
 namespace {

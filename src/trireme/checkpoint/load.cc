@@ -6,10 +6,10 @@
 
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/checkpoint.h"
-#include "trireme/checkpoint/stored.h"
-#include "trireme/comm/tensor_buffer.h"
 #include "trireme/checkpoint/convert/described.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/checkpoint/stored.h"
+#include "trireme/comm/tensor_buffer.h"
 
 namespace trireme::checkpoint {
 namespace {

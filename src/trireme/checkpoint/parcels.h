@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/comm/world.h"
 #include "trireme/base/os/file_system.h"
+#include "trireme/comm/world.h"
 #include "trireme/formats/manifest.h"
 
 namespace trireme::checkpoint {

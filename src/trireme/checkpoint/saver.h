@@ -10,11 +10,11 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
+#include "trireme/base/os/file_system.h"
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/checkpoint/parcels.h"
 #include "trireme/checkpoint/share.h"
 #include "trireme/checkpoint/snapshot.h"
-#include "trireme/base/os/file_system.h"
 #include "trireme/formats/checkpoint_draft.h"
 #include "trireme/formats/retention.h"
 

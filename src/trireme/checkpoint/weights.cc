@@ -9,12 +9,12 @@
 #include <map>
 #include <optional>
 
-#include "trireme/model/training.h"
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/checkpoint.h"
+#include "trireme/checkpoint/convert/described.h"
 #include "trireme/checkpoint/stored.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/checkpoint/convert/described.h"
+#include "trireme/model/training.h"
 
 namespace trireme::checkpoint {
 namespace {

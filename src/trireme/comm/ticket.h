@@ -49,7 +49,7 @@ class Ticket {
     std::condition_variable changed;
     bool done = false;
     std::optional<Failure> failure;
-    Runner* runner = nullptr;                  // lives until done at least
+    Runner* runner = nullptr;                 // lives until done at least
     std::shared_ptr<watch::Recorder> flight;  // of the rank that waits; may be null
   };
   bool ended() const;

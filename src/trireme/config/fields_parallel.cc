@@ -19,7 +19,8 @@ std::vector<Field> parallel_fields() {
   return {
       integer(KEY(parallel.pp), "Pipeline stages.", from(1, 1 << 10)),
       choice(KEY(parallel.schedule),
-             "What each pipeline rank computes when (docs/pipeline.md compares them).", schedule_names()),
+             "What each pipeline rank computes when (docs/pipeline.md compares them).",
+             schedule_names()),
       text(KEY(parallel.schedule_file),
            "A schedule as a CSV of actions, in the form of PyTorch's pipelining, instead of a "
            "named one."),

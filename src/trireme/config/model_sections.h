@@ -175,9 +175,9 @@ struct Vicreg {
   double covariance = 1;
   double alpha = 0.75;  // of the global part; the rest is of local matches
   LocalStatistics statistics = LocalStatistics::kMatch;
-  std::int64_t width = 64;       // of the expander of clips
-  std::int64_t local_width = 0;  // of the expander of chunks; 0: width
-  std::int64_t matches = 20;     // by place
+  std::int64_t width = 64;            // of the expander of clips
+  std::int64_t local_width = 0;       // of the expander of chunks; 0: width
+  std::int64_t matches = 20;          // by place
   std::int64_t feature_matches = 20;  // 0: all
   std::int64_t width_of_chunks() const { return local_width > 0 ? local_width : width; }
   bool operator==(const Vicreg&) const = default;

@@ -24,8 +24,8 @@ constexpr std::string_view kIntroduction =
 std::string help_line(const Field& field) {
   return fmt::format("- `{}` ({}; default `{}`{}{}{}): {}\n", field.key, describe(field),
                      write_value(field.get(Job{})), field.fixed ? "; *fixed*" : "",
-                     field.inherited ? "; *inherited*" : "",
-                     field.compared ? "; *compared*" : "", field.doc);
+                     field.inherited ? "; *inherited*" : "", field.compared ? "; *compared*" : "",
+                     field.doc);
 }
 
 }  // namespace

@@ -65,12 +65,14 @@ void check_schedule(const Parallel& parallel) {
   const ScheduleInfo& row = schedules::info(schedules::schedule_of(schedule).value());
   if (limited && !row.limited)
     refuse("activation_limit", fmt::format("{}", parallel.activation_limit),
-           fmt::format("schedule {} is not searched within a limit; {} are", schedule,
-                       schedules::names_where([](const ScheduleInfo& other) { return other.limited; })));
+           fmt::format(
+               "schedule {} is not searched within a limit; {} are", schedule,
+               schedules::names_where([](const ScheduleInfo& other) { return other.limited; })));
   if (delayed && row.search == nullptr)
     refuse("transfer", fmt::format("{}", parallel.transfer),
            fmt::format("schedule {} is not searched; {} are", schedule,
-                       schedules::names_where([](const ScheduleInfo& other) { return other.search != nullptr; })));
+                       schedules::names_where(
+                           [](const ScheduleInfo& other) { return other.search != nullptr; })));
 }
 
 // Keys that the policy needs, and those that it has no use for.

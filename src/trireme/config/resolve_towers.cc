@@ -196,7 +196,8 @@ void check_coupled_batch(const Job& job) {
            "run.batch_scope=gradcache with {} micro-batches a rank: parallel.schedule={} has "
            "backwards before the last forward; set parallel.schedule={}",
            accumulation(job), job.parallel.schedule,
-           schedules::names_where([](const schedules::ScheduleInfo& other) { return other.forwards_first; }));
+           schedules::names_where(
+               [](const schedules::ScheduleInfo& other) { return other.forwards_first; }));
     return;
   }
   fail(ErrorKind::kUsage,

@@ -10,10 +10,10 @@
 #include <cmath>
 #include <utility>
 
-#include "trireme/model/flops.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/exec/grad_norm.h"
+#include "trireme/model/flops.h"
 #include "trireme/ops/flop_count.h"
 #include "trireme/plan/microbatch.h"
 #include "trireme/plan/placement.h"

@@ -32,7 +32,7 @@ struct LineTime {
 struct StepArgs {
   std::int64_t step = 0;     // 0-based; with `earlier` it keys the noise
   std::int64_t earlier = 0;  // steps of runs that this one continues
-  double loss_scale = 1;  // multiplies every loss sum and its gradient: 1 / global valid tokens
+  double loss_scale = 1;     // multiplies every loss sum and its gradient: 1 / global valid tokens
   // Multiplies every gradient from loss to reduction, so that fp16 can hold it; norm and update divide it out. A
   // power of two changes no bit but where numbers leave their type's range.
   double gradient_scale = 1;

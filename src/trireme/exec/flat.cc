@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/comm/tensor_buffer.h"
 #include "trireme/base/scratch/scratch.h"
+#include "trireme/comm/tensor_buffer.h"
 
 namespace trireme::exec {
 

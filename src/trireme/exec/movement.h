@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "trireme/exec/flat.h"
 #include "trireme/base/scratch/scratch.h"
+#include "trireme/exec/flat.h"
 
 namespace trireme::exec {
 

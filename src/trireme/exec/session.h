@@ -13,8 +13,7 @@ namespace trireme::exec {
 struct SessionSetup {
   mesh::Mesh mesh;
   plan::Recipe recipe;
-  std::optional<schedules::Grid>
-      grid{};  // what stages compute when; none: the recipe's schedule
+  std::optional<schedules::Grid> grid{};  // what stages compute when; none: the recipe's schedule
   std::uint64_t seed = 0;
   at::Device device = at::kCPU;            // of parameters and states; inputs must come on it
   OpenScratch scratch = open_host_memory;  // where the recipe's offload goes

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/base/scratch/pages.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/exec/initial_values.h"
 #include "trireme/exec/masters.h"
 #include "trireme/exec/unit_state.h"
 #include "trireme/exec/units.h"
-#include "trireme/base/scratch/pages.h"
 #include "trireme/plan/placement.h"
 #include "trireme/plan/shard.h"
 

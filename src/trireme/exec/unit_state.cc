@@ -111,8 +111,12 @@ std::vector<UpdateSegment> UnitState::part_segments() const {
         return;
       }
     }
-    found.push_back(
-        {.begin = begin, .end = end, .decay = param.decay, .first = first, .lr = param.lr, .bounds = param.bounds});
+    found.push_back({.begin = begin,
+                     .end = end,
+                     .decay = param.decay,
+                     .first = first,
+                     .lr = param.lr,
+                     .bounds = param.bounds});
   };
   std::int64_t before = 0;  // elements of the whole unit before the parameter
   for (std::size_t i = 0; i < params_here.size(); ++i) {

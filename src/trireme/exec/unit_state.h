@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/model/spec.h"
 #include "trireme/comm/ticket.h"
 #include "trireme/exec/away_space.h"
 #include "trireme/exec/flat.h"
 #include "trireme/exec/gradient_counter.h"
 #include "trireme/exec/updater.h"
+#include "trireme/model/spec.h"
 
 namespace trireme::exec {
 
@@ -83,9 +83,9 @@ struct UnitState {
   std::vector<FlatShape> state_shapes;  // of master, if there is one, and states
 
   std::vector<ChunkGradient> chunks;
-  Flat grad;                        // gradient type: the part's, reduced, of all chunks
-  std::vector<double> square_sums;  // of it, where it has left
-  std::vector<scratch::Ticket> left;     // its way out
+  Flat grad;                          // gradient type: the part's, reduced, of all chunks
+  std::vector<double> square_sums;    // of it, where it has left
+  std::vector<scratch::Ticket> left;  // its way out
 
   bool gathering = false;
   comm::Ticket gather;

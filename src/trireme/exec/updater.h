@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "trireme/model/spec.h"
 #include "trireme/base/dtype.h"
+#include "trireme/model/spec.h"
 
 namespace trireme::exec {
 
@@ -21,7 +21,7 @@ struct UpdateSegment {
   bool decay = false;
   std::int64_t first = 0;  // the place of `begin` in the whole unit
   double lr = 1;           // multiplies the learning rate
-  model::Bounds bounds{};   // Units clamps parameters to them after the update
+  model::Bounds bounds{};  // Units clamps parameters to them after the update
 };
 
 struct UpdateArgs {

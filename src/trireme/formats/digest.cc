@@ -110,8 +110,6 @@ FileDigest digest_of(const os::Contents& contents) {
 
 std::uint64_t hash_of(const os::Contents& contents) { return digest_of(contents).hash; }
 
-FileDigest digest_file(const Path& path) {
-  return digest_of(*os::real_file_system().read(path));
-}
+FileDigest digest_file(const Path& path) { return digest_of(*os::real_file_system().read(path)); }
 
 }  // namespace trireme::formats

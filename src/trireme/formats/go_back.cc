@@ -12,8 +12,7 @@ namespace trireme::formats {
 void go_back(os::FileSystem& files, const Path& root, Manifest manifest) {
   const Path directory = root / fmt::format("step-{}", manifest.step);
   for (ManifestFile& file : manifest.files)  // version 1 has no hashes of MiBs
-    if (file.blocks.empty())
-      file.blocks = digest_of(*files.read(directory / file.name)).mib_hashes;
+    if (file.blocks.empty()) file.blocks = digest_of(*files.read(directory / file.name)).mib_hashes;
   const Path fresh = directory / (std::string(kManifestName) + ".new");
   os::remove_tree(files, fresh);
   os::write_new_file(files, fresh, print(manifest));

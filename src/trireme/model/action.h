@@ -1,11 +1,11 @@
 // V-JEPA 2-AC (Assran et al. 2025): frames' features predicted from those before, from actions and states.
 #pragma once
 
+#include "trireme/config/job.h"
 #include "trireme/model/encoder.h"
 #include "trireme/model/per_rank.h"
 #include "trireme/model/spec.h"
 #include "trireme/model/training.h"
-#include "trireme/config/job.h"
 
 namespace trireme::model {
 

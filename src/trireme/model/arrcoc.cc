@@ -4,14 +4,14 @@
 #include <cmath>
 #include <utility>
 
+#include "trireme/base/error.h"
+#include "trireme/config/resolve_arrcoc.h"
 #include "trireme/model/exchanges.h"
 #include "trireme/model/graph.h"
 #include "trireme/model/language_model.h"
 #include "trireme/model/projector.h"
 #include "trireme/model/tower.h"
 #include "trireme/model/transients.h"
-#include "trireme/base/error.h"
-#include "trireme/config/resolve_arrcoc.h"
 
 namespace trireme::model {
 namespace {

@@ -1,9 +1,9 @@
 // The frozen tower of H-V-JEPA: a teacher's chunks of whole clips, read out for every token.
 #pragma once
 
+#include "trireme/config/job.h"
 #include "trireme/model/encoder.h"
 #include "trireme/model/graph.h"
-#include "trireme/config/job.h"
 
 namespace trireme::model {
 

@@ -3,12 +3,12 @@
 #include <cmath>
 #include <utility>
 
+#include "trireme/config/resolve.h"
+#include "trireme/config/resolve_towers.h"
 #include "trireme/model/graph.h"
 #include "trireme/model/joint.h"
 #include "trireme/model/layout.h"
 #include "trireme/model/tower.h"
-#include "trireme/config/resolve.h"
-#include "trireme/config/resolve_towers.h"
 
 namespace trireme::model {
 namespace {

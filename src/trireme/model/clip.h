@@ -1,11 +1,11 @@
 // An image tower and a causal text tower whose features meet (Radford et al. 2021; Zhai et al. 2023), as data.
 #pragma once
 
+#include "trireme/config/job.h"
 #include "trireme/model/encoder.h"
 #include "trireme/model/per_rank.h"
 #include "trireme/model/spec.h"
 #include "trireme/model/training.h"
-#include "trireme/config/job.h"
 
 namespace trireme::model {
 

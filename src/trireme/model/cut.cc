@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "trireme/model/spec.h"
 #include "trireme/base/error.h"
+#include "trireme/model/spec.h"
 #include "trireme/plan/mesh/share.h"
 
 namespace trireme::model {

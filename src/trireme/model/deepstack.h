@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "trireme/model/graph.h"
 #include "trireme/config/job.h"
+#include "trireme/model/graph.h"
 
 namespace trireme::model {
 

@@ -5,6 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/base/error.h"
+#include "trireme/config/families.h"
+#include "trireme/config/resolve.h"
 #include "trireme/model/action.h"
 #include "trireme/model/arrcoc.h"
 #include "trireme/model/clip.h"
@@ -17,9 +20,6 @@
 #include "trireme/model/recompute.h"
 #include "trireme/model/vit.h"
 #include "trireme/model/vlm.h"
-#include "trireme/base/error.h"
-#include "trireme/config/families.h"
-#include "trireme/config/resolve.h"
 
 namespace trireme::model {
 namespace {

@@ -1,8 +1,8 @@
 // From a resolved job to the description of its model.
 #pragma once
 
-#include "trireme/model/spec.h"
 #include "trireme/config/job.h"
+#include "trireme/model/spec.h"
 
 namespace trireme::model {
 

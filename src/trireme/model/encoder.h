@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "trireme/model/graph.h"
 #include "trireme/config/job.h"
+#include "trireme/model/graph.h"
 
 namespace trireme::model {
 

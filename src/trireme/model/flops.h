@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/config/job.h"
 #include "trireme/model/per_rank.h"
 #include "trireme/model/spec.h"
-#include "trireme/config/job.h"
 
 namespace trireme::model {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "trireme/config/resolve_vlm.h"
 #include "trireme/model/encoder.h"
 #include "trireme/model/vlm.h"
-#include "trireme/config/resolve_vlm.h"
 
 namespace trireme::model {
 namespace {

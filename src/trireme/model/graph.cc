@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "trireme/model/spread.h"
 #include "trireme/base/error.h"
+#include "trireme/model/spread.h"
 
 namespace trireme::model {
 

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <utility>
 
+#include "trireme/base/error.h"
 #include "trireme/model/encoder.h"
 #include "trireme/model/exchanges.h"
 #include "trireme/model/graph.h"
 #include "trireme/model/hnet_params.h"
 #include "trireme/model/transients.h"
 #include "trireme/model/work.h"
-#include "trireme/base/error.h"
 
 namespace trireme::model {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "trireme/model/spec.h"
 #include "trireme/config/hnet_stages.h"
+#include "trireme/model/spec.h"
 
 namespace trireme::model {
 

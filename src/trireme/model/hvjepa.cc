@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "trireme/model/hnet.h"
-#include "trireme/model/jepa.h"
 #include "trireme/config/resolve.h"
 #include "trireme/config/resolve_towers.h"
+#include "trireme/model/hnet.h"
+#include "trireme/model/jepa.h"
 #include "trireme/plan/mesh/axis.h"
 
 namespace trireme::model {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "trireme/config/job.h"
 #include "trireme/model/encoder.h"
 #include "trireme/model/graph.h"
-#include "trireme/config/job.h"
 
 namespace trireme::model {
 

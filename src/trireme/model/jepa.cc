@@ -4,12 +4,12 @@
 
 #include <utility>
 
+#include "trireme/config/resolve.h"
 #include "trireme/model/clip_tower.h"
 #include "trireme/model/graph.h"
 #include "trireme/model/hnet.h"
 #include "trireme/model/hvjepa.h"
 #include "trireme/model/joint.h"
-#include "trireme/config/resolve.h"
 
 namespace trireme::model {
 namespace {

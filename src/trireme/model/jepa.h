@@ -2,11 +2,11 @@
 // of the rest.
 #pragma once
 
+#include "trireme/config/job.h"
 #include "trireme/model/encoder.h"
 #include "trireme/model/per_rank.h"
 #include "trireme/model/spec.h"
 #include "trireme/model/training.h"
-#include "trireme/config/job.h"
 
 namespace trireme::model {
 

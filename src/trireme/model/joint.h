@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "trireme/model/graph.h"
 #include "trireme/config/job.h"
+#include "trireme/model/graph.h"
 
 namespace trireme::model {
 

@@ -5,14 +5,14 @@
 #include <string>
 #include <utility>
 
+#include "trireme/base/error.h"
+#include "trireme/config/head_width.h"
 #include "trireme/model/exchanges.h"
 #include "trireme/model/flops.h"
 #include "trireme/model/graph.h"
 #include "trireme/model/training.h"
 #include "trireme/model/transients.h"
 #include "trireme/model/work.h"
-#include "trireme/base/error.h"
-#include "trireme/config/head_width.h"
 
 namespace trireme::model {
 namespace {

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <functional>
 
+#include "trireme/config/job.h"
 #include "trireme/model/graph.h"
 #include "trireme/model/per_rank.h"
 #include "trireme/model/spec.h"
 #include "trireme/model/training.h"
-#include "trireme/config/job.h"
 
 namespace trireme::model {
 

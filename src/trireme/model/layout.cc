@@ -2,10 +2,10 @@
 
 #include <charconv>
 
-#include "trireme/model/costs.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/costs.h"
 #include "trireme/plan/partition.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/schedules/csv.h"

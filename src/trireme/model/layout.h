@@ -1,8 +1,8 @@
 // From a resolved job to what a plan is compiled of.
 #pragma once
 
-#include "trireme/model/spec.h"
 #include "trireme/config/job.h"
+#include "trireme/model/spec.h"
 #include "trireme/plan/mesh/mesh.h"
 #include "trireme/plan/recipe.h"
 

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <utility>
 
+#include "trireme/config/probes.h"
 #include "trireme/model/clip_tower.h"
 #include "trireme/model/graph.h"
-#include "trireme/config/probes.h"
 
 namespace trireme::model {
 namespace {

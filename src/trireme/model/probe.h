@@ -1,11 +1,11 @@
 // Attentive probes (Bardes et al. 2024): what a frozen tower's features tell, by a few blocks and a query.
 #pragma once
 
+#include "trireme/config/job.h"
 #include "trireme/model/encoder.h"
 #include "trireme/model/per_rank.h"
 #include "trireme/model/spec.h"
 #include "trireme/model/training.h"
-#include "trireme/config/job.h"
 
 namespace trireme::model {
 

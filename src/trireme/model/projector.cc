@@ -3,9 +3,9 @@
 #include <string>
 #include <utility>
 
-#include "trireme/model/encoder.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve_vlm.h"
+#include "trireme/model/encoder.h"
 
 namespace trireme::model {
 namespace {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/model/graph.h"
 #include "trireme/config/job.h"
+#include "trireme/model/graph.h"
 
 namespace trireme::model {
 

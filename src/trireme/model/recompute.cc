@@ -7,11 +7,11 @@
 #include <variant>
 #include <vector>
 
-#include "trireme/model/layout.h"
-#include "trireme/model/parts.h"
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
 #include "trireme/config/fields.h"
+#include "trireme/model/layout.h"
+#include "trireme/model/parts.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/recompute.h"
 #include "trireme/plan/recompute_search.h"

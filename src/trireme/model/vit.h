@@ -1,10 +1,10 @@
 // Vision transformers that tell images apart, as data (Dosovitskiy et al. 2021).
 #pragma once
 
+#include "trireme/config/job.h"
 #include "trireme/model/per_rank.h"
 #include "trireme/model/spec.h"
 #include "trireme/model/training.h"
-#include "trireme/config/job.h"
 
 namespace trireme::model {
 

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/base/error.h"
+#include "trireme/config/resolve_vlm.h"
 #include "trireme/model/clip_tower.h"
 #include "trireme/model/deepstack.h"
 #include "trireme/model/encoder.h"
@@ -14,8 +16,6 @@
 #include "trireme/model/projector.h"
 #include "trireme/model/tower.h"
 #include "trireme/model/transients.h"
-#include "trireme/base/error.h"
-#include "trireme/config/resolve_vlm.h"
 
 namespace trireme::model {
 namespace {

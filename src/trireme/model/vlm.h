@@ -1,10 +1,10 @@
 // Vision-language models as data: a tower, a projector and a decoder (Liu et al. 2023, LLaVA).
 #pragma once
 
+#include "trireme/config/job.h"
 #include "trireme/model/per_rank.h"
 #include "trireme/model/spec.h"
 #include "trireme/model/training.h"
-#include "trireme/config/job.h"
 
 namespace trireme::model {
 

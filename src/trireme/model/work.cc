@@ -1,7 +1,7 @@
 #include "trireme/model/work.h"
 
-#include "trireme/model/parts.h"
 #include "trireme/config/head_width.h"
+#include "trireme/model/parts.h"
 
 namespace trireme::model {
 namespace {

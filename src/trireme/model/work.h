@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "trireme/config/job.h"
 #include "trireme/model/per_rank.h"
 #include "trireme/model/spec.h"
-#include "trireme/config/job.h"
 #include "trireme/plan/program.h"
 
 namespace trireme::model {

@@ -59,7 +59,8 @@ at::Tensor Adapter::up_gradient(const at::Tensor& dy, const at::Tensor& inner,
 }
 
 void save(torch::autograd::AutogradContext* context, const std::vector<Adapter>& adapters) {
-  context->saved_data["adapters"] = c10::IValue::make_capsule(c10::make_intrusive<HeldFactors>(adapters));
+  context->saved_data["adapters"] =
+      c10::IValue::make_capsule(c10::make_intrusive<HeldFactors>(adapters));
 }
 
 const std::vector<Adapter>& saved_adapters(torch::autograd::AutogradContext* context) {

@@ -6,10 +6,10 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "trireme/base/error.h"
-#include "trireme/plan/mesh/zigzag.h"
 #include "trireme/ops/context_attention.h"
 #include "trireme/ops/head_exchange.h"
 #include "trireme/ops/heads.h"
+#include "trireme/plan/mesh/zigzag.h"
 
 namespace trireme::ops {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/plan/mesh/share.h"
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/heads.h"
+#include "trireme/plan/mesh/share.h"
 
 namespace trireme::ops {
 namespace {
@@ -180,7 +180,8 @@ struct GatherTokens : torch::autograd::Function<GatherTokens<In...>> {
 };
 
 struct GatherHeads : torch::autograd::Function<GatherHeads> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& out, const ExchangeCall& call) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& out,
+                            const ExchangeCall& call) {
     const int ranks = call->group->size();
     const at::Tensor heads =
         out.view({out.size(0), out.size(1), call->mine().heads.heads, call->width});

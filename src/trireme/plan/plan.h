@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/plan/mesh/mesh.h"
 #include "trireme/plan/instr.h"
+#include "trireme/plan/mesh/mesh.h"
 #include "trireme/plan/program.h"
 #include "trireme/plan/recipe.h"
 

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "trireme/model/flops.h"
 #include "trireme/base/text.h"
 #include "trireme/config/families.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/flops.h"
 #include "trireme/planner/uncertainty.h"
 
 namespace trireme::planner {

@@ -6,8 +6,8 @@
 
 #include "trireme/model/spec.h"
 #include "trireme/plan/plan.h"
-#include "trireme/planner/pricing.h"
 #include "trireme/plan/simulate/simulate.h"
+#include "trireme/planner/pricing.h"
 
 namespace trireme::planner {
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/model/arrcoc.h"
-#include "trireme/model/vlm.h"
 #include "trireme/base/hash.h"
 #include "trireme/config/hnet_stages.h"
 #include "trireme/formats/tiling.h"
+#include "trireme/model/arrcoc.h"
+#include "trireme/model/vlm.h"
 
 namespace trireme::planner {
 namespace {

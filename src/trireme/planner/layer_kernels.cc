@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trireme/config/head_width.h"
 #include "trireme/model/parts.h"
 #include "trireme/model/per_rank.h"
-#include "trireme/config/head_width.h"
 
 namespace trireme::planner {
 namespace {

@@ -2,13 +2,12 @@
 
 #include <fmt/core.h>
 
-#include "trireme/model/describe.h"
 #include "trireme/base/error.h"
+#include "trireme/model/describe.h"
 #include "trireme/plan/schedules/info.h"
 
 namespace trireme::planner {
 namespace {
-
 
 void set_again(config::Recompute& recompute, Again again) {
   if (again == Again::kAsGiven) return;
@@ -66,7 +65,8 @@ std::string away_text(Away away) {
 std::string schedule_text(const Layout& layout) {
   if (layout.pp == 1) return "none";
   const std::string own(schedules::name(layout.schedule));
-  return schedules::info(layout.schedule).more_chunks ? fmt::format("{} x{}", own, layout.chunks) : own;
+  return schedules::info(layout.schedule).more_chunks ? fmt::format("{} x{}", own, layout.chunks)
+                                                      : own;
 }
 
 }  // namespace

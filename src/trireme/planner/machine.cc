@@ -3,10 +3,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/json.h"
+#include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
 #include "trireme/planner/calibrate.h"
 #include "trireme/planner/estimate.h"
@@ -223,8 +223,8 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
     return pricing.line(plan, rank, line);
   };
   StepForecast forecast{
-      .lines =
-          simulate::simulate(plan, cost, {.count = machine.gpus_per_host, .crowding = core.crowding})};
+      .lines = simulate::simulate(plan, cost,
+                                  {.count = machine.gpus_per_host, .crowding = core.crowding})};
   // Every rank has it, on the cores there are.
   const simulate::Cores cores{.count = machine.gpus_per_host, .crowding = core.crowding};
   forecast.step_s = forecast.lines.step_s + core.step_s / cores.speed(plan.mesh.world());

@@ -8,9 +8,9 @@
 #include "trireme/base/cpu.h"
 #include "trireme/config/job.h"
 #include "trireme/plan/plan.h"
+#include "trireme/plan/simulate/simulate.h"
 #include "trireme/planner/hardware.h"
 #include "trireme/planner/practice.h"
-#include "trireme/plan/simulate/simulate.h"
 
 namespace trireme::planner {
 
@@ -35,7 +35,7 @@ Calibration parse_calibration(std::string_view text, const std::string& what);
 
 struct StepForecast {
   simulate::Forecast lines;  // the step without what comes beside its lines
-  double step_s = 0;    // 0: not known
+  double step_s = 0;         // 0: not known
   double low_s = 0,
          high_s = 0;         // four of five measurements are expected between these; 0: not known
   double process_bytes = 0;  // resident, of rank 0's process at its peak; 0: not known

@@ -1,9 +1,9 @@
 #include "trireme/planner/model_flops.h"
 
-#include "trireme/model/describe.h"
-#include "trireme/model/flops.h"
 #include "trireme/config/families.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/flops.h"
 #include "trireme/planner/practice.h"
 #include "trireme/planner/program_kernels.h"
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "trireme/config/job.h"
 #include "trireme/model/node_types.h"
 #include "trireme/model/training.h"
-#include "trireme/config/job.h"
 
 namespace trireme::planner {
 

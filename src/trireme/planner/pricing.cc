@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "trireme/base/error.h"
 #include "trireme/model/layout.h"
 #include "trireme/model/parts.h"
 #include "trireme/model/per_rank.h"
-#include "trireme/base/error.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/placement.h"
 #include "trireme/plan/unit_types.h"
@@ -284,8 +284,8 @@ double Pricing::node_beside(const plan::Program& program, const plan::Recipe& re
 }
 
 // A node's line that waits for collectives of its units as well, where the practice does not overlap them.
-simulate::LineSeconds Pricing::of_node(const plan::PlanSet& plan, const plan::Node& node_of, Verb verb,
-                                  simulate::LineSeconds waited) const {
+simulate::LineSeconds Pricing::of_node(const plan::PlanSet& plan, const plan::Node& node_of,
+                                       Verb verb, simulate::LineSeconds waited) const {
   const double all = node_beside(plan.program, plan.recipe, node_of, verb);
   waited.busy += all;
   if (!practice_.overlaps_shards) waited.waited += std::max(all - node(node_of, verb), 0.0);
@@ -294,7 +294,7 @@ simulate::LineSeconds Pricing::of_node(const plan::PlanSet& plan, const plan::No
 
 // What a line pays for that the practice does not do beside computing.
 simulate::LineSeconds Pricing::waits(const plan::PlanSet& plan, int rank,
-                                const plan::Instr& line) const {
+                                     const plan::Instr& line) const {
   simulate::LineSeconds sum = 0;
   if (!practice_.overlaps_transfers && follows_transfer(plan, line)) {
     const plan::ValueId value = line.verb == Verb::kForward
@@ -308,7 +308,8 @@ simulate::LineSeconds Pricing::waits(const plan::PlanSet& plan, int rank,
       if (other.unit == line.unit && other.mb < 0 &&
           (other.verb == Verb::kReduceGrads ||
            (other.verb == Verb::kUnshard && plan.recipe.zero < 3)))
-        for (const simulate::Exchanged& one : simulate::exchanges(plan, other)) sum.busy += exchange(one);
+        for (const simulate::Exchanged& one : simulate::exchanges(plan, other))
+          sum.busy += exchange(one);
   sum.waited = sum.busy;
   return sum;
 }
@@ -326,7 +327,8 @@ double Pricing::after_step(const plan::PlanSet& plan, const plan::Instr& line) c
   return std::max(sum, 0.0);
 }
 
-simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank, const plan::Instr& line) const {
+simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank,
+                                    const plan::Instr& line) const {
   simulate::LineSeconds waited = waits(plan, rank, line);
   switch (line.verb) {
     case Verb::kForward:
@@ -363,7 +365,8 @@ simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank, const p
       break;
     default: break;
   }
-  for (const simulate::Exchanged& one : simulate::exchanges(plan, line)) waited.busy += exchange(one);
+  for (const simulate::Exchanged& one : simulate::exchanges(plan, line))
+    waited.busy += exchange(one);
   waited.busy += swept(plan, rank, line);
   return waited;
 }

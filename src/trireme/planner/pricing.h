@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
+#include "trireme/plan/simulate/cost.h"
 #include "trireme/planner/layer_kernels.h"
 #include "trireme/planner/network.h"
 #include "trireme/planner/program_kernels.h"
-#include "trireme/plan/simulate/cost.h"
 
 namespace trireme::planner {
 
@@ -63,7 +63,7 @@ class Pricing {
   double after_step(const plan::PlanSet& plan, const plan::Instr& line) const;
   simulate::LineSeconds waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
   simulate::LineSeconds of_node(const plan::PlanSet& plan, const plan::Node& node, plan::Verb verb,
-                           simulate::LineSeconds waited) const;
+                                simulate::LineSeconds waited) const;
 
   const config::Job& job_;
   const Practice& practice_;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/model/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve_vlm.h"
+#include "trireme/model/describe.h"
 
 namespace trireme::planner {
 namespace {
@@ -18,7 +18,9 @@ bool is_linear(const model::ParamSpec& param) {
 }
 
 // Of a block that attends to what stands elsewhere: its third value, whose rows are other than the block's own.
-bool is_of_seen(const model::ParamSpec& param) { return param.name.ends_with(".attn.to_kv.weight"); }
+bool is_of_seen(const model::ParamSpec& param) {
+  return param.name.ends_with(".attn.to_kv.weight");
+}
 
 // Heads that a layer reads side by side, as tensor parallelism cuts it; 0: it is not cut by heads.
 double heads_read(const model::ParamSpec& param) {

@@ -7,9 +7,9 @@
 #include "trireme/config/check_precision.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/resolve.h"
+#include "trireme/plan/simulate/cost.h"
 #include "trireme/planner/calibrate.h"
 #include "trireme/planner/machine.h"
-#include "trireme/plan/simulate/cost.h"
 
 namespace trireme::planner {
 namespace {
@@ -65,8 +65,9 @@ MemoryConstants memory_constants(const Question& question) {
   const Cluster& cluster = question.cluster;
   if (on_gpus(cluster)) return {};
   // Of a machine that was calibrated ranks are threads of one process.
-  const double process = cluster.gpu.core ? cluster.gpu.core->process / std::max(question.gpus, 1)
-                                          : static_cast<double>(simulate::CostModel{}.process_bytes);
+  const double process = cluster.gpu.core
+                             ? cluster.gpu.core->process / std::max(question.gpus, 1)
+                             : static_cast<double>(simulate::CostModel{}.process_bytes);
   return {.holes = 0, .context = process, .communicator = 0};
 }
 

@@ -1,5 +1,4 @@
 #include "trireme/planner/reasons.h"
-#include "trireme/plan/schedules/info.h"
 
 #include <fmt/core.h>
 
@@ -7,6 +6,8 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+
+#include "trireme/plan/schedules/info.h"
 
 namespace trireme::planner {
 namespace {
@@ -245,7 +246,8 @@ class Reasons {
     for (int index = 0; index < schedules::kScheduleCount; ++index) {
       const auto schedule = static_cast<Schedule>(index);
       const schedules::ScheduleInfo& row = schedules::info(schedule);
-      if (!row.compared || (row.takes != nullptr && !row.takes(layout_.pp, micro_batches))) continue;
+      if (!row.compared || (row.takes != nullptr && !row.takes(layout_.pp, micro_batches)))
+        continue;
       offer(schedule, row.more_chunks ? std::max(row.chunks, layout_.chunks) : row.chunks);
     }
   }

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "trireme/plan/simulate/simulate.h"
 #include "trireme/planner/device_memory.h"
 #include "trireme/planner/layout.h"
 #include "trireme/planner/question.h"
 #include "trireme/planner/sieve.h"
-#include "trireme/plan/simulate/simulate.h"
 
 namespace trireme::planner {
 

@@ -4,9 +4,9 @@
 #include <bit>
 #include <cmath>
 
-#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/schedules/info.h"
 #include "trireme/plan/unit_types.h"
@@ -280,12 +280,14 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
   const double mean = std::min(turn, length(all) / p * turn / std::max(length(slow), 1e-12));
   const double weight = mean * slow.weight / turn;
   const schedules::ScheduleInfo& schedule = schedules::info(layout.schedule);
-  const double bubble = schedule.bubble({.ranks = p,
-                                         .micro_batches = m,
-                                         .chunks = static_cast<double>(layout.chunks),
-                                         .activation_limit = alone_.parallel.activation_limit},
-                                        {.all = mean, .weight = weight, .forward = mean * forward / turn});
-  const double critical = schedule.halves ? p * (mean - weight) + weight : 0;  // of few micro-batches
+  const double bubble =
+      schedule.bubble({.ranks = p,
+                       .micro_batches = m,
+                       .chunks = static_cast<double>(layout.chunks),
+                       .activation_limit = alone_.parallel.activation_limit},
+                      {.all = mean, .weight = weight, .forward = mean * forward / turn});
+  const double critical =
+      schedule.halves ? p * (mean - weight) + weight : 0;  // of few micro-batches
   double step = std::max(m * turn + bubble, critical);
   step += practice.overlaps_transfers ? 2 * (p - 1) * between : 2 * m * layout.chunks * between;
   if (layout.zero == 3) step += gathers / std::max(slow.units, 1.0);

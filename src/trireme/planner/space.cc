@@ -182,7 +182,8 @@ class Space {
       const schedules::ScheduleInfo& row = schedules::info(schedule);
       if (!kept && !row.proposed) continue;
       if (row.takes != nullptr && !row.takes(p, static_cast<int>(micro_batches))) continue;
-      if (!row.more_chunks) offer(schedule, row.chunks);
+      if (!row.more_chunks)
+        offer(schedule, row.chunks);
       else
         for (const int chunks : {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16}) offer(schedule, chunks);
     }

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/model/loss_label.h"
 #include "trireme/base/fs.h"
-#include "trireme/formats/event.h"
 #include "trireme/base/scratch/scratch.h"
+#include "trireme/formats/event.h"
+#include "trireme/model/loss_label.h"
 
 namespace trireme::train {
 
@@ -45,7 +45,7 @@ struct RunInfo {
   double bytes_per_token = 0;  // of the raw validation text; 0 when unknown
   double peak_flops = 0;       // of the whole world; MFU's denominator
   std::string mfu_convention;
-  std::string model{};     // the program's name
+  std::string model{};      // the program's name
   model::LossLabel loss{};  // what `loss` of steps and validations is
   Provenance from{};
   std::string digest{};    // of the data

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/model/spec.h"
 #include "trireme/comm/world.h"
 #include "trireme/exec/units.h"
+#include "trireme/model/spec.h"
 
 namespace trireme::train {
 

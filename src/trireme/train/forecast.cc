@@ -47,7 +47,7 @@ RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const model:
   if (forecast.step_s > 0 && plan.mesh.world() <= kDrawnRanks)
     info.timeline =
         simulate::pictures::svg(plan, simulate::pictures::timelines(plan, forecast),
-                           {.title = "One step as it was forecast", .subtitle = step.source});
+                                {.title = "One step as it was forecast", .subtitle = step.source});
   return info;
 }
 

@@ -1,8 +1,8 @@
 // What the plan promises of a run, before its first step.
 #pragma once
 
-#include "trireme/model/spec.h"
 #include "trireme/config/job.h"
+#include "trireme/model/spec.h"
 #include "trireme/plan/plan.h"
 #include "trireme/planner/machine.h"
 #include "trireme/train/callbacks.h"

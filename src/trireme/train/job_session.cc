@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/loaders/cut_tokens.h"
 #include "trireme/model/blocks/build.h"
+#include "trireme/model/layout.h"
 #include "trireme/optim/schedule.h"
 #include "trireme/plan/microbatch.h"
 
@@ -116,9 +116,9 @@ std::vector<std::pair<std::string, double>> JobSession::schedules() const {
 void JobSession::begin_with_weights() {
   if (job_.model.weights.empty()) return;
   // What is built on a tower begins with the tower's alone.
-  checkpoint::load_weights(
-      job_.model.weights, session_.units(), session_.model().spec.units,
-      config::is_decoder(job_.model.family) ? checkpoint::NewUnits::kRefused : checkpoint::NewUnits::kAsDrawn);
+  checkpoint::load_weights(job_.model.weights, session_.units(), session_.model().spec.units,
+                           config::is_decoder(job_.model.family) ? checkpoint::NewUnits::kRefused
+                                                                 : checkpoint::NewUnits::kAsDrawn);
   session_.units().refresh();
 }
 
@@ -178,7 +178,7 @@ std::function<std::vector<at::Tensor>(int mb)> JobSession::of_batch(std::int64_t
     // Other families cut rows where their blocks begin.
     if (config::is_decoder(job_.model.family))
       inputs = loaders::cut_tokens(std::move(inputs), plan.mesh.coordinate(rank_, mesh::Axis::kCp),
-                                plan.mesh.degree(mesh::Axis::kCp));
+                                   plan.mesh.degree(mesh::Axis::kCp));
     for (at::Tensor& input : inputs) input = input.to(device_);
     return inputs;
   };

@@ -6,7 +6,8 @@ namespace trireme::train {
 
 namespace {
 
-checkpoint::Saver::Setup with_callbacks(checkpoint::Saver::Setup setup, const Callbacks& callbacks) {
+checkpoint::Saver::Setup with_callbacks(checkpoint::Saver::Setup setup,
+                                        const Callbacks& callbacks) {
   setup.before = [&] { tell(callbacks, &Callback::before_checkpoint); };
   return setup;
 }

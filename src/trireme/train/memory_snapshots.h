@@ -21,7 +21,9 @@ class MemorySnapshots {
                   const Callbacks& callbacks);
 
   // As checkpoint::InMemory::find.
-  checkpoint::InMemory::Found find(std::int64_t after) { return place_.find(after, units_, specs_); }
+  checkpoint::InMemory::Found find(std::int64_t after) {
+    return place_.find(after, units_, specs_);
+  }
   // The run goes on from that of this step (-1: from none): no other is of its past.
   void keep_only(std::int64_t step);
 

@@ -5,10 +5,10 @@
 #include <memory>
 #include <utility>
 
-#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
 #include "trireme/train/recording_contents.h"
 #include "trireme/train/recording_parts.h"
@@ -70,8 +70,9 @@ class RankRecorder : public exec::Observer {
 
   void add_slice(Kind kind, const exec::Units& units, const exec::StateSlice& slice,
                  const at::Tensor& values) {
-    auto within = model::extents_within(contents_.spec().units[static_cast<std::size_t>(slice.unit)],
-                                       units.tp_rank(), units.tp(), slice.offset, values.numel());
+    auto within =
+        model::extents_within(contents_.spec().units[static_cast<std::size_t>(slice.unit)],
+                              units.tp_rank(), units.tp(), slice.offset, values.numel());
     for (std::size_t param = 0; param < within.size(); ++param)
       add(contents_.of_param(kind, slice.unit, param), std::move(within[param]), values);
   }

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/model/cut.h"
 #include "trireme/base/dtype.h"
 #include "trireme/config/job.h"
+#include "trireme/model/cut.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train {

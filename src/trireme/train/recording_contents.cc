@@ -4,9 +4,9 @@
 #include <iterator>
 #include <utility>
 
+#include "trireme/base/error.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
-#include "trireme/base/error.h"
 
 namespace trireme::train {
 namespace {

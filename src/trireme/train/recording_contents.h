@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "trireme/model/spec.h"
 #include "trireme/config/job.h"
+#include "trireme/model/spec.h"
 #include "trireme/plan/mesh/mesh.h"
 #include "trireme/train/recording.h"
 

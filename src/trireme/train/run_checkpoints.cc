@@ -4,9 +4,9 @@
 
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/checkpoint.h"
+#include "trireme/checkpoint/convert/weights.h"
 #include "trireme/checkpoint/on_rank_zero.h"
 #include "trireme/config/saving.h"
-#include "trireme/checkpoint/convert/weights.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::train {
@@ -185,7 +185,8 @@ void RunCheckpoints::check_base(const formats::Manifest& manifest, const Path& d
          directory.string(), manifest.base, job_.model.weights, base_);
 }
 
-checkpoint::Header RunCheckpoints::header(std::int64_t step, std::optional<double> eval_loss) const {
+checkpoint::Header RunCheckpoints::header(std::int64_t step,
+                                          std::optional<double> eval_loss) const {
   return {.step = step,
           .consumed_samples = steps_.consumed_samples(step),
           .dataset_digest = data_.digest,
@@ -211,7 +212,8 @@ void RunCheckpoints::save(std::int64_t step, std::optional<double> eval_loss) {
   world_.flight().enter(watch::Phase::kCheckpoint, step);
   begun_[step] = kept_s();
   const bool behind = config::saves_behind(job_);
-  saver_.begin(header(step, eval_loss), behind ? checkpoint::SaveMode::kBehind : checkpoint::SaveMode::kAtOnce);
+  saver_.begin(header(step, eval_loss),
+               behind ? checkpoint::SaveMode::kBehind : checkpoint::SaveMode::kAtOnce);
   if (!behind) finish_on_disk();
 }
 

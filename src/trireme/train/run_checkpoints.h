@@ -83,7 +83,7 @@ class RunCheckpoints {
   std::string base_;  // of what checkpoints leave out
   checkpoint::Saver saver_;
   std::optional<MemorySnapshots> memory_;
-  checkpoint::InMemory::Found found_;          // there, when the run began
+  checkpoint::InMemory::Found found_;    // there, when the run began
   std::int64_t on_disk_ = 0;             // the newest step there, then
   std::vector<formats::Event> refused_;  // on rank 0: what was of no use
   Path newest_;

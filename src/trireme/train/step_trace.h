@@ -13,8 +13,8 @@ namespace trireme::train {
 
 // Collective: gathers the times of all ranks' lines; rank 0 writes RUNDIR's trace.json, timeline.svg and
 // node_costs.json. `step` counts from 1.
-void write_step_trace(const Path& out, const plan::PlanSet& plan, const simulate::Forecast& forecast,
-                      const std::vector<exec::LineTime>& mine, std::int64_t step,
-                      comm::World& world);
+void write_step_trace(const Path& out, const plan::PlanSet& plan,
+                      const simulate::Forecast& forecast, const std::vector<exec::LineTime>& mine,
+                      std::int64_t step, comm::World& world);
 
 }  // namespace trireme::train

@@ -23,7 +23,7 @@ struct TrainState {
   Earlier earlier{};
   std::optional<optim::LossScaler::State> loss_scale{};
   std::int64_t non_finite = 0;  // steps in a row up to now that were not, and were skipped for it
-  loaders::LeftOut left_out{};     // batches, because of spikes
+  loaders::LeftOut left_out{};  // batches, because of spikes
   SpikeState spikes{};
   bool operator==(const TrainState&) const = default;
 };

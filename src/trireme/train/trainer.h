@@ -6,9 +6,9 @@
 #include <string>
 
 #include "trireme/base/fs.h"
+#include "trireme/base/os/file_system.h"
 #include "trireme/comm/world.h"
 #include "trireme/config/job.h"
-#include "trireme/base/os/file_system.h"
 #include "trireme/planner/machine.h"
 #include "trireme/train/callbacks.h"
 #include "trireme/train/tensor_memory.h"

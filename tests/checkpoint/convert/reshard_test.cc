@@ -10,9 +10,9 @@
 #include "tests/formats/scratch.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
-#include "trireme/config/resolve.h"
 #include "trireme/checkpoint/convert/compare.h"
 #include "trireme/checkpoint/convert/described.h"
+#include "trireme/config/resolve.h"
 #include "trireme/formats/checkpoint_draft.h"
 
 namespace trireme::convert::reshard_test {

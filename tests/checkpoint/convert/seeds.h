@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "trireme/model/describe.h"
-#include "trireme/model/layout.h"
-#include "trireme/config/resolve.h"
 #include "trireme/checkpoint/convert/described.h"
 #include "trireme/checkpoint/convert/reshard.h"
+#include "trireme/config/resolve.h"
 #include "trireme/formats/checkpoint_draft.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 
 namespace trireme::convert {
 

@@ -10,10 +10,10 @@
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
-#include "trireme/config/families.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
 #include "trireme/checkpoint/convert/preprocessor.h"
 #include "trireme/checkpoint/convert/state_reader.h"
+#include "trireme/config/families.h"
 
 namespace trireme::convert::several_classes_test {
 namespace {

@@ -102,11 +102,11 @@ TEST(BadFiles, OfTrajectories) {
   TRIREME_NEEDS("HDF5", media::why_no_hdf5());
   const harness::ScratchDirectory scratch;
   synthetic::make_arm({.common = {.out = scratch / "arm", .count = 4, .validation = 1},
-                   .width = 32,
-                   .height = 24,
-                   .frames = 20,
-                   .fps = 8,
-                   .format = "webp"});
+                       .width = 32,
+                       .height = 24,
+                       .frames = 20,
+                       .fps = 8,
+                       .format = "webp"});
   std::vector<Path> arrays, videos;
   std::istringstream list(read_file(scratch / "arm/train.csv"));
   for (std::string episode; std::getline(list, episode);) {

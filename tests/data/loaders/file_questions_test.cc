@@ -22,8 +22,8 @@ using ::testing::HasSubstr;
 TEST(Questions, AreMergedAsMadeUpOnesAre) {
   const harness::ScratchDirectory scratch;
   synthetic::make_vlm({.common = {.out = scratch / "scenes", .count = 8, .validation = 3},
-                   .min_size = 20,
-                   .max_size = 40});
+                       .min_size = 20,
+                       .max_size = 40});
   const config::Job job =
       job_of(scratch / "scenes", {"model.family=vlm", "data.source=pairs", "model.seq_len=200"});
   const Sources sources = open_sources(job, {});

@@ -174,10 +174,10 @@ TEST(Captions, ThatAreHeldOutFillUpTheirBatchWithoutAPlace) {
 
 Path write_clips(const harness::ScratchDirectory& scratch) {
   synthetic::make_video({.common = {.out = scratch / "clips", .count = 8, .validation = 4},
-                     .width = 24,
-                     .height = 20,
-                     .frames = 10,
-                     .format = "webp"});
+                         .width = 24,
+                         .height = 20,
+                         .frames = 10,
+                         .format = "webp"});
   return scratch / "clips";
 }
 
@@ -263,11 +263,11 @@ TEST(Trajectories, BringStatesAndWhatLedFromOneToTheNext) {
   TRIREME_NEEDS("HDF5", media::why_no_hdf5());
   const harness::ScratchDirectory scratch;
   synthetic::make_arm({.common = {.out = scratch / "arm", .count = 4, .validation = 2},
-                   .width = 32,
-                   .height = 24,
-                   .frames = 20,
-                   .fps = 8,
-                   .format = "webp"});
+                       .width = 32,
+                       .height = 24,
+                       .frames = 20,
+                       .fps = 8,
+                       .format = "webp"});
   const Sources sources = open_sources(
       job_of(scratch / "arm", {"model.family=jepa_ac", "data.source=trajectories",
                                "vision.frames=4", "vision.hidden=24", "vision.heads=1",

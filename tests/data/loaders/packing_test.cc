@@ -8,10 +8,10 @@
 #include <numeric>
 #include <set>
 
-#include "trireme/model/vlm.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/loaders/balance.h"
 #include "trireme/data/loaders/made_up.h"
+#include "trireme/model/vlm.h"
 
 namespace trireme::loaders::packing_test {
 namespace {

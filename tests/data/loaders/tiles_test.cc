@@ -5,8 +5,8 @@
 #include <torch/types.h>
 
 #include "tests/data/loaders/user_files.h"
-#include "tests/harness/scratch_directory.h"
 #include "tests/data/media/pil_bicubic.h"
+#include "tests/harness/scratch_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/data/loaders/asked.h"
 #include "trireme/data/loaders/question_source.h"

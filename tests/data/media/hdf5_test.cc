@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/harness/scratch_directory.h"
 #include "tests/data/media/pictures.h"
+#include "tests/harness/scratch_directory.h"
 #include "trireme/base/error.h"
 
 #define TRIREME_NEEDS_HDF5() TRIREME_NEEDS("HDF5", why_no_hdf5())

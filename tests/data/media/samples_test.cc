@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "tests/harness/scratch_directory.h"
 #include "tests/data/media/pictures.h"
+#include "tests/harness/scratch_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/data/media/hdf5.h"
 #include "trireme/data/media/lists.h"

@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "tests/harness/scratch_directory.h"
 #include "tests/data/media/pictures.h"
+#include "tests/harness/scratch_directory.h"
 #include "trireme/base/error.h"
 
 namespace trireme::media::split_test {

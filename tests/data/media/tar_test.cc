@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "tests/harness/scratch_directory.h"
 #include "tests/data/media/pictures.h"
+#include "tests/harness/scratch_directory.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/data/media/tar_header.h"

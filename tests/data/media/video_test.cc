@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "tests/harness/scratch_directory.h"
 #include "tests/data/media/pictures.h"
+#include "tests/harness/scratch_directory.h"
 #include "trireme/base/error.h"
 
 #define TRIREME_NEEDS_FFMPEG() TRIREME_NEEDS("FFmpeg", why_no_ffmpeg())

@@ -113,7 +113,8 @@ TEST(Dataset, EqualSourcesGiveEqualBytes) {
                                      .tokenizer = parse_tokenizer("characters"),
                                      .validation = {.fraction = 0.2}});
   EXPECT_EQ(a.digest, b.digest);
-  EXPECT_EQ(formats::digest_file(scratch / "a/train.bin").hash, formats::digest_file(scratch / "b/train.bin").hash);
+  EXPECT_EQ(formats::digest_file(scratch / "a/train.bin").hash,
+            formats::digest_file(scratch / "b/train.bin").hash);
 }
 
 TEST(Dataset, LearnsItsVocabularyFromTheTrainingSplitOnly) {
@@ -323,7 +324,7 @@ TEST(Dataset, RefusesUnusableText) {
               }),
               HasSubstr("leave nothing for"));
   EXPECT_THAT(formats::refusal([&] { prepare_dataset({.sources = {file("good.txt")}, .out = {}}); },
-                      ErrorKind::kUsage),
+                               ErrorKind::kUsage),
               HasSubstr("--out"));
   EXPECT_THAT(
       formats::refusal(

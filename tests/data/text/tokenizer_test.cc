@@ -91,7 +91,8 @@ TEST(Tokenizer, CharsAreSortedByCodePoint) {
   EXPECT_EQ(tokenizer.vocab_size(), 5);
   EXPECT_EQ(tokenizer.encode("\nab\xC3\xA9\xE2\x82\xAC"), (Ids{0, 1, 2, 3, 4}));
   EXPECT_EQ(tokenizer.decode(Ids{4, 0}), "\xE2\x82\xAC\n");
-  EXPECT_THAT(formats::refusal([&] { tokenizer.encode("c"); }), HasSubstr("\"c\" is not among the 5"));
+  EXPECT_THAT(formats::refusal([&] { tokenizer.encode("c"); }),
+              HasSubstr("\"c\" is not among the 5"));
   EXPECT_THAT(formats::refusal([&] { tokenizer.encode("a\xFF"); }), HasSubstr("UTF-8 at byte 1"));
   EXPECT_THAT(formats::refusal([&] { Tokenizer::chars("\xE2\x82"); }), HasSubstr("UTF-8"));
   EXPECT_THAT(formats::refusal([&] { Tokenizer::chars(""); }), HasSubstr("empty"));
@@ -344,7 +345,8 @@ TEST(Tokenizer, IsExported) {
 TEST(Tokenizer, KnowsTheEndOfAText) {
   const Tokenizer ends = Tokenizer::bytes().with_ends({10});
   EXPECT_EQ(Tokenizer::from_description(ends.description(), "d").ends(), Ids{10});
-  EXPECT_THAT(formats::refusal([] { Tokenizer::bytes().with_ends({256}); }), HasSubstr("token 256"));
+  EXPECT_THAT(formats::refusal([] { Tokenizer::bytes().with_ends({256}); }),
+              HasSubstr("token 256"));
 }
 
 // A run, its checkpoints, a dataset and a Hugging Face directory all have their vocabulary.
@@ -374,8 +376,9 @@ TEST(Vocabulary, IsFoundWhereItLies) {
 TEST(Bpe, SurvivesDamage) {
   Json json = file_with({{"a", "b"}}, byte_level());
   json["added_tokens"] = {added_token(257, "<e>")};
-  formats::mutate(json.dump(), 400,
-         [](const std::string& bad) { Tokenizer::hugging_face(bad, "t").encode("ab <e>"); });
+  formats::mutate(json.dump(), 400, [](const std::string& bad) {
+    Tokenizer::hugging_face(bad, "t").encode("ab <e>");
+  });
 }
 
 }  // namespace

@@ -15,8 +15,8 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
-#include "trireme/launch/elastic/verdict.h"
 #include "trireme/base/os/stop.h"
+#include "trireme/launch/elastic/verdict.h"
 
 namespace trireme::elastic::launch_test {
 namespace {

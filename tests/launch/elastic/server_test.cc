@@ -10,11 +10,11 @@
 #include <random>
 #include <vector>
 
+#include "trireme/base/os/descriptor.h"
+#include "trireme/base/os/wait.h"
 #include "trireme/launch/elastic/launch.h"
 #include "trireme/launch/elastic/link.h"
 #include "trireme/launch/elastic/secret.h"
-#include "trireme/base/os/descriptor.h"
-#include "trireme/base/os/wait.h"
 
 namespace trireme::elastic::server_test {
 namespace {
@@ -99,10 +99,10 @@ bool ended(const os::Descriptor& socket) {
 
 TEST(ServerOnTcp, AFloodPushesOutItsOwnSourceAlone) {
   const auto net = os::make_sockets();
-  Server server(*net, {.host = "127.0.0.1", .port = 0}, kRunToken,
-                {.on_message = [](os::ConnectionId, const Message&) {},
-                 .on_closed = [](os::ConnectionId) {}},
-                {.strangers = 8});
+  Server server(
+      *net, {.host = "127.0.0.1", .port = 0}, kRunToken,
+      {.on_message = [](os::ConnectionId, const Message&) {}, .on_closed = [](os::ConnectionId) {}},
+      {.strangers = 8});
   const auto serve = [&](std::uint64_t refused) {
     for (int i = 0; i < 3000 && server.refused() < refused; ++i) {
       os::wait({net->descriptor()}, 0.02);
@@ -157,9 +157,8 @@ TEST_F(ServerTest, NoiseOfAnyLengthIsRefused) {
 
 TEST_F(ServerTest, ALinkConnectsAgain) {
   const os::Address where = server_.address();
-  const auto early =
-      std::make_unique<Link>(*theirs_, os::Address{.host = fresh_name(), .local = true}, kRunToken,
-                             [](const Message&) {});
+  const auto early = std::make_unique<Link>(
+      *theirs_, os::Address{.host = fresh_name(), .local = true}, kRunToken, [](const Message&) {});
   early->tick(now_);
   pump([&] { return !early->trouble().empty(); }, {early.get()});
   const os::ConnectionId before = theirs_->dial(where);

@@ -66,8 +66,9 @@ TEST(Standstill, AnAgentTellsWhatItSees) {
   config.on_hang = [&](const std::string&, const std::vector<std::string>& told) { lines = told; };
   EXPECT_EQ(Agent(config).run().exit_code, 0);
   ASSERT_THAT(notes, SizeIs(1));
-  EXPECT_THAT(notes[0], HasSubstr("nothing has moved on host this for 1 s in generation 1; 2 ranks: "
-                                  "starting, process sleeping; its agent leads the run"));
+  EXPECT_THAT(notes[0],
+              HasSubstr("nothing has moved on host this for 1 s in generation 1; 2 ranks: "
+                        "starting, process sleeping; its agent leads the run"));
   EXPECT_THAT(lines, Contains(HasSubstr("agent of host this: generation 1")));
   EXPECT_THAT(lines, Contains(HasSubstr("rank 1 (process ")));
   config.patience.steps = 0;

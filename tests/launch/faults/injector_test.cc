@@ -126,8 +126,7 @@ TEST_F(Injected, AtTheNthDiskCallOfItsKind) {
 TEST_F(Injected, AtACallOfSnapshotsInMemory) {
   harness::MemoryFiles disk;
   Rank rank(notes(), "mem.write=1: flip; fs.write=2: lie");
-  os::FileSystem &files = rank.injector().files(disk),
-                  &memory = rank.injector().memory_files(disk);
+  os::FileSystem &files = rank.injector().files(disk), &memory = rank.injector().memory_files(disk);
   os::make_directory(disk, "d");
   os::write_new_file(files, "d/a", "one");
   try {

@@ -30,8 +30,9 @@ at::Tensor patches_of(std::int64_t step) {
   constexpr loaders::ClipSize kSize{.frames = 4, .side = 64};
   at::Tensor clips = at::empty({kClips, 3, kSize.frames, kSize.side, kSize.side}, at::kFloat);
   for (std::int64_t clip = 0; clip < kClips; ++clip)
-    loaders::draw_squares(kSize, loaders::Draws(1, step * kClips + clip),
-                       {clips[clip].data_ptr<float>(), static_cast<std::size_t>(kSize.pixels())});
+    loaders::draw_squares(
+        kSize, loaders::Draws(1, step * kClips + clip),
+        {clips[clip].data_ptr<float>(), static_cast<std::size_t>(kSize.pixels())});
   return patches(clips, kVision).flatten(0, 1);
 }
 

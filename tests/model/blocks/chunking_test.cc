@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "trireme/model/hnet.h"
-#include "trireme/model/hnet_params.h"
 #include "trireme/exec/initial_values.h"
 #include "trireme/model/blocks/hnet_block.h"
 #include "trireme/model/blocks/mamba.h"
+#include "trireme/model/hnet.h"
+#include "trireme/model/hnet_params.h"
 
 namespace trireme::blocks::chunking_test {
 namespace {
@@ -306,8 +306,8 @@ TEST(Mamba, ConvolutionsBeginUniform) {
 
 TEST(Join, ItsProjectionBeginsWithAUniformBias) {
   const model::HnetParams params({{.encoder = "t", .decoder = "t", .hidden = 1024, .ratio = 2},
-                                 {.encoder = "t", .hidden = 1024}},
-                                0.02);
+                                  {.encoder = "t", .hidden = 1024}},
+                                 0.02);
   const model::ParamSpec bias = params.join(0).back();
   ASSERT_EQ(bias.name, "backbone.residual_proj.bias");
   const at::Tensor value =

@@ -9,13 +9,13 @@
 #include <mutex>
 
 #include "tests/harness/scratch.h"
-#include "trireme/model/describe.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
 #include "trireme/exec/session.h"
 #include "trireme/model/blocks/clip.h"
+#include "trireme/model/describe.h"
 #include "trireme/optim/adamw.h"
 
 namespace trireme::blocks::clip_scale_test {

@@ -13,8 +13,8 @@
 #include <mutex>
 
 #include "tests/harness/ranks.h"
-#include "trireme/model/cut.h"
 #include "trireme/config/resolve.h"
+#include "trireme/model/cut.h"
 
 namespace trireme::blocks::encoder_test {
 namespace {
@@ -98,7 +98,7 @@ TEST(Patches, AreWhatAConvolutionSees) {
 }
 
 model::Encoder encoder_of(std::int64_t sequences, std::int64_t tokens, Activation activation,
-                         bool causal = false) {
+                          bool causal = false) {
   return {.hidden = 24,
           .heads = 3,
           .ffn = 40,

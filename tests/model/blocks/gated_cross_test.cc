@@ -20,10 +20,10 @@
 
 #include "tests/harness/bound_model.h"
 #include "tests/harness/count_allocations.h"
-#include "trireme/model/describe.h"
 #include "trireme/config/resolve.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/blocks/generate.h"
+#include "trireme/model/describe.h"
 #include "trireme/plan/memory.h"
 
 namespace trireme::blocks::gated_cross_test {

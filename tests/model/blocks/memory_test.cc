@@ -9,11 +9,11 @@
 
 #include "tests/harness/bound_model.h"
 #include "tests/harness/count_allocations.h"
-#include "trireme/model/language_model.h"
-#include "trireme/model/layout.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
 #include "trireme/model/blocks/build.h"
+#include "trireme/model/language_model.h"
+#include "trireme/model/layout.h"
 
 namespace trireme::blocks::memory_test {
 namespace {

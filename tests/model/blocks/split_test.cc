@@ -12,10 +12,10 @@
 #include "tests/harness/bound_model.h"
 #include "tests/harness/count_allocations.h"
 #include "tests/harness/counting_world.h"
-#include "trireme/model/layout.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
 #include "trireme/model/blocks/build.h"
+#include "trireme/model/layout.h"
 #include "trireme/plan/instr.h"
 #include "trireme/plan/placement.h"
 

@@ -22,13 +22,13 @@
 #include <cmath>
 
 #include "tests/harness/bound_model.h"
-#include "trireme/model/describe.h"
 #include "trireme/config/resolve.h"
 #include "trireme/config/resolve_vlm.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/blocks/generate.h"
 #include "trireme/model/blocks/projector.h"
 #include "trireme/model/blocks/tower.h"
+#include "trireme/model/describe.h"
 
 namespace trireme::blocks::vlm_test {
 namespace {
@@ -53,7 +53,7 @@ Tensors params_of(const model::ModelSpec& spec, const std::string& node) {
     Tensors params;
     for (const model::ParamRef& ref : spec.node_params[n]) {
       const model::ParamSpec& param = spec.units[static_cast<std::size_t>(ref.unit)]
-                                         .params[static_cast<std::size_t>(ref.param)];
+                                          .params[static_cast<std::size_t>(ref.param)];
       at::Tensor values = at::randn(param.shape, at::kDouble) * 0.3;
       if (param.init.kind == model::Init::Kind::kOnes) values = 1 + values;
       params.push_back(values);

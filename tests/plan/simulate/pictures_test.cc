@@ -8,12 +8,12 @@
 #include <set>
 
 #include "tests/plan/pipelines.h"
-#include "trireme/model/examples.h"
 #include "trireme/base/json.h"
+#include "trireme/model/examples.h"
 #include "trireme/plan/actions.h"
-#include "trireme/plan/text.h"
 #include "trireme/plan/simulate/pictures/svg.h"
 #include "trireme/plan/simulate/pictures/trace.h"
+#include "trireme/plan/text.h"
 
 namespace trireme::simulate::pictures::pictures_test {
 namespace {

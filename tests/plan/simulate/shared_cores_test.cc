@@ -102,8 +102,10 @@ double whole_cost(int, const Instr& line) {
 TEST(SharedCores, APipelineOnOneCoreAddsUp) {
   for (const int p : {1, 2, 4})
     for (const int m : {1, 2, 4}) {
-      EXPECT_DOUBLE_EQ(simulate(shared_pipeline(p, m), whole_cost, {.count = 1}).step_s, 3.0 * p * m);
-      EXPECT_DOUBLE_EQ(simulate(shared_pipeline(p, m), whole_cost, {.count = p}).step_s, 3.0 * (m + p - 1));
+      EXPECT_DOUBLE_EQ(simulate(shared_pipeline(p, m), whole_cost, {.count = 1}).step_s,
+                       3.0 * p * m);
+      EXPECT_DOUBLE_EQ(simulate(shared_pipeline(p, m), whole_cost, {.count = p}).step_s,
+                       3.0 * (m + p - 1));
     }
 }
 

@@ -86,7 +86,7 @@ struct FileOptions {
   Engine engine = Engine::kAuto;
   Direct direct = Direct::kAuto;  // past the page cache
   int depth = 0;                  // requests under way at a time; 0: the engine's own
-  Kernel* kernel = nullptr;       // tests: what answers in the kernel's place (base/scratch/kernel.h)
+  Kernel* kernel = nullptr;  // tests: what answers in the kernel's place (base/scratch/kernel.h)
 };
 
 // One file without a name in an existing directory: it is gone when the process is, however that ends, and the

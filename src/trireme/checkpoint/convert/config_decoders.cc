@@ -1,8 +1,8 @@
 // GPT-2, Llama, Qwen2 and Qwen3.
 #include <array>
 
-#include "trireme/config/head_width.h"
 #include "trireme/checkpoint/convert/config_classes.h"
+#include "trireme/config/head_width.h"
 
 namespace trireme::convert {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "trireme/base/error.h"
-#include "trireme/config/hnet_stages.h"
 #include "trireme/checkpoint/convert/config_classes.h"
+#include "trireme/config/hnet_stages.h"
 #include "trireme/formats/shown.h"
 
 namespace trireme::convert {

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/config/resolve_vlm.h"
 #include "trireme/checkpoint/convert/config_classes.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
+#include "trireme/config/resolve_vlm.h"
 #include "trireme/formats/shown.h"
 #include "trireme/formats/tiling.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "trireme/model/spec.h"
 #include "trireme/formats/manifest.h"
+#include "trireme/model/spec.h"
 #include "trireme/plan/mesh/mesh.h"
 
 namespace trireme::convert {

@@ -7,7 +7,6 @@
 #include <map>
 #include <utility>
 
-#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/described.h"
 #include "trireme/checkpoint/convert/hugging_face_names.h"
@@ -15,6 +14,7 @@
 #include "trireme/checkpoint/convert/state_reader.h"
 #include "trireme/checkpoint/convert/turn.h"
 #include "trireme/formats/checkpoint_draft.h"
+#include "trireme/model/layout.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::convert {

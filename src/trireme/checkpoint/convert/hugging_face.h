@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "trireme/model/spec.h"
 #include "trireme/base/fs.h"
-#include "trireme/config/job.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/job.h"
 #include "trireme/formats/safetensors.h"
+#include "trireme/model/spec.h"
 
 namespace trireme::convert {
 

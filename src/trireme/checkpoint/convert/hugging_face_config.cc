@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "trireme/base/error.h"
-#include "trireme/config/families.h"
 #include "trireme/checkpoint/convert/config_classes.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
+#include "trireme/config/families.h"
 #include "trireme/formats/shown.h"
 
 namespace trireme::convert {

@@ -6,8 +6,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
-#include "trireme/config/resolve_vlm.h"
 #include "trireme/checkpoint/convert/config_classes.h"
+#include "trireme/config/resolve_vlm.h"
 
 namespace trireme::convert {
 namespace {

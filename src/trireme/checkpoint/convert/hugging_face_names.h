@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/model/spec.h"
 #include "trireme/config/job.h"
+#include "trireme/model/spec.h"
 
 namespace trireme::convert {
 

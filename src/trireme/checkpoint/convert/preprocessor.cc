@@ -6,9 +6,9 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
+#include "trireme/checkpoint/convert/config_classes.h"
 #include "trireme/config/families.h"
 #include "trireme/config/pixels.h"
-#include "trireme/checkpoint/convert/config_classes.h"
 #include "trireme/formats/json_fields.h"
 #include "trireme/formats/shown.h"
 

@@ -1,9 +1,9 @@
 // Reshard: a checkpoint as ranks of another layout would have written it.
 #pragma once
 
-#include "trireme/model/spec.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
+#include "trireme/model/spec.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::convert {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "trireme/model/spec.h"
 #include "trireme/base/dtype.h"
 #include "trireme/base/fs.h"
 #include "trireme/formats/checkpoint_files.h"
+#include "trireme/model/spec.h"
 
 namespace trireme::convert {
 

@@ -9,20 +9,20 @@
 #include <set>
 #include <utility>
 
-#include "trireme/model/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/patterns.h"
-#include "trireme/config/resolve.h"
 #include "trireme/checkpoint/convert/described.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
 #include "trireme/checkpoint/convert/hugging_face_names.h"
 #include "trireme/checkpoint/convert/preprocessor.h"
 #include "trireme/checkpoint/convert/turn.h"
 #include "trireme/checkpoint/convert/values.h"
+#include "trireme/config/resolve.h"
+#include "trireme/data/text/vocabulary.h"
 #include "trireme/formats/safetensors.h"
 #include "trireme/formats/shown.h"
-#include "trireme/data/text/vocabulary.h"
+#include "trireme/model/describe.h"
 
 namespace trireme::convert {
 namespace {
@@ -215,8 +215,7 @@ formats::Manifest manifest_of_weights(const Path& directory) {
   return manifest;
 }
 
-std::optional<text::Tokenizer> vocabulary_of_weights(const Path& directory,
-                                                        config::Family family) {
+std::optional<text::Tokenizer> vocabulary_of_weights(const Path& directory, config::Family family) {
   if (text::find_vocabulary(directory)) return text::read_vocabulary(directory);
   if (family != config::Family::kHnet || !is_hugging_face(directory)) return std::nullopt;
   constexpr std::int32_t kBegin = 254, kEnd = 255;

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "trireme/model/spec.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
-#include "trireme/formats/manifest.h"
 #include "trireme/data/text/tokenizer.h"
+#include "trireme/formats/manifest.h"
+#include "trireme/model/spec.h"
 
 namespace trireme::convert {
 
@@ -51,8 +51,7 @@ formats::Manifest manifest_of_weights(const Path& directory);
 
 // The vocabulary that lies beside weights; of an H-Net in Hugging Face's form with none, that of the published ones: bytes, with
 // 254 before a text and 255 behind it.
-std::optional<text::Tokenizer> vocabulary_of_weights(const Path& directory,
-                                                        config::Family family);
+std::optional<text::Tokenizer> vocabulary_of_weights(const Path& directory, config::Family family);
 
 // What tells weights from any other: a digest of a checkpoint's manifest, or of all bytes of Hugging Face's files.
 std::string identity_of_weights(const Path& directory);

@@ -3,8 +3,9 @@
 // or at bytes that no rank sends.
 #pragma once
 
-#include <functional>
 #include <gloo/transport/device.h>
+
+#include <functional>
 #include <memory>
 #include <string>
 

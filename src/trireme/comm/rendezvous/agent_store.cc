@@ -8,9 +8,9 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/base/os/wait.h"
 #include "trireme/launch/elastic/backoff.h"
 #include "trireme/launch/elastic/secret.h"
-#include "trireme/base/os/wait.h"
 
 namespace trireme::comm {
 namespace {

@@ -12,9 +12,9 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "trireme/base/os/net.h"
 #include "trireme/launch/elastic/frame.h"
 #include "trireme/launch/elastic/messages.h"
-#include "trireme/base/os/net.h"
 
 namespace trireme::comm {
 

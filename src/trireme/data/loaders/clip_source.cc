@@ -9,12 +9,12 @@
 #include <span>
 #include <utility>
 
-#include "trireme/model/jepa.h"
 #include "trireme/base/hash.h"
 #include "trireme/data/loaders/file_sources.h"
 #include "trireme/data/loaders/made_up.h"
 #include "trireme/data/loaders/sample_masks.h"
 #include "trireme/data/loaders/squares.h"
+#include "trireme/model/jepa.h"
 
 namespace trireme::loaders {
 namespace {

@@ -7,13 +7,13 @@
 #include <array>
 #include <span>
 
-#include "trireme/model/probe.h"
 #include "trireme/base/error.h"
 #include "trireme/config/pixels.h"
 #include "trireme/data/loaders/asked.h"
 #include "trireme/data/loaders/augmentation.h"
 #include "trireme/data/loaders/sequence.h"
 #include "trireme/data/loaders/views.h"
+#include "trireme/model/probe.h"
 
 namespace trireme::loaders {
 namespace {
@@ -41,7 +41,8 @@ at::Tensor label_of(const config::Job& job, const media::Sample& sample) {
 at::Tensor clip_seen(const config::Job& job, const media::Sample& sample, const Augmentation& rule,
                      Draws* draws) {
   const View view = choose_view({sample.clip.width, sample.clip.height}, rule, draws);
-  return seen(sample.clip.frames, view, job.vision.image, config::pixel_scale(job), job.data.antialias);
+  return seen(sample.clip.frames, view, job.vision.image, config::pixel_scale(job),
+              job.data.antialias);
 }
 
 media::Sample read_clip(const media::Samples& samples, std::int64_t number, const FrameRule& rule,
@@ -91,7 +92,8 @@ at::Tensor segments_trained_on(const config::Job& job, const media::Sample& samp
         augment({frames.begin(), frames.end()}, probe.augment, draws);
     const View view = choose_view({sample.clip.width, sample.clip.height},
                                   {.least = probe.crop, .widest = kWidest, .flip = false}, &draws);
-    at::Tensor clip = seen(changed, view, job.vision.image, config::pixel_scale(job), job.data.antialias);
+    at::Tensor clip =
+        seen(changed, view, job.vision.image, config::pixel_scale(job), job.data.antialias);
     if (probe.erase > 0) erase(clip, probe.erase, draws);
     return clip;
   });
@@ -184,8 +186,7 @@ FileReader trajectory_reader(const config::Job& job) {
     const View view{.box = middle_box({sample.clip.width, sample.clip.height})};
     return Inputs{seen(sample.clip.frames, view, job.vision.image, config::pixel_scale(job),
                        job.data.antialias),
-                  poses(done.actions),
-                  poses(std::span(done.states).first(done.actions.size()))};
+                  poses(done.actions), poses(std::span(done.states).first(done.actions.size()))};
   }};
 }
 

@@ -72,7 +72,8 @@ MadeUpCounts made_up_counts(const config::Job& job) {
   const std::int64_t batch = job.run.global_batch;
   if (is_count(validation) && wanted % batch != 0)
     fail(ErrorKind::kUsage,
-         "data.validation={}: synthetic samples are held out in whole global batches of {}; set a multiple, such as {}",
+         "data.validation={}: synthetic samples are held out in whole global batches of {}; set a "
+         "multiple, such as {}",
          wanted, batch, (wanted + batch - 1) / batch * batch);
   return {.train = job.data.samples, .held_out = (wanted + batch - 1) / batch * batch};
 }

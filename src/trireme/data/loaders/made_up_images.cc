@@ -29,7 +29,8 @@ constexpr std::array<std::string_view, 4> kQuarters = {"top left", "top right", 
 enum class ImageStream { kStripes = 1, kScenes, kPixels };
 
 std::int64_t stream(std::int64_t seed, ImageStream which) {
-  return static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(seed), static_cast<std::uint64_t>(which)));
+  return static_cast<std::int64_t>(
+      mix(static_cast<std::uint64_t>(seed), static_cast<std::uint64_t>(which)));
 }
 
 // Float [3, frames, side, side] of samples, of which the first frame is drawn.

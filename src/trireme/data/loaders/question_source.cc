@@ -13,7 +13,6 @@
 #include <memory>
 #include <utility>
 
-#include "trireme/model/vlm.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve_vlm.h"
 #include "trireme/data/loaders/balance.h"
@@ -21,6 +20,7 @@
 #include "trireme/data/loaders/packing.h"
 #include "trireme/data/loaders/questions.h"
 #include "trireme/data/loaders/sequence.h"
+#include "trireme/model/vlm.h"
 
 namespace trireme::loaders {
 namespace {

@@ -12,9 +12,9 @@
 #include "trireme/data/loaders/made_up.h"
 #include "trireme/data/loaders/packing.h"
 #include "trireme/data/loaders/source.h"
-#include "trireme/formats/tiling.h"
 #include "trireme/data/media/image.h"
 #include "trireme/data/media/samples.h"
+#include "trireme/formats/tiling.h"
 
 namespace trireme::loaders {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "trireme/formats/tiling.h"
 #include "trireme/data/media/image.h"
+#include "trireme/formats/tiling.h"
 
 namespace trireme::loaders {
 

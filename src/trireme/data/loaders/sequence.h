@@ -12,8 +12,8 @@
 
 #include "trireme/config/job.h"
 #include "trireme/config/pixels.h"
-#include "trireme/formats/tiling.h"
 #include "trireme/data/media/image.h"
+#include "trireme/formats/tiling.h"
 
 namespace trireme::loaders {
 

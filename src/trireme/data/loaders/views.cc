@@ -105,8 +105,7 @@ at::Tensor seen(std::span<const media::Image> frames, const View& view, std::int
     media::Image image =
         media::crop(frames[static_cast<std::size_t>(frame)], box.x, box.y, box.width, box.height);
     if (view.flipped) image = media::flip_horizontal(image);
-    all.select(1, frame).copy_(
-        pixels_of(resized(image, pixels, antialias), pixels, pixels, scale));
+    all.select(1, frame).copy_(pixels_of(resized(image, pixels, antialias), pixels, pixels, scale));
   }
   return all;
 }

@@ -72,7 +72,7 @@ void make_text(const TextOptions& options) {
   text_sample(options.task, 0, 0, 1);  // refuses a task that is none before anything is made
   Writing writing(common, 0);
   os::NewFile file(os::real_file_system(),
-                    writing.path() / (options.task + (options.task == "affine" ? ".bin" : ".txt")));
+                   writing.path() / (options.task + (options.task == "affine" ? ".bin" : ".txt")));
   for (std::int64_t i = 0; i < common.count; ++i) {
     const std::string text = text_sample(options.task, common.seed, i, options.length);
     file.write(std::as_bytes(std::span(text)));

@@ -65,7 +65,8 @@ void refuse_unless_empty(const formats::JsonFields& fields, const char* key) {
   const Json& value = fields.any(key);
   const bool empty = value.is_null() || value == "" || value == false || value == 0.0;
   if (!empty)
-    fail(ErrorKind::kData, "{}: {} {} is not supported", fields.where(), key, formats::shown(value.dump()));
+    fail(ErrorKind::kData, "{}: {} {} is not supported", fields.where(), key,
+         formats::shown(value.dump()));
 }
 
 const Json& value_or_null(const Json& json, const std::string& what, const char* key) {
@@ -137,7 +138,8 @@ Bpe::Bpe(const Json& json, const std::string& what)
       around_(read_post_processor(value_or_null(json, what, "post_processor"),
                                   what + ": post_processor")),
       normalizer_(value_or_null(json, what, "normalizer"), what + ": normalizer"),
-      pre_tokenizer_(formats::JsonFields(json, what).any("pre_tokenizer"), what + ": pre_tokenizer") {
+      pre_tokenizer_(formats::JsonFields(json, what).any("pre_tokenizer"),
+                     what + ": pre_tokenizer") {
   const formats::JsonFields fields(json, what);
   for (const char* key : {"truncation", "padding"})
     if (!value_or_null(json, what, key).is_null())
@@ -155,9 +157,11 @@ Bpe::Bpe(const Json& json, const std::string& what)
       if (id >= vocab_size() || !present_[static_cast<std::size_t>(id)])
         fail(ErrorKind::kData, "{}: post_processor: id {} belongs to no token", what, id);
   if (fields.has("decoder") && !fields.any("decoder").is_null()) {
-    const std::string type = formats::JsonFields(fields.any("decoder"), what + ": decoder").string("type");
+    const std::string type =
+        formats::JsonFields(fields.any("decoder"), what + ": decoder").string("type");
     if (type != "ByteLevel")
-      fail(ErrorKind::kData, "{}: decoder {} is not supported; ByteLevel is", what, formats::shown(type));
+      fail(ErrorKind::kData, "{}: decoder {} is not supported; ByteLevel is", what,
+           formats::shown(type));
   }
 }
 
@@ -168,8 +172,8 @@ void Bpe::place(std::int32_t id, std::string bytes, const std::string& what) {
     present_.resize(at + 1);
   }
   if (present_[at])
-    fail(ErrorKind::kData, "{}: id {} belongs to {} and to {}", what, id, formats::shown(tokens_[at]),
-         formats::shown(bytes));
+    fail(ErrorKind::kData, "{}: id {} belongs to {} and to {}", what, id,
+         formats::shown(tokens_[at]), formats::shown(bytes));
   present_[at] = true;
   tokens_[at] = std::move(bytes);
 }
@@ -177,7 +181,8 @@ void Bpe::place(std::int32_t id, std::string bytes, const std::string& what) {
 void Bpe::read_added(const Json& json, const std::string& what) {
   if (!json.contains("added_tokens")) return;
   const Json& list = formats::JsonFields(json, what).array("added_tokens");
-  const std::size_t entries = formats::JsonFields(json["model"], what + ": model").object("vocab").size();
+  const std::size_t entries =
+      formats::JsonFields(json["model"], what + ": model").object("vocab").size();
   for (const Json& item : list) {
     const formats::JsonFields fields(item, what + ": added token");
     Added added{

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "trireme/data/text/dataset.h"
-#include "trireme/formats/digest.h"
 #include "trireme/data/text/vocabulary.h"
+#include "trireme/formats/digest.h"
 
 namespace trireme::text {
 

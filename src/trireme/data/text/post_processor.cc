@@ -12,11 +12,13 @@ namespace {
 
 void append_special(const formats::JsonFields& fields, const std::string& id,
                     std::vector<std::int32_t>& to) {
-  const formats::JsonFields known(fields.object("special_tokens"), fields.where() + ": special_tokens");
-  const formats::JsonFields token(known.object(id.c_str()), known.where() + ": " + formats::shown(id));
+  const formats::JsonFields known(fields.object("special_tokens"),
+                                  fields.where() + ": special_tokens");
+  const formats::JsonFields token(known.object(id.c_str()),
+                                  known.where() + ": " + formats::shown(id));
   for (const Json& one : token.array("ids"))
-    to.push_back(static_cast<std::int32_t>(
-        formats::json_integer(one, token.where() + ": ids", 0, std::numeric_limits<std::int32_t>::max())));
+    to.push_back(static_cast<std::int32_t>(formats::json_integer(
+        one, token.where() + ": ids", 0, std::numeric_limits<std::int32_t>::max())));
 }
 
 // The template of a single text.
@@ -26,7 +28,8 @@ AroundText read_template(const formats::JsonFields& fields) {
   for (const Json& item : fields.array("single")) {
     const formats::JsonFields piece(item, fields.where() + ": single");
     if (piece.has("SpecialToken")) {
-      const formats::JsonFields token(piece.object("SpecialToken"), piece.where() + ": SpecialToken");
+      const formats::JsonFields token(piece.object("SpecialToken"),
+                                      piece.where() + ": SpecialToken");
       append_special(fields, token.string("id"), text_seen ? around.after : around.before);
     } else if (piece.has("Sequence") && !text_seen) {
       text_seen = true;

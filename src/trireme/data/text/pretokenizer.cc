@@ -51,8 +51,8 @@ Splitter::Splitter(const std::string& pattern, const std::string& what)
                                       PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &error, &at,
                                       nullptr));
   if (!compiled_->code)
-    fail(ErrorKind::kData, "{}: pattern {} does not compile at {}: {}", what, formats::shown(pattern), at,
-         pcre_message(error));
+    fail(ErrorKind::kData, "{}: pattern {} does not compile at {}: {}", what,
+         formats::shown(pattern), at, pcre_message(error));
   // Interpreting would validate the whole subject on every match: quadratic.
   if (const int result = pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE); result != 0)
     fail(ErrorKind::kData, "{}: pattern {} cannot be compiled to machine code: {}", what,

@@ -11,9 +11,9 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/data/text/bpe.h"
+#include "trireme/data/text/tokenizer_json.h"
 #include "trireme/formats/json_fields.h"
 #include "trireme/formats/shown.h"
-#include "trireme/data/text/tokenizer_json.h"
 
 namespace trireme::text {
 namespace {
@@ -168,8 +168,8 @@ void Tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) co
     each_character(text, [&](std::int32_t code, std::string_view bytes) {
       const auto found = chars_->ids.find(code);
       if (found == chars_->ids.end())
-        fail(ErrorKind::kData, "character {} is not among the {} of this tokenizer", formats::shown(bytes),
-             vocab_size());
+        fail(ErrorKind::kData, "character {} is not among the {} of this tokenizer",
+             formats::shown(bytes), vocab_size());
       out.push_back(found->second);
     });
   } else {

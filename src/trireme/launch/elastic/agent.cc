@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/launch/elastic/secret.h"
 #include "trireme/base/os/wait.h"
+#include "trireme/launch/elastic/secret.h"
 
 namespace trireme::elastic {
 namespace {

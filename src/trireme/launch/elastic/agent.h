@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/base/os/clock.h"
 #include "trireme/launch/elastic/link.h"
 #include "trireme/launch/elastic/lookout.h"
 #include "trireme/launch/elastic/member.h"
@@ -19,19 +20,18 @@
 #include "trireme/launch/elastic/server.h"
 #include "trireme/launch/elastic/standstill.h"
 #include "trireme/launch/elastic/store.h"
-#include "trireme/base/os/clock.h"
 
 namespace trireme::elastic {
 
 struct AgentConfig {
   Member::Config member{};                    // its host is drawn by the agent
   std::optional<Membership::Config> leads{};  // of the leader; `own` is set by the agent
-  os::Address endpoint{};                    // where the leader listens
+  os::Address endpoint{};                     // where the leader listens
   Ranks::Config ranks{};                      // with the token; `store` is set by the agent
   double tick_s = 0.1;
   watch::Patience patience{};  // with ranks that do nothing; 0 in `steps`: they are never named
-  double give_up_s = 25;        // so long after they were named they are stopped
-  double standstill_s = 30;     // so long nothing may move here before the agent says what it sees
+  double give_up_s = 25;       // so long after they were named they are stopped
+  double standstill_s = 30;    // so long nothing may move here before the agent says what it sees
   std::vector<std::string> stack_command{};  // as of StackReader
   // Called before a generation begins; where it throws an Error, the run ends so on every host.
   std::function<void(std::uint64_t generation)> remember{};

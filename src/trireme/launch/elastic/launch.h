@@ -20,7 +20,7 @@ struct Launch {
   // A line that a rank other than 0 wrote; rank 0 writes where the caller does.
   std::function<void(int rank, std::string_view line)> on_line;
   std::function<Progress()> progress = [] { return Progress{}; };  // for events
-  watch::Patience patience{.steps = 0};                           // as of an agent, and the rest
+  watch::Patience patience{.steps = 0};                            // as of an agent, and the rest
   double give_up_s = 25;
   std::vector<std::string> stack_command{};
   std::function<void(const std::string&)> on_note{};

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "trireme/base/os/net.h"
 #include "trireme/launch/elastic/frame.h"
 #include "trireme/launch/elastic/messages.h"
-#include "trireme/base/os/net.h"
 
 namespace trireme::elastic {
 

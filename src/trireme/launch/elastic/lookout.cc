@@ -5,7 +5,6 @@
 #include <chrono>
 #include <utility>
 
-
 namespace trireme::elastic {
 namespace {
 

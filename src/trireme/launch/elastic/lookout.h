@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/base/os/stack.h"
 #include "trireme/launch/elastic/messages.h"
 #include "trireme/launch/elastic/stack_reader.h"
-#include "trireme/base/os/stack.h"
 #include "trireme/launch/watch/area.h"
 #include "trireme/launch/watch/silence.h"
 #include "trireme/launch/watch/verdict.h"

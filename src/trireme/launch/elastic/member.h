@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/launch/elastic/messages.h"
 #include "trireme/base/os/stop.h"
+#include "trireme/launch/elastic/messages.h"
 
 namespace trireme::elastic {
 

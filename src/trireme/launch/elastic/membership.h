@@ -25,14 +25,14 @@ class Membership {
     std::size_t least = 1, most = 1;  // hosts
     int max_restarts = 3;             // in a row that bring no new checkpoint
     std::uint64_t last_generation = 0;
-    double death_s = 3;          // a host silent for longer is lost
-    double gather_s = 3;         // the first generation waits so long for more than the least
-    double patience_s = 600;     // and so long for the least
-    double notice_s = 30;        // that interrupted ranks have to save
-    double grace_s = 0;          // that the others have to end by themselves when a rank failed
-    double echo_s = 1;           // as grace_s, when it failed only because another had
-    double settle_s = 5;         // a generation runs so long before another host may join
-    double pause_s = 1;          // of the leader itself: nobody's fault
+    double death_s = 3;       // a host silent for longer is lost
+    double gather_s = 3;      // the first generation waits so long for more than the least
+    double patience_s = 600;  // and so long for the least
+    double notice_s = 30;     // that interrupted ranks have to save
+    double grace_s = 0;       // that the others have to end by themselves when a rank failed
+    double echo_s = 1;        // as grace_s, when it failed only because another had
+    double settle_s = 5;      // a generation runs so long before another host may join
+    double pause_s = 1;       // of the leader itself: nobody's fault
     std::function<Progress()> progress{};  // required
     // Whether all that the run is to do is saved: then a rank that fails has lost nothing.
     std::function<bool()> complete = [] { return false; };

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/launch/elastic/membership.h"
 #include "trireme/base/os/stop.h"
+#include "trireme/launch/elastic/membership.h"
 
 namespace trireme::elastic {
 namespace {

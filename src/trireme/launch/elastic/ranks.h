@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "trireme/base/memory_groups.h"
-#include "trireme/launch/elastic/lookout.h"
-#include "trireme/launch/elastic/messages.h"
 #include "trireme/base/os/address.h"
 #include "trireme/base/os/descriptor.h"
 #include "trireme/base/os/processes.h"
+#include "trireme/launch/elastic/lookout.h"
+#include "trireme/launch/elastic/messages.h"
 
 namespace trireme::elastic {
 

@@ -83,8 +83,7 @@ void Server::tick(double now) {
 
 void Server::send(os::ConnectionId client, const Message& message) {
   const auto found = clients_.find(client);
-  if (found != clients_.end())
-    net_.send(client, found->second.session.seal(encode(message)));
+  if (found != clients_.end()) net_.send(client, found->second.session.seal(encode(message)));
 }
 
 }  // namespace trireme::elastic

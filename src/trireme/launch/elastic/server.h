@@ -7,9 +7,9 @@
 #include <map>
 #include <string>
 
+#include "trireme/base/os/net.h"
 #include "trireme/launch/elastic/frame.h"
 #include "trireme/launch/elastic/messages.h"
-#include "trireme/base/os/net.h"
 
 namespace trireme::elastic {
 

@@ -77,9 +77,10 @@ std::string summary(const HostView& host, double seconds) {
 }
 
 std::vector<std::string> describe(const HostView& host) {
-  std::vector<std::string> lines = {fmt::format(
-      "agent of host {}: generation {}, {}; the longest time for which it did nothing itself is {:.1f} s",
-      host.name, host.generation, host.leader, host.slept_s)};
+  std::vector<std::string> lines = {
+      fmt::format("agent of host {}: generation {}, {}; the longest time for which it did nothing "
+                  "itself is {:.1f} s",
+                  host.name, host.generation, host.leader, host.slept_s)};
   for (const Watched& rank : host.ranks)
     lines.push_back(fmt::format("rank {} (process {}): {}, process {}", rank.rank, rank.process,
                                 rank_words(rank), process_words(os::process_state(rank.process))));

@@ -35,9 +35,7 @@ class Injector : public watch::Witness {
   void see(const watch::Moment& moment) override;
   // Where checkpoints lie, and snapshots in memory: `inner`, which outlives it, with this rank's faults.
   os::FileSystem& files(os::FileSystem& inner) { return faulty(files_, inner, false); }
-  os::FileSystem& memory_files(os::FileSystem& inner) {
-    return faulty(memory_files_, inner, true);
-  }
+  os::FileSystem& memory_files(os::FileSystem& inner) { return faulty(memory_files_, inner, true); }
 
  private:
   struct Armed {

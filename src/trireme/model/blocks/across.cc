@@ -2,12 +2,12 @@
 
 #include <ATen/ops/arange.h>
 
-#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/config/head_width.h"
 #include "trireme/config/resolve_towers.h"
-#include "trireme/plan/mesh/share.h"
+#include "trireme/model/layout.h"
 #include "trireme/ops/regions.h"
+#include "trireme/plan/mesh/share.h"
 
 namespace trireme::blocks {
 namespace {

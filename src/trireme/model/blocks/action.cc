@@ -64,10 +64,11 @@ class ActionHead : public BoundBlock {
                                   const exec::BlockContext& context) override {
     const at::Tensor& x = inputs[0];
     const at::Tensor frames = x.view({x.size(0), frames_, -1, x.size(2)});
-    const at::Tensor patches = frames.narrow(1, frames_ - kept_, kept_)
-                                   .narrow(2, model::kConditions, frames.size(2) - model::kConditions)
-                                   .flatten(1, 2)
-                                   .contiguous();
+    const at::Tensor patches =
+        frames.narrow(1, frames_ - kept_, kept_)
+            .narrow(2, model::kConditions, frames.size(2) - model::kConditions)
+            .flatten(1, 2)
+            .contiguous();
     const at::Tensor normed =
         ops::layer_norm(patches, param(0), param(1), norm_eps_, context.weight_gradients);
     const at::Tensor out = ops::linear(normed, param(2), param(3), context.weight_gradients);

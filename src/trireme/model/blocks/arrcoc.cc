@@ -10,9 +10,9 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "trireme/model/arrcoc.h"
 #include "trireme/config/head_width.h"
 #include "trireme/config/resolve_arrcoc.h"
+#include "trireme/model/arrcoc.h"
 #include "trireme/model/blocks/encoder.h"
 #include "trireme/model/blocks/pictures.h"
 #include "trireme/model/blocks/projector.h"
@@ -39,10 +39,10 @@ EncoderBlock::Look within_regions(const config::Job& job) {
     const Regions regions = sizes.regions(inputs[1]);
     const at::Device device = inputs[0].device();
     const at::Tensor places = regions.places().to(device);
-    return Sight{
-        .mask = ops::Mask::full(
-            ops::documents_of_lengths(regions.starts().to(device), 1, places.size(0))),
-        .rotary = axial_rotary(places, head_dim, RotaryPairs::kExact, statistics_type(inputs[0].scalar_type()))};
+    return Sight{.mask = ops::Mask::full(
+                     ops::documents_of_lengths(regions.starts().to(device), 1, places.size(0))),
+                 .rotary = axial_rotary(places, head_dim, RotaryPairs::kExact,
+                                        statistics_type(inputs[0].scalar_type()))};
   };
 }
 
@@ -74,8 +74,9 @@ std::vector<at::Tensor> Asked::forward(const std::vector<at::Tensor>& inputs,
   at::NoGradGuard no_grad;
   const at::Tensor count = inputs[1].unsqueeze(1);
   const at::Tensor asked = (at::arange(x_btd.size(1), count.options()) < count).unsqueeze(2);
-  const at::Tensor sum =
-      at::where(asked, x_btd, at::zeros({}, x_btd.options())).to(statistics_type(x_btd.scalar_type())).sum(1);
+  const at::Tensor sum = at::where(asked, x_btd, at::zeros({}, x_btd.options()))
+                             .to(statistics_type(x_btd.scalar_type()))
+                             .sum(1);
   return {x_btd, (sum / count).to(x_btd.scalar_type())};
 }
 
@@ -103,8 +104,9 @@ at::Tensor detail_gate(const at::Tensor& rows, const at::Tensor& shares, const R
   for (const Regions::Group& group : regions.groups()) {
     const at::Tensor chosen = group.regions.to(rows.device());
     const at::Tensor raised =
-        at::upsample_bilinear2d(base.index_select(0, chosen).to(statistics_type(rows.scalar_type())),
-                                {group.level, group.level}, false)
+        at::upsample_bilinear2d(
+            base.index_select(0, chosen).to(statistics_type(rows.scalar_type())),
+            {group.level, group.level}, false)
             .permute({0, 2, 3, 1})
             .reshape({group.rows(), d})
             .to(rows.scalar_type());

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/model/parts.h"
 #include "trireme/exec/block.h"
 #include "trireme/model/blocks/across.h"
+#include "trireme/model/parts.h"
 #include "trireme/ops/again.h"
 #include "trireme/ops/cross_entropy.h"
 
@@ -84,7 +84,7 @@ class LanguageHead : public BoundBlock {
       : BoundBlock(std::move(across)),
         norm_eps_(model.norm_eps),
         logits_(computes_again(node, model::kLogits) ? ops::Logits::kRecomputed
-                                                    : ops::Logits::kKept) {}
+                                                     : ops::Logits::kKept) {}
   // Logits of rows x, [.., d] -> [.., vocab], in fp32 or fp64; over tp ranks of this rank's part of the vocabulary.
   at::Tensor logits(const at::Tensor& x) const;
   // Of the inputs of forward, activations [d] that say what follows the first sample: those of its last token.

@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 #include <torch/version.h>
 
-#include "trireme/model/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/families.h"
@@ -11,6 +10,7 @@
 #include "trireme/exec/typed_block.h"
 #include "trireme/model/blocks/family_blocks.h"
 #include "trireme/model/blocks/spread.h"
+#include "trireme/model/describe.h"
 
 namespace trireme::blocks {
 namespace {

@@ -1,10 +1,10 @@
 #include "trireme/model/blocks/chunk_tower.h"
 
-#include "trireme/model/hnet.h"
-#include "trireme/model/hvjepa.h"
 #include "trireme/model/blocks/hvjepa.h"
 #include "trireme/model/blocks/neighbours.h"
 #include "trireme/model/blocks/read_out.h"
+#include "trireme/model/hnet.h"
+#include "trireme/model/hvjepa.h"
 #include "trireme/ops/linear.h"
 
 namespace trireme::blocks {

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <limits>
 
-#include "trireme/model/clip.h"
 #include "trireme/model/blocks/siglip.h"
+#include "trireme/model/clip.h"
 #include "trireme/ops/batch.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/flop_count.h"

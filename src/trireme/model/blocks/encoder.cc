@@ -14,11 +14,11 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/plan/mesh/share.h"
 #include "trireme/ops/attention.h"
 #include "trireme/ops/feed_forward.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
+#include "trireme/plan/mesh/share.h"
 
 namespace trireme::blocks {
 namespace {

@@ -8,10 +8,10 @@
 #include <memory>
 #include <vector>
 
-#include "trireme/model/encoder.h"
 #include "trireme/config/job.h"
 #include "trireme/model/blocks/blocks.h"
 #include "trireme/model/blocks/spread.h"
+#include "trireme/model/encoder.h"
 #include "trireme/ops/mask.h"
 
 namespace trireme::blocks {

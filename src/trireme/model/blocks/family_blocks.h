@@ -1,9 +1,9 @@
 // The blocks of a job's family. A build for decoders alone has no_families.cc in place of family_blocks.cc.
 #pragma once
 
-#include "trireme/model/spec.h"
 #include "trireme/config/job.h"
 #include "trireme/model/blocks/blocks.h"
+#include "trireme/model/spec.h"
 
 namespace trireme::blocks {
 

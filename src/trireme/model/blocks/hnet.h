@@ -1,9 +1,9 @@
 // An H-Net's blocks; model::hnet_spec describes them, with what each binds.
 #pragma once
 
-#include "trireme/model/hnet.h"
 #include "trireme/config/job.h"
 #include "trireme/model/blocks/blocks.h"
+#include "trireme/model/hnet.h"
 
 namespace trireme::blocks {
 

@@ -13,13 +13,13 @@
 #include <utility>
 
 #include "trireme/exec/past.h"
-#include "trireme/plan/mesh/share.h"
 #include "trireme/model/blocks/mamba.h"
 #include "trireme/model/blocks/spread.h"
 #include "trireme/ops/attention.h"
 #include "trireme/ops/feed_forward.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
+#include "trireme/plan/mesh/share.h"
 
 namespace trireme::blocks {
 namespace {

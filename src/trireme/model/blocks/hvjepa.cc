@@ -10,16 +10,16 @@
 
 #include <utility>
 
-#include "trireme/model/chunk_tower.h"
-#include "trireme/model/hnet.h"
-#include "trireme/model/hvjepa.h"
-#include "trireme/model/jepa.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/model/blocks/chunking.h"
 #include "trireme/model/blocks/clip_tower.h"
 #include "trireme/model/blocks/neighbours.h"
 #include "trireme/model/blocks/read_out.h"
 #include "trireme/model/blocks/vicreg_loss.h"
+#include "trireme/model/chunk_tower.h"
+#include "trireme/model/hnet.h"
+#include "trireme/model/hvjepa.h"
+#include "trireme/model/jepa.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
@@ -277,7 +277,7 @@ Blocks hvjepa_blocks(const config::Job& job, const model::ModelSpec&, const Rank
   for (std::int64_t layer = 0; layer < vision.layers; ++layer)
     add([&](Role role) {
       const model::Encoder encoder = role == Role::kStudent ? model::student_encoder(job, samples)
-                                                           : model::teacher_encoder(job, samples);
+                                                            : model::teacher_encoder(job, samples);
       return std::make_unique<EncoderBlock>(encoder, vision.norm_eps, look, ranks);
     });
   add([&](Role) {

@@ -29,7 +29,8 @@ struct Places {
   at::Tensor
       hidden;  // [chunks, masks] of a teacher: 1 where a mask hides half of the chunk or more
   Sequences sequences;
-  std::vector<bool> there;  // of each sequence whether its sample is there, or only fills up a batch
+  std::vector<bool>
+      there;  // of each sequence whether its sample is there, or only fills up a batch
 };
 
 // 1 where half of a chunk's members or more are among a mask's targets, [chunks, masks]. `ids` are these, sample * tokens +

@@ -6,9 +6,9 @@
 
 #include <utility>
 
-#include "trireme/model/jepa.h"
 #include "trireme/model/blocks/clip_tower.h"
 #include "trireme/model/blocks/encoder.h"
+#include "trireme/model/jepa.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 

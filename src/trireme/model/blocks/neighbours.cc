@@ -15,10 +15,7 @@
 #include "trireme/ops/norm.h"
 
 namespace trireme::blocks {
-namespace {
-
-
-}  // namespace
+namespace {}  // namespace
 
 at::Tensor neighbours(const at::Tensor& x, const GridRows& rows, std::int64_t count) {
   const at::Tensor around = rows.rows_at(around_offsets(x.device()));

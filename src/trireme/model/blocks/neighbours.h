@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "trireme/model/encoder.h"
 #include "trireme/config/job.h"
 #include "trireme/model/blocks/blocks.h"
 #include "trireme/model/blocks/video_chunks.h"
+#include "trireme/model/encoder.h"
 
 namespace trireme::blocks {
 

@@ -13,7 +13,8 @@ Blocks family_blocks(const config::Job& job, const model::ModelSpec& spec, const
   if (job.model.family == config::Family::kGpt) return gpt_blocks(job, spec, ranks);
   if (job.model.family == config::Family::kLlama) return llama_blocks(job, spec, ranks);
   fail(ErrorKind::kUsage,
-       "model.family={}: this build, as ./dev quickstart makes it, trains the families gpt and llama; ./dev build adds "
+       "model.family={}: this build, as ./dev quickstart makes it, trains the families gpt and "
+       "llama; ./dev build adds "
        "the others (CMake: TRIREME_FAMILIES=all)",
        config::name(job.model.family));
 }

@@ -9,10 +9,10 @@
 
 #include <cmath>
 
-#include "trireme/model/probe.h"
 #include "trireme/base/error.h"
 #include "trireme/model/blocks/clip_tower.h"
 #include "trireme/model/blocks/encoder.h"
+#include "trireme/model/probe.h"
 #include "trireme/ops/flop_count.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"

@@ -8,9 +8,9 @@
 
 #include <cmath>
 
-#include "trireme/model/projector.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve_vlm.h"
+#include "trireme/model/projector.h"
 #include "trireme/ops/flop_count.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"

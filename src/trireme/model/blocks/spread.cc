@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "trireme/model/spread.h"
 #include "trireme/exec/typed_block.h"
+#include "trireme/model/spread.h"
 #include "trireme/ops/rows.h"
 
 namespace trireme::blocks {

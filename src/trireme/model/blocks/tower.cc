@@ -9,12 +9,12 @@
 
 #include <cmath>
 
-#include "trireme/model/encoder.h"
 #include "trireme/config/resolve_towers.h"
-#include "trireme/plan/mesh/share.h"
+#include "trireme/model/encoder.h"
 #include "trireme/ops/flop_count.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
+#include "trireme/plan/mesh/share.h"
 
 namespace trireme::blocks {
 namespace {

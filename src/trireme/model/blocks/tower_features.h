@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "trireme/model/spec.h"
 #include "trireme/config/job.h"
 #include "trireme/exec/block.h"
 #include "trireme/model/blocks/blocks.h"
+#include "trireme/model/spec.h"
 
 namespace trireme::blocks {
 

@@ -8,8 +8,8 @@
 
 #include <cmath>
 
-#include "trireme/plan/mesh/share.h"
 #include "trireme/ops/flop_count.h"
+#include "trireme/plan/mesh/share.h"
 
 namespace trireme::blocks {
 namespace {

@@ -10,10 +10,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/model/hnet.h"
-#include "trireme/model/jepa.h"
 #include "trireme/model/blocks/clip_tower.h"
 #include "trireme/model/blocks/vicreg.h"
+#include "trireme/model/hnet.h"
+#include "trireme/model/jepa.h"
 #include "trireme/ops/batch.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
@@ -111,7 +111,8 @@ at::Tensor VicregLoss::loss(const at::Tensor& samples, const MatchCounts& counts
   Sharing sharing;
   if (const comm::Group* group = across().batch())
     sharing = {.rank = group->rank(), .ranks = group->size()};
-  const std::int64_t clips = model::kMasks * weights.width, of_match = 4 * weights.width_of_chunks();
+  const std::int64_t clips = model::kMasks * weights.width,
+                     of_match = 4 * weights.width_of_chunks();
   const std::vector<at::Tensor> parts = samples.split_with_sizes(
       {clips, counts.by_place * of_match, counts.by_feature * of_match}, 1);
   const auto local = [&](const at::Tensor& part, std::int64_t count) {

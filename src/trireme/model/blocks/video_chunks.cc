@@ -32,7 +32,7 @@ struct NearestBefore {
 };
 
 NearestBefore nearest_before(const at::Tensor& x, const at::Tensor& query, const at::Tensor& key,
-                       const at::Tensor& before) {
+                             const at::Tensor& before) {
   const at::Tensor queries = direction(ops::linear(x, query)),
                    keys = direction(ops::linear(x, key));
   const at::Tensor others =
@@ -131,7 +131,8 @@ Forest forest(const at::Tensor& x, const at::Tensor& query, const at::Tensor& ke
               const GridRows& rows, const config::Chunk& chunk) {
   if (chunk.mode == config::ChunkMode::kFixed)
     return fixed_forest(rows, x.scalar_type(), chunk.ratio);
-  const NearestBefore nearest = nearest_before(x, query, key, rows.rows_at(before_offsets(x.device())));
+  const NearestBefore nearest =
+      nearest_before(x, query, key, rows.rows_at(before_offsets(x.device())));
   const at::Tensor alone = nearest.row < 0;
   const at::Tensor p = ((1 - nearest.cosine) / 2).clamp(0, 1).masked_fill(alone, 1);
   const at::Tensor boundary = chunk.mode == config::ChunkMode::kTopK

@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-#include "trireme/model/encoder.h"
 #include "trireme/config/job.h"
 #include "trireme/model/blocks/scan.h"
+#include "trireme/model/encoder.h"
 
 namespace trireme::blocks {
 

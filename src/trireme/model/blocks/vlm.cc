@@ -9,7 +9,6 @@
 
 #include <limits>
 
-#include "trireme/model/vlm.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/head_width.h"
 #include "trireme/config/resolve_vlm.h"
@@ -19,6 +18,7 @@
 #include "trireme/model/blocks/projector.h"
 #include "trireme/model/blocks/tower.h"
 #include "trireme/model/blocks/tower_features.h"
+#include "trireme/model/vlm.h"
 #include "trireme/ops/embedding.h"
 
 namespace trireme::blocks {

@@ -28,14 +28,14 @@ std::string whole_groups(int ranks, int micro_batches) {
   const std::string smaller =
       micro_batches < ranks ? "" : fmt::format("{} or ", micro_batches / ranks * ranks);
   return fmt::format(
-      "interleaved on {} pipeline ranks takes micro-batches in groups of {}, not {}: take {}{}", ranks,
-      ranks, micro_batches, smaller, (micro_batches / ranks + 1) * ranks);
+      "interleaved on {} pipeline ranks takes micro-batches in groups of {}, not {}: take {}{}",
+      ranks, ranks, micro_batches, smaller, (micro_batches / ranks + 1) * ranks);
 }
 
 std::string twice_the_ranks(int ranks, int micro_batches) {
   return fmt::format(
-      "dualpipe_v on {} pipeline ranks takes at least {} micro-batches, not {}: take {}, or zb_v", ranks,
-      2 * ranks, micro_batches, 2 * ranks);
+      "dualpipe_v on {} pipeline ranks takes at least {} micro-batches, not {}: take {}, or zb_v",
+      ranks, 2 * ranks, micro_batches, 2 * ranks);
 }
 
 // Ranks that wait for the first forward to reach them and for the last backward to leave them.
@@ -67,14 +67,16 @@ const std::vector<ScheduleInfo>& table() {
   static const std::vector<ScheduleInfo> rows = {
       {.name = "gpipe",
        .forwards_first = true,
-       .row = [](const ScheduleShape& s, int rank) { return gpipe_row(s.ranks, s.micro_batches, rank); },
+       .row = [](const ScheduleShape& s,
+                 int rank) { return gpipe_row(s.ranks, s.micro_batches, rank); },
        .in_flight = [](const Pipe& pipe, Place) { return InFlight{.kept = pipe.micro_batches}; },
        .bubble = plain_bubble},
       {.name = "1f1b",
        .proposed = true,
        .compared = true,
        .complexity = 0,
-       .row = [](const ScheduleShape& s, int rank) { return one_f_one_b_row(s.ranks, s.micro_batches, rank); },
+       .row = [](const ScheduleShape& s,
+                 int rank) { return one_f_one_b_row(s.ranks, s.micro_batches, rank); },
        .in_flight = one_f_one_b_flight,
        .bubble = plain_bubble},
       {.name = "interleaved",
@@ -83,7 +85,8 @@ const std::vector<ScheduleInfo>& table() {
        .proposed = true,
        .compared = true,
        .complexity = 1,
-       .row = [](const ScheduleShape& s, int rank) { return interleaved_row(s.ranks, s.chunks, s.micro_batches, rank); },
+       .row = [](const ScheduleShape& s,
+                 int rank) { return interleaved_row(s.ranks, s.chunks, s.micro_batches, rank); },
        .takes = [](int ranks, int micro_batches) { return micro_batches % ranks == 0; },
        .instead = whole_groups,
        .in_flight = interleaved_flight,
@@ -92,7 +95,8 @@ const std::vector<ScheduleInfo>& table() {
        .halves = true,
        .proposed = true,
        .compared = true,
-       .row = [](const ScheduleShape& s, int rank) { return zb_h1_row(s.ranks, s.micro_batches, rank); },
+       .row = [](const ScheduleShape& s,
+                 int rank) { return zb_h1_row(s.ranks, s.micro_batches, rank); },
        .in_flight =
            [](const Pipe& pipe, Place place) {
              const bool last = place == Place::kLast;
@@ -102,11 +106,13 @@ const std::vector<ScheduleInfo>& table() {
       {.name = "zb_h2",
        .halves = true,
        .proposed = true,
-       .row = [](const ScheduleShape& s, int rank) { return zb_h2_row(s.ranks, s.micro_batches, rank); },
+       .row = [](const ScheduleShape& s,
+                 int rank) { return zb_h2_row(s.ranks, s.micro_batches, rank); },
        .in_flight =
            [](const Pipe& pipe, Place place) {
              const bool last = place == Place::kLast;
-             return InFlight{.kept = last ? 1 : 2 * pipe.ranks - 1, .waiting = last ? 2 * pipe.ranks - 2 : 0};
+             return InFlight{.kept = last ? 1 : 2 * pipe.ranks - 1,
+                             .waiting = last ? 2 * pipe.ranks - 2 : 0};
            },
        .bubble = h2_bubble},
       {.name = "zb_auto",
@@ -131,8 +137,11 @@ const std::vector<ScheduleInfo>& table() {
        .proposed = true,
        .search = search_v_half,
        .in_flight =
-           [](const Pipe& pipe, Place) { return InFlight{.kept = pipe.ranks / 4 + 1, .waiting = pipe.ranks / 4}; },
-       .bubble = [](const Pipe& pipe, const TurnTimes& turn) { return (pipe.ranks - 1) * turn.all / 2; }},
+           [](const Pipe& pipe, Place) {
+             return InFlight{.kept = pipe.ranks / 4 + 1, .waiting = pipe.ranks / 4};
+           },
+       .bubble = [](const Pipe& pipe,
+                    const TurnTimes& turn) { return (pipe.ranks - 1) * turn.all / 2; }},
       {.name = "v_min",
        .placement = Placement::kV,
        .chunks = 2,
@@ -140,8 +149,11 @@ const std::vector<ScheduleInfo>& table() {
        .proposed = true,
        .search = search_v_min,
        .in_flight =
-           [](const Pipe& pipe, Place) { return InFlight{.kept = pipe.ranks / 6 + 1, .waiting = pipe.ranks / 6 + 1}; },
-       .bubble = [](const Pipe& pipe, const TurnTimes& turn) { return (pipe.ranks - 1) * turn.all * 2 / 3; }},
+           [](const Pipe& pipe, Place) {
+             return InFlight{.kept = pipe.ranks / 6 + 1, .waiting = pipe.ranks / 6 + 1};
+           },
+       .bubble = [](const Pipe& pipe,
+                    const TurnTimes& turn) { return (pipe.ranks - 1) * turn.all * 2 / 3; }},
       {.name = "v_auto",
        .placement = Placement::kV,
        .chunks = 2,
@@ -157,10 +169,14 @@ const std::vector<ScheduleInfo>& table() {
       {.name = "dualpipe_v",
        .placement = Placement::kV,
        .chunks = 2,
-       .row = [](const ScheduleShape& s, int rank) { return dualpipe_v_row(s.ranks, s.micro_batches, rank); },
+       .row = [](const ScheduleShape& s,
+                 int rank) { return dualpipe_v_row(s.ranks, s.micro_batches, rank); },
        .takes = [](int ranks, int micro_batches) { return micro_batches >= 2 * ranks; },
        .instead = twice_the_ranks,
-       .in_flight = [](const Pipe& pipe, Place place) { return InFlight{.kept = place == Place::kLast ? 1 : pipe.ranks}; },
+       .in_flight =
+           [](const Pipe& pipe, Place place) {
+             return InFlight{.kept = place == Place::kLast ? 1 : pipe.ranks};
+           },
        .bubble = plain_bubble},
   };
   return rows;

@@ -33,14 +33,15 @@ struct TurnTimes {
 struct ScheduleInfo {
   std::string_view name;  // as a job spells it
   Placement placement = Placement::kLoop;
-  int chunks = 1;              // virtual stages of a rank
-  bool more_chunks = false;    // a job may ask for more than that
+  int chunks = 1;               // virtual stages of a rank
+  bool more_chunks = false;     // a job may ask for more than that
   bool forwards_first = false;  // no backward before the last forward
-  bool limited = false;        // searched within parallel.activation_limit
-  bool halves = false;         // weight backwards fill the bubble, so that few micro-batches are bound by input backwards alone
-  bool proposed = false;       // the planner tries it without being asked
-  bool compared = false;       // and names what it would cost when it explains its choice
-  int complexity = 2;          // what decides between equals: the simpler
+  bool limited = false;         // searched within parallel.activation_limit
+  bool halves =
+      false;  // weight backwards fill the bubble, so that few micro-batches are bound by input backwards alone
+  bool proposed = false;  // the planner tries it without being asked
+  bool compared = false;  // and names what it would cost when it explains its choice
+  int complexity = 2;     // what decides between equals: the simpler
 
   // An order that follows from counts, or one that is searched; one of them is there.
   Row (*row)(const ScheduleShape& shape, int rank) = nullptr;

@@ -50,11 +50,12 @@ int chunks_of(Schedule schedule, int virtual_stages) {
   if (virtual_stages == 0 || virtual_stages == own) return own;
   if (row.more_chunks) {
     if (virtual_stages > own) return virtual_stages;
-    fail(ErrorKind::kUsage, "{} puts at least {} virtual stages on a pipeline rank, not {}: take {}, or 1f1b",
+    fail(ErrorKind::kUsage,
+         "{} puts at least {} virtual stages on a pipeline rank, not {}: take {}, or 1f1b",
          row.name, own, virtual_stages, own);
   }
-  fail(ErrorKind::kUsage, "{} puts {} on a pipeline rank, not {}: take {}, or interleaved{}", row.name,
-       own == 1 ? "1 virtual stage" : "2 virtual stages", virtual_stages, own,
+  fail(ErrorKind::kUsage, "{} puts {} on a pipeline rank, not {}: take {}, or interleaved{}",
+       row.name, own == 1 ? "1 virtual stage" : "2 virtual stages", virtual_stages, own,
        own == 1 || virtual_stages > 2 ? "" : " or 1f1b");
 }
 
@@ -64,7 +65,8 @@ Grid make_grid(Schedule schedule, const ScheduleShape& shape) {
   if (row.takes != nullptr && !row.takes(shape.ranks, shape.micro_batches))
     fail(ErrorKind::kUsage, "{}", row.instead(shape.ranks, shape.micro_batches));
   if (row.search != nullptr) return row.search(shape);
-  Grid grid{.placement = row.placement, .chunks = shape.chunks, .micro_batches = shape.micro_batches};
+  Grid grid{
+      .placement = row.placement, .chunks = shape.chunks, .micro_batches = shape.micro_batches};
   for (int rank = 0; rank < shape.ranks; ++rank) grid.rows.push_back(row.row(shape, rank));
   return grid;
 }

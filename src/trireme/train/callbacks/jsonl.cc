@@ -54,7 +54,7 @@ OwnMetrics own_metrics(const Json& object, std::string_view prefix, const KeyNam
 
 EvalMetrics eval_of(const Json& line) {
   static const KeyNames kKnown = {"step",       "time", "val_loss", "val_bits_per_byte",
-                               "val_tokens", "val_s"};
+                                  "val_tokens", "val_s"};
   return {.step = line["step"].get<std::int64_t>(),
           .loss = number(line, "val_loss"),
           .bits_per_byte = number(line, "val_bits_per_byte"),
