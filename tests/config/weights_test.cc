@@ -159,6 +159,8 @@ TEST(Weights, NoKeyOfAModelIsForgotten) {
                                       "jepa.short_scale",
                                       "jepa.long_blocks",
                                       "jepa.long_scale",
+                                      "jepa.cut",
+                                      "jepa.cut_samples",
                                       "action.rollout",
                                       "probe.lr",
                                       "probe.weight_decay",

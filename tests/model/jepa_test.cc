@@ -119,7 +119,8 @@ TEST(Jepa, ProbesBeginAndDecayAsTheOriginal) {
   const ModelSpec spec = described(job);
   for (const char* name : {"linear.weight", "linear.bias"}) {
     EXPECT_EQ(param_of(spec, name).init.kind, Init::Kind::kUniform) << name;
-    EXPECT_DOUBLE_EQ(param_of(spec, name).init.value, 1 / 32.0) << name;
+    EXPECT_DOUBLE_EQ(param_of(spec, name).init.low, -1 / 32.0) << name;
+    EXPECT_DOUBLE_EQ(param_of(spec, name).init.high, 1 / 32.0) << name;
   }
   for (const UnitSpec& unit : spec.units)
     for (const ParamSpec& param : unit.params)

@@ -28,7 +28,8 @@ void expect_parity(const Sets& sets, const std::vector<NamedLayout>& layouts) {
   constexpr int kSteps = 3;
   const JobTrace one = harness::run_job(crossing(sets), kSteps);
   for (const NamedLayout& layout : layouts)
-    EXPECT_LT(harness::distance(one, harness::run_job(crossing(sets + layout.sets), kSteps)), 1e-12)
+    // Queries of a Perceiver begin 50 times as large as other weights, and so do the differences of rounding.
+    EXPECT_LT(harness::distance(one, harness::run_job(crossing(sets + layout.sets), kSteps)), 1e-11)
         << layout.name;
 }
 

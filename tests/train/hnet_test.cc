@@ -122,7 +122,7 @@ TEST(HnetJobs, TrainInNarrowTypes) {
 
 // The stream is wider than everything around it: what waits, crosses stages or is computed twice is the same stream.
 TEST(HnetJobs, TheWideStreamOfBf16JobsIsTheSameInEveryLayout) {
-  const Sets nested = kNested + Sets{"hnet.layout=T1,[T1,[T1T1],t1],m1", "hnet.hidden=32,32,64"};
+  const Sets nested = kNested + Sets{"hnet.layout=T1,[T1,[T1T1],t1],m1", "hnet.hidden=64,64,64"};
   const JobTrace one = run_job(hnet_job(nested, {}, DType::kBF16), kSteps);
   for (const Sets& layout : std::vector<Sets>{{"recompute.policy=full"},
                                               {"recompute.policy=full", "offload.activations=host"},
