@@ -4,7 +4,7 @@
 //   frozen                   compares everything with tests/frozen; exit 1 and the differences if something differs
 //   frozen --write           writes the figures of this build there
 //   frozen --texts DIR       writes the whole texts, for a comparison of two builds with diff
-//   frozen --plant RECIPE    as without, with one byte more in what the first node of that recipe keeps: this must be found
+//   frozen --plant RECIPE    that recipe alone, with one byte more in what its first node keeps: this must be found
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -351,6 +351,7 @@ int run(const Options& options) {
   const planner::Cluster gpus = planner::find_cluster("dgx-h100");
   std::size_t compared = 0, refused = 0, differing = 0;
   for (const auto& [name, job] : recipes()) {
+    if (!options.planted.empty() && name != options.planted) continue;
     const std::vector<Pair> pairs = pairs_of(job, gpus, name == options.planted ? 1 : 0);
     for (const Pair& pair : pairs) ++(pair.parts.empty() ? refused : compared);
     if (options.texts) write_texts(*options.texts / name, pairs);
