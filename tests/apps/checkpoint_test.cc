@@ -53,7 +53,7 @@ TEST(Checkpoints, AreComparedCutAnewAndConverted) {
               HasSubstr("model.weights=back/step-0"));
   EXPECT_THAT(done({"checkpoint", "diff", "run", "back/step-0"}, 1), HasSubstr("0 of 20 tensors"));
   EXPECT_THAT(done({"checkpoint", "convert", "theirs", "deep", "--set", "model.layers=9"}, 3),
-              HasSubstr("lacks"));
+              HasSubstr("has no tensor model.layers.2."));
   EXPECT_THAT(done({"checkpoint", "convert", "run", "no", "--set", "model.layers=9"}, 2),
               HasSubstr("whose job is fixed"));
   EXPECT_THAT(done({"train", "job.yaml", "--out", "tuned", "--set", "model.weights=back/step-0"}),

@@ -80,8 +80,9 @@ std::vector<std::string> explained(const std::string& recipe, int& ranks) {
   const bool reads_text = text.find("source:") == std::string::npos;
   if (reads_text && text.find("vocab") == std::string::npos)
     words.insert(words.end(), {"--set", "model.vocab=50257"});
-  if (text.find("source: pairs") != std::string::npos)
-    words.insert(words.end(), {"--set", "data.path=PAIRS"});
+  if (text.find("source: pairs") != std::string::npos ||
+      text.find("source: clips") != std::string::npos)
+    words.insert(words.end(), {"--set", "data.path=FILES"});
   return words;
 }
 
