@@ -22,7 +22,9 @@ constexpr char kStdout[] = "-";
 // A new file that goes with this object.
 class TemporaryFile {
  public:
-  TemporaryFile() : name_((std::filesystem::temp_directory_path() / "trireme-XXXXXX").string()) {
+  TemporaryFile()
+      : name_((std::filesystem::temp_directory_path() / "trireme-").string() +
+              std::string(6, 'X')) {  // which mkstemp fills
     const int fd = ::mkstemp(name_.data());
     if (fd < 0)
       fail(ErrorKind::kUsage, "--json -: cannot make {}: {}", name_, std::strerror(errno));

@@ -139,5 +139,21 @@ TEST(FamilyForecast, CountsThePicturesOfTheFirstStage_slow) {
                                   "run.micro_batch=16", "run.global_batch=32"}});
 }
 
+// A frozen tower keeps nothing, so that its largest moment is what its activations make: x sigmoid(1.702 x) three features at once.
+TEST(FamilyForecast, CountsWhatFrozenTowersMake) {
+  app::keep_freed_memory();
+  for (const char* activation : {"quick_gelu", "gelu", "gelu_tanh"}) {
+    SCOPED_TRACE(activation);
+    const std::string key = fmt::format("vision.activation={}", activation);
+    expect_enough({"clip_tiny", 32, true},
+                  {.world = 1,
+                   .sets = {"model.frozen=text.*", "model.seq_len=128", "run.batch_scope=micro",
+                            "run.micro_batch=32", "run.global_batch=32", key}});
+    expect_enough({"vlm_tiny", 4},
+                  {.world = 1,
+                   .sets = {"model.frozen=vision.*", "run.micro_batch=4", "run.global_batch=4", key}});
+  }
+}
+
 }  // namespace
 }  // namespace trireme::train::family_forecast_test

@@ -156,6 +156,7 @@ plan::ValueId block_node(Graph& graph, const Encoder& encoder, std::string name,
   TrainedBlock block{.statistics = 2,
                      .norm_flops = kNormFlops,
                      .inner = kept_a_feature(encoder.activation) * sizes.ffn,
+                     .gates = encoder.activation == config::Activation::kQuickGelu,
                      .sums = 4,
                      .gradients = {.input = !teacher && graph.reached(x), .own = trains},
                      .causal = encoder.causal};

@@ -155,6 +155,7 @@ class Block {
     if (!layers_.gpt) tape.give(layers_.row);
     layers_.column_forward(tape, inner() * feature_);
     drop(tape, trained_.up, layers_.partial);
+    tape.pass((1 + trained_.gates) * feature_);
     tape.take(feature_);
     drop(tape, trained_.down, feature_);
     layers_.row_forward(tape);

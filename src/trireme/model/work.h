@@ -45,6 +45,7 @@ struct TrainedBlock {
   std::int64_t statistics = 0;  // numbers that a norm keeps a row
   double norm_flops = 0;        // of an element
   std::int64_t inner = 0;       // features of a token before the activation
+  std::int64_t gates = 0;       // features that the activation makes besides its result
   std::int64_t rotated = 0;     // numbers that turn a token's queries and keys within its document
   bool normed_heads = false;    // queries and keys have norms of their own
   std::int64_t sums = 0;        // gradients of gains and biases that wait as sums

@@ -134,7 +134,10 @@ at::Tensor activated(const at::Tensor& x, config::Activation activation) {
   switch (activation) {
     case config::Activation::kGelu: return at::gelu(x);
     case config::Activation::kGeluTanh: return at::gelu(x, "tanh");
-    case config::Activation::kQuickGelu: return x * at::sigmoid(1.702 * x);
+    case config::Activation::kQuickGelu: {
+      at::Tensor gate = 1.702 * x;
+      return x * gate.sigmoid_();
+    }
   }
   TRIREME_CHECK(false, "activation {}", static_cast<int>(activation));
 }
