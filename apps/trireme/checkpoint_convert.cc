@@ -150,9 +150,18 @@ int to_theirs(const ConvertOptions& options) {
   return 0;
 }
 
-// The job of a file, as one rank would train it.
-config::Job job_of_file(const Path& file) {
-  config::Job job = config::load_job(file);
+void refuse_assignments(const ConvertOptions& options) {
+  if (!options.assignments.empty())
+    fail(ErrorKind::kUsage,
+         "--set {}: {} is a checkpoint of ours, whose job is fixed; --set is for a Hugging Face "
+         "model that is read, and for a job file with --list",
+         options.assignments.front(), options.path);
+}
+
+// The job of a file and the assignments, as one rank would train it.
+config::Job job_of_file(const ConvertOptions& options) {
+  config::Job job = config::load_job(options.path);
+  for (const std::string& assignment : options.assignments) config::apply_set(job, assignment);
   job.parallel = {};
   const config::DatasetFacts facts{.vocab = job.model.vocab, .classes = job.vision.classes};
   return config::resolve(std::move(job), 1, facts);
@@ -160,7 +169,7 @@ config::Job job_of_file(const Path& file) {
 
 std::vector<formats::TensorInfo> listed(const ConvertOptions& options) {
   if (std::filesystem::is_regular_file(options.path)) {
-    const config::Job job = job_of_file(options.path);
+    const config::Job job = job_of_file(options);
     return convert::hugging_face_tensors(job, model::describe(job));
   }
   if (convert::is_hugging_face(options.path))
@@ -168,6 +177,7 @@ std::vector<formats::TensorInfo> listed(const ConvertOptions& options) {
          "checkpoint convert {} --list: a Hugging Face directory, which convert reads; needs a job "
          "file, a run directory or a step-N",
          options.path);
+  refuse_assignments(options);
   const Path checkpoint = find_checkpoint(options.path);
   const config::Job job = job_of(checkpoint);
   return convert::hugging_face_tensors(checkpoint, job, model::describe(job));
@@ -238,11 +248,7 @@ int checkpoint_convert(const ConvertOptions& options) {
     fail(ErrorKind::kUsage, "--json {}: convert prints no table; add --list or leave --json out",
          options.json);
   if (convert::is_hugging_face(options.path)) return from_theirs(options);
-  if (!options.assignments.empty())
-    fail(ErrorKind::kUsage,
-         "--set {}: {} is a checkpoint of ours, whose job is fixed; --set is for a Hugging Face "
-         "model that is read",
-         options.assignments.front(), options.path);
+  refuse_assignments(options);
   return to_theirs(options);
 }
 

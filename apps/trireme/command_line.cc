@@ -184,9 +184,9 @@ void add_checkpoint(CLI::App& root, CheckpointCommands& o, Run& run) {
       ->required();
   convert.add_option("OUT", o.convert.out, "directory to write; none with --list");
   convert
-      .add_option(
-          "--set", o.convert.assignments,
-          "section.key=value of the job that a Hugging Face model is read as; may be repeated")
+      .add_option("--set", o.convert.assignments,
+                  "section.key=value of the job that a Hugging Face model is read as, or of a job "
+                  "file with --list; may be repeated")
       ->allow_extra_args(false);
   convert.add_flag("--list", o.convert.list,
                    "Print name, type and shape of every tensor that would be written for Hugging "

@@ -66,6 +66,10 @@ config::Job typed_job(const DiffOptions& options) {
          "nodes "
          "cannot be compared; --set vlm.features=",
          job.vlm.features);
+  if (job.optim.from_weights)
+    fail(ErrorKind::kUsage,
+         "optim.from_weights=true: both sides begin with new optimizer states, of the type that "
+         "they are compared in; --set optim.from_weights=false");
   if (!job.model.weights.empty()) job.model.weights = find_weights(job.model.weights).string();
   config::apply_set(job, "precision.compute=" + options.dtype);
   job.precision.master = job.precision.grads = job.precision.reduce = std::nullopt;

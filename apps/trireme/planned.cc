@@ -11,6 +11,7 @@
 #include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/config/data_sets.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/made_up.h"
@@ -103,8 +104,20 @@ config::Job read_over(const JobOptions& options, const config::Job& base) {
 }  // namespace
 
 config::Job with_absolute_paths(config::Job job) {
-  for (std::string* path : config::paths_of(job))
-    if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
+  const auto absolute = [](std::string_view path) {
+    return std::filesystem::absolute(path).lexically_normal().string();
+  };
+  for (std::string* path : config::paths_of(job)) {
+    if (path->empty()) continue;
+    if (path != &job.data.path || job.data.weights.empty()) {
+      *path = absolute(*path);
+      continue;
+    }
+    std::string list;  // of several data sets
+    for (const config::DataSet& set : config::data_sets(job.data))
+      list += (list.empty() ? "" : ",") + absolute(set.path);
+    *path = std::move(list);
+  }
   return job;
 }
 

@@ -61,6 +61,7 @@ TEST_F(Diff, RefusesWhatIsNoLayout) {
                  "--json no/diff.json: cannot write: No such file");
   expect_refused({"--layouts", "tp=2", "--json", "."}, "--json .: needs a regular file");
   expect_refused({"--layouts", "tp=2", "--set", "precision.compute=bf16"}, "--dtype");
+  expect_refused({"--layouts", "tp=2", "--set", "optim.from_weights=true"}, "new optimizer states");
   expect_refused({"--layouts", "run.micro_batch=2", "--set", "lora.rank=2", "lora.dropout=0.1"},
                  "--set lora.dropout=0");
   expect_refused({"--layouts", "tp=2", "--set", "model.family=vlm", "vlm.features=kept"},

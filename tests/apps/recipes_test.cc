@@ -157,6 +157,9 @@ TEST(Recipes, OfVjepaAreListedAsWhatConvertWouldWrite) {
   }
   EXPECT_TRUE(fs::is_empty(desk.path())) << "nothing is written";
   const std::string recipe = TRIREME_SOURCE_DIR "/recipes/vjepa_vitl.yaml";
+  EXPECT_THAT(
+      desk.run({"checkpoint", "convert", recipe, "--list", "--set", "jepa.mask_tokens=2"}).out,
+      ::testing::HasSubstr("[2, 1, 1, 384]"));
   const Result text = desk.run({"checkpoint", "convert", recipe, "--list"});
   EXPECT_THAT(text.out, ::testing::ContainsRegex(
                             "encoder.layer.0.attention.query.weight +F32 +\\[1024, 1024\\]"));

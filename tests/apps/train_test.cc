@@ -558,6 +558,37 @@ TEST_F(Train, ResumesFromAnotherDirectory) {
   EXPECT_EQ(config::load_job(desk_ / "run/job.lock.yaml").data.path, (desk_ / "text.txt").string());
 }
 
+// data.path is then a list.
+TEST_F(Train, SeveralDataSetsAreFoundFromAnotherDirectory) {
+  for (const char* made : {"one", "two"})
+    ASSERT_EQ(desk_
+                  .run({"data", "synth", "video", made, "--count", "6", "--size", "32x32",
+                        "--format", "webp"})
+                  .exit_code,
+              0);
+  desk_.write("clips.yaml",
+              "model: {family: jepa}\n"
+              "vision: {image: 32, patch: 8, frames: 2, tubelet: 2, layers: 1, hidden: 24, heads: "
+              "2, positions: rotary}\n"
+              "jepa: {layers: 1, hidden: 12, heads: 2}\n"
+              "data: {source: clips, path: \"one,two\", weights: \"3,1\"}\n"
+              "run: {steps: 2, global_batch: 2, micro_batch: 2, eval_every: -1}\n");
+  const Result first = desk_.run({"train", "clips.yaml", "--out", "run"});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(config::load_job(desk_ / "run/job.lock.yaml").data.path,
+            (desk_ / "one").string() + "," + (desk_ / "two").string());
+  std::filesystem::create_directory(desk_ / "elsewhere");
+  const Result second = desk_.run({"-C", "elsewhere", std::string(TRIREME_BIN_DIR) + "/trireme",
+                                   "train", "--out", "../run", "--steps", "3"},
+                                  "/usr/bin/env");
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  const Result refused =
+      desk_.run({"explain", "clips.yaml", "--set", "data.source=squares", "--set",
+                 "data.antialias=false", "--set", "data.weights=", "--set", "data.path="});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("data.antialias=false: family jepa with data.source=squares"));
+}
+
 TEST_F(Train, ACacheThatCannotBeWrittenIsNamedWithTheWayOut) {
   desk_.write("file", "");
   desk_.set("XDG_CACHE_HOME", (desk_ / "file").string());

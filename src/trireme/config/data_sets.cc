@@ -4,9 +4,12 @@
 
 #include <charconv>
 #include <string_view>
+#include <variant>
 
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
+#include "trireme/config/families.h"
+#include "trireme/config/fields.h"
 #include "trireme/config/made_up.h"
 
 namespace trireme::config {
@@ -48,7 +51,23 @@ std::vector<DataSet> data_sets(const Data& data) {
   return sets;
 }
 
+namespace {
+
+// Tiles and regions have a rule of their own, other samples are made in their size.
+void check_antialias(const Job& job) {
+  const bool resized = !files_of(job.data.source).empty() && job.model.family != Family::kVlm &&
+                       job.model.family != Family::kArrcoc;
+  if (!job.data.antialias && !resized)
+    fail(ErrorKind::kUsage,
+         "data.antialias=false: family {} with data.source={} resizes no picture or clip in this "
+         "way. Leave it out.",
+         name(job.model.family), std::get<std::string>(find_field("data.source")->get(job)));
+}
+
+}  // namespace
+
 void check_data_sets(const Job& job) {
+  check_antialias(job);
   if (job.data.weights.empty()) return;
   if (files_of(job.data.source).empty())
     fail(ErrorKind::kUsage,

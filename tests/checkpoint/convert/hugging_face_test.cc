@@ -13,6 +13,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/compare.h"
+#include "trireme/checkpoint/convert/preprocessor.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::convert::hugging_face_test {
@@ -95,6 +96,20 @@ TEST_P(HuggingFace, ParametersComeBackToTheBit) {
   to_hugging_face(scratch_ / "back/step-0", one_.job, one_.model, scratch_ / "again");
   EXPECT_EQ(read_file(scratch_ / "again/model.safetensors"),
             read_file(scratch_ / "hf/model.safetensors"));
+}
+
+// Pixels have a file of their own, whose name is that of what the class reads.
+TEST_P(HuggingFace, MeanOfPixelsComesBack) {
+  const char* name = preprocessor_name(one_.job);
+  if (name == nullptr) return;
+  const bool clips = GetParam() == Family::kJepa || GetParam() == Family::kProbe;
+  EXPECT_STREQ(name, clips ? kVideoPreprocessorName : kPreprocessorName);
+  config::Job other = one_.job;
+  other.vision.mean = "0.25,0.5,0.125";
+  to_hugging_face(seed(), other, one_.model, scratch_ / "grey");
+  EXPECT_EQ(Json::parse(read_file(scratch_ / "grey" / name)).contains("video_processor_type"),
+            clips);
+  EXPECT_EQ(HuggingFaceWeights(scratch_ / "grey").job().vision.mean, "0.25,0.5,0.125");
 }
 
 // Of a checkpoint that other ranks wrote the files are the same.

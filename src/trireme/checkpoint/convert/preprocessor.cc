@@ -22,9 +22,15 @@ using formats::JsonFields;
 // Numbers of PIL's filters.
 constexpr int kPilBilinear = 2, kPilBicubic = 3;
 
+// Classes of vjepa2.
+bool sees_clips(const Job& job) {
+  return job.model.family == Family::kJepa || job.model.family == Family::kProbe;
+}
+
 const char* processor_of(const Job& job) {
   switch (job.model.family) {
-    case Family::kJepa: return "VJEPA2VideoProcessor";
+    case Family::kJepa:
+    case Family::kProbe: return "VJEPA2VideoProcessor";
     case Family::kVit: return job.vision.pre_norm ? "CLIPImageProcessor" : "ViTImageProcessor";
     case Family::kVlm:
       if (job.vlm.max_tiles > 0) return "LlavaNextImageProcessor";
@@ -54,12 +60,12 @@ std::array<double, 3> colours(const JsonFields& fields, const char* key, bool ab
 
 const char* preprocessor_name(const Job& job) {
   if (!config::uses(job.model.family, "vision.mean")) return nullptr;
-  return job.model.family == Family::kJepa ? kVideoPreprocessorName : kPreprocessorName;
+  return sees_clips(job) ? kVideoPreprocessorName : kPreprocessorName;
 }
 
 std::string preprocessor_config(const Job& job) {
   const config::PixelScale scale = config::pixel_scale(job);
-  const bool clips = job.model.family == Family::kJepa, tiles = job.model.family == Family::kVlm;
+  const bool clips = sees_clips(job), tiles = job.model.family == Family::kVlm;
   const Json size{{"height", job.vision.image}, {"width", job.vision.image}};
   Json json{{clips ? "video_processor_type" : "image_processor_type", processor_of(job)},
             {"do_resize", true},

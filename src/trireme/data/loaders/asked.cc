@@ -45,10 +45,15 @@ std::vector<at::Tensor> caption_tokens(const config::Job& job, std::string_view 
   return {tokens, at::full({}, end, at::kLong)};
 }
 
+View held_out_view(const config::Job& job, media::ImageSize size) {
+  if (job.model.family == config::Family::kJepaAc) return {.box = middle_box(size)};
+  return choose_view(size, {}, nullptr);
+}
+
 at::Tensor asked_pixels(const config::Job& job, const std::string& file) {
   const MappedFile bytes(file);
   const std::vector<media::Image> frames = frames_of(job, bytes, file);
-  const View view = choose_view({frames[0].width, frames[0].height}, {}, nullptr);
+  const View view = held_out_view(job, {frames[0].width, frames[0].height});
   const at::Tensor pixels =
       seen(frames, view, job.vision.image, config::pixel_scale(job), job.data.antialias);
   const std::int64_t segments = job.probe.segments, count = job.vision.frames;

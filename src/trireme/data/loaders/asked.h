@@ -9,12 +9,16 @@
 #include <vector>
 
 #include "trireme/config/job.h"
+#include "trireme/data/loaders/views.h"
 #include "trireme/data/media/image.h"
 
 namespace trireme::loaders {
 
 // A caption's bytes, int64 [model.seq_len], and the place of its end, int64 []; what is longer is cut.
 std::vector<at::Tensor> caption_tokens(const config::Job& job, std::string_view text);
+
+// How a frame of this size is seen where nothing is drawn: the largest square in the middle, of a robot's camera middle_box.
+View held_out_view(const config::Job& job, media::ImageSize size);
 
 // The picture, or the clip's frames, of a file as held-out samples are seen: float [1, 3, frames, image, image], of a probe one clip a segment. A picture
 // that a model of clips is asked about fills all of its frames. Throws Error{kData} naming the file.

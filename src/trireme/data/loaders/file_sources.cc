@@ -183,7 +183,7 @@ FileReader trajectory_reader(const config::Job& job) {
         samples, number, {.frames = job.vision.frames, .recorded = Recorded::kTrajectory}, draws);
     const media::Trajectory& done = sample.trajectory;
     // Left and right are of the robot, so the middle is seen as it is.
-    const View view{.box = middle_box({sample.clip.width, sample.clip.height})};
+    const View view = held_out_view(job, {sample.clip.width, sample.clip.height});
     return Inputs{seen(sample.clip.frames, view, job.vision.image, config::pixel_scale(job),
                        job.data.antialias),
                   poses(done.actions), poses(std::span(done.states).first(done.actions.size()))};

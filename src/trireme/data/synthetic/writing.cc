@@ -13,7 +13,7 @@ void Writing::check(const Common& common, std::int64_t validation) {
 }
 
 std::int64_t validation_of(const Common& common) {
-  return common.validation >= 0 ? common.validation : common.count / 10;
+  return common.validation >= 0 ? common.validation : std::max<std::int64_t>(1, common.count / 10);
 }
 
 }  // namespace trireme::synthetic
