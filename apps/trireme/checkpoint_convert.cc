@@ -19,6 +19,8 @@
 #include "trireme/checkpoint/convert/preprocessor.h"
 #include "trireme/checkpoint/convert/reshard.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/fields.h"
+#include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
 #include "trireme/config/weights.h"
 #include "trireme/data/text/vocabulary.h"
@@ -162,8 +164,12 @@ void refuse_assignments(const ConvertOptions& options) {
 config::Job job_of_file(const ConvertOptions& options) {
   config::Job job = config::load_job(options.path);
   for (const std::string& assignment : options.assignments) config::apply_set(job, assignment);
-  job.parallel = {};
-  const config::DatasetFacts facts{.vocab = job.model.vocab, .classes = job.vision.classes};
+  job.parallel = {.schedule = job.parallel.schedule};
+  const config::MadeUpSource* made_up = config::made_up(job.data.source);
+  const config::DatasetFacts facts =
+      made_up != nullptr
+          ? made_up->facts
+          : config::DatasetFacts{.vocab = job.model.vocab, .classes = job.vision.classes};
   return config::resolve(std::move(job), 1, facts);
 }
 
@@ -209,7 +215,16 @@ convert::HuggingFaceWeights their_weights(const ConvertOptions& options) {
   convert::HuggingFaceWeights weights(options.path);
   if (options.assignments.empty()) return weights;
   config::Job job = weights.job();
-  for (const std::string& assignment : options.assignments) config::apply_set(job, assignment);
+  for (const std::string& assignment : options.assignments) {
+    const std::string key = assignment.substr(0, assignment.find('='));
+    if (const config::Field* field = config::find_field(key); field != nullptr && !field->inherited)
+      fail(ErrorKind::kUsage,
+           "--set {}: weights do not keep this key; set it in the job that begins with them",
+           assignment);
+    config::apply_set(job, assignment);
+  }
+  for (const config::Difference& key : config::diff(weights.job(), job))
+    fmt::print("set        {}={}, where config.json says {}\n", key.key, key.after, key.before);
   const config::DatasetFacts facts{.vocab = job.model.vocab, .classes = job.vision.classes};
   return {options.path, config::resolve(std::move(job), 1, facts)};
 }

@@ -127,6 +127,8 @@ std::vector<simulate::Footprint> footprints(const Planned& planned, const Place&
   const bool host = job.run.device == config::Device::kCpu;
   std::vector<simulate::Footprint> lists =
       simulate::footprints(planned.plan, library_share(job, place), host);
+  for (simulate::Footprint& one : lists)
+    one.samples = planner::samples_ahead(planned.plan, job, one.ranks.front());
   if (planner::ExpectedShare(job).varies()) {
     const plan::PlanSet expected = planner::with_expected_rows(planned.plan, job);
     for (simulate::Footprint& one : lists)

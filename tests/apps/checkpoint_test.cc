@@ -54,6 +54,10 @@ TEST(Checkpoints, AreComparedCutAnewAndConverted) {
   EXPECT_THAT(done({"checkpoint", "diff", "run", "back/step-0"}, 1), HasSubstr("0 of 20 tensors"));
   EXPECT_THAT(done({"checkpoint", "convert", "theirs", "deep", "--set", "model.layers=9"}, 3),
               HasSubstr("has no tensor model.layers.2."));
+  EXPECT_THAT(done({"checkpoint", "convert", "theirs", "deep", "--set", "optim.lr=5"}, 2),
+              HasSubstr("weights do not keep this key"));
+  EXPECT_THAT(done({"checkpoint", "convert", "theirs", "long", "--set", "model.seq_len=8"}),
+              HasSubstr("set        model.seq_len=8, where config.json says 16"));
   EXPECT_THAT(done({"checkpoint", "convert", "run", "no", "--set", "model.layers=9"}, 2),
               HasSubstr("whose job is fixed"));
   EXPECT_THAT(done({"train", "job.yaml", "--out", "tuned", "--set", "model.weights=back/step-0"}),

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "tests/apps/program.h"
 #include "trireme/base/json.h"
@@ -178,6 +179,34 @@ TEST_F(Memory, ARunTellsForecastAndMeasurement) {
 }
 
 // Before the data's vocabulary is known, the budget cannot be judged: this one would not hold the logits of a large one.
+// Clips of the next step are read while one is computed: here they are most of what a rank needs.
+TEST_F(Memory, SamplesThatAreReadAheadCount) {
+  ASSERT_EQ(desk_
+                .run({"data", "synth", "video", "clips", "--count", "40", "--size", "96x96",
+                      "--format", "webp"})
+                .exit_code,
+            0);
+  desk_.write("probe.yaml",
+              "model: {family: probe}\n"
+              "vision: {image: 96, patch: 32, frames: 4, tubelet: 2, layers: 1, hidden: 24, heads: "
+              "2, positions: rotary}\n"
+              "probe: {layers: 1, heads: 2, segments: 3}\n"
+              "data: {source: clips, path: clips}\n"
+              "run: {steps: 3, global_batch: 32, micro_batch: 2, eval_every: -1}\n");
+  const Result result = desk_.run({"train", "probe.yaml", "--out", "run"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  std::smatch found;
+  const std::regex line("memory of rank 0: ([0-9.]+) MiB forecast, ([0-9.]+) MiB measured");
+  ASSERT_TRUE(std::regex_search(result.out, found, line)) << result.out;
+  const double forecast = std::stod(found[1]), measured = std::stod(found[2]);
+  EXPECT_GE(forecast, 0.99 * measured);
+  EXPECT_LE(forecast, 1.15 * measured);
+  const double ahead = 32.0 * 3 * 4 * 96 * 96 * 3 * 4 / (1 << 20);
+  EXPECT_GT(measured, 0.6 * ahead);
+  EXPECT_EQ(desk_.run({"explain", "probe.yaml", "--fits", "200MiB"}).exit_code, 6);
+  EXPECT_THAT(desk_.run({"explain", "probe.yaml", "--memory"}).out, HasSubstr("  samples  "));
+}
+
 TEST_F(Memory, ABudgetIsJudgedByTheVocabularyOfTheData) {
   const Result trained =
       run({"train"}, {"--out", "run", "--set", "recompute.policy=auto", "recompute.memory=12MiB"});

@@ -168,6 +168,13 @@ TEST(Recipes, OfVjepaAreListedAsWhatConvertWouldWrite) {
     EXPECT_EQ(result.exit_code, 2) << result.out;
     return result.err;
   };
+  EXPECT_THAT(
+      refused({"checkpoint", "convert", TRIREME_SOURCE_DIR "/recipes/hvjepa_tiny.yaml", "--list"}),
+      ::testing::HasSubstr("has no model of Hugging Face's"));
+  EXPECT_EQ(desk.run({"checkpoint", "convert", TRIREME_SOURCE_DIR "/recipes/clip_tiny.yaml",
+                      "--list", "--set", "vision.activation=quick_gelu"})
+                .exit_code,
+            0);
   EXPECT_THAT(refused({"checkpoint", "convert", recipe}), ::testing::HasSubstr("OUT is missing"));
   EXPECT_THAT(refused({"checkpoint", "convert", recipe, "out", "--list"}),
               ::testing::HasSubstr("leave OUT=out out"));

@@ -64,6 +64,7 @@ TEST(Patterns, SelectUnites) {
   EXPECT_THAT(select("k", "*", names), ElementsAre(0, 1, 2, 3, 4));
   EXPECT_THAT(split_list(""), ElementsAre(""));
   EXPECT_THAT(split_list("a,,b"), ElementsAre("a", "", "b"));
+  EXPECT_THAT(split_list(" 0.5, 0.5 ,a b"), ElementsAre("0.5", "0.5", "a b"));
 }
 
 TEST(Patterns, ErrorsNameKeyPatternAndNames) {

@@ -115,7 +115,10 @@ std::vector<std::string_view> split_list(std::string_view list) {
   std::vector<std::string_view> pieces;
   while (true) {
     const std::size_t at = list.find(',');
-    pieces.push_back(list.substr(0, at));
+    std::string_view piece = list.substr(0, at);
+    while (piece.starts_with(' ')) piece.remove_prefix(1);
+    while (piece.ends_with(' ')) piece.remove_suffix(1);
+    pieces.push_back(piece);
     if (at == std::string_view::npos) return pieces;
     list.remove_prefix(at + 1);
   }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "trireme/config/made_up.h"
+#include "trireme/plan/placement.h"
 #include "trireme/planner/expected_share.h"
 
 namespace trireme::planner {
@@ -51,6 +53,21 @@ plan::PlanSet with_expected_rows(plan::PlanSet plan, const config::Job& job) {
     if (node.split) scale(node.split->kept_bytes, rows);
   }
   return plan;
+}
+
+std::int64_t samples_ahead(const plan::PlanSet& plan, const config::Job& job, int rank) {
+  const int stage = plan.mesh.coordinate(rank, mesh::Axis::kPp);
+  if (config::files_of(job.data.source).empty() ||
+      plan::inputs_of_stage(plan.program, stage).empty())
+    return 0;
+  std::vector<bool> written(plan.program.values.size());
+  for (const plan::Node& node : plan.program.nodes)
+    for (const plan::ValueId value : node.writes) written[static_cast<std::size_t>(value)] = true;
+  std::int64_t micro_batch = 0;  // all inputs of the program, whichever stage reads them
+  for (std::size_t i = 0; i < written.size(); ++i)
+    if (!written[i]) micro_batch += plan.program.values[i].bytes;
+  constexpr std::int64_t kReading = 2;
+  return plan.recipe.micro_batches * micro_batch + kReading * micro_batch / job.run.micro_batch;
 }
 
 }  // namespace trireme::planner

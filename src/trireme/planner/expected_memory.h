@@ -1,5 +1,7 @@
-// Expected memory: what a plan needs where rows that vary come to what is expected of them.
+// Expected memory: what a plan needs where rows that vary come to what is expected of them, and samples that wait for it.
 #pragma once
+
+#include <cstdint>
 
 #include "trireme/config/job.h"
 #include "trireme/plan/plan.h"
@@ -9,5 +11,9 @@ namespace trireme::planner {
 // The plan of a resolved job with values, kept activations and work of the expected size (ExpectedShare) instead of the
 // largest. Its lists are the same. Only plan::memory_account may read it.
 plan::PlanSet with_expected_rows(plan::PlanSet plan, const config::Job& job);
+
+// Bytes of samples that wait in the memory of a rank while a step is computed: the next step's micro-batches, and the two samples
+// that threads are reading (data/loaders/read_ahead). 0 where a job reads no files of samples, and on stages without inputs.
+std::int64_t samples_ahead(const plan::PlanSet& plan, const config::Job& job, int rank);
 
 }  // namespace trireme::planner

@@ -10,6 +10,7 @@
 #include "trireme/plan/memory.h"
 #include "trireme/planner/calibrate.h"
 #include "trireme/planner/estimate.h"
+#include "trireme/planner/expected_memory.h"
 #include "trireme/planner/pricing.h"
 #include "trireme/planner/uncertainty.h"
 
@@ -235,7 +236,8 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
   forecast.high_s = around.high;
   double tensors = 0;
   for (int rank = 0; rank < (threads ? plan.mesh.world() : 1); ++rank)
-    tensors += static_cast<double>(plan::memory_account(plan, rank).peak_of_tensors());
+    tensors += static_cast<double>(plan::memory_account(plan, rank).peak_of_tensors() +
+                                   samples_ahead(plan, job, rank));
   forecast.process_bytes = core.process + kWithGaps * tensors;
   return forecast;
 }

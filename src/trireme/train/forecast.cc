@@ -6,6 +6,7 @@
 #include "trireme/plan/simulate/numbers.h"
 #include "trireme/plan/simulate/pictures/svg.h"
 #include "trireme/plan/simulate/pictures/timeline.h"
+#include "trireme/planner/expected_memory.h"
 
 namespace trireme::train {
 
@@ -40,9 +41,10 @@ RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const model:
   info.predicted_high_s = step.high_s;
   info.predicted_process = step.process_bytes;
   info.prediction = step.source;
-  for (const int one : plan.list_of_rank)
+  for (std::size_t one = 0; one < plan.list_of_rank.size(); ++one)
     info.predicted_bytes.push_back(
-        forecast.lists[static_cast<std::size_t>(one)].memory.peak_of_tensors());
+        forecast.lists[static_cast<std::size_t>(plan.list_of_rank[one])].memory.peak_of_tensors() +
+        planner::samples_ahead(plan, job, static_cast<int>(one)));
   info.mfu_convention = model::kComputedFlops;
   if (forecast.step_s > 0 && plan.mesh.world() <= kDrawnRanks)
     info.timeline =

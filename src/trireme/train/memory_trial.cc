@@ -1,6 +1,7 @@
 #include "trireme/train/memory_trial.h"
 
 #include "trireme/plan/memory.h"
+#include "trireme/planner/expected_memory.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/samples.h"
 
@@ -17,7 +18,8 @@ MemoryTrial try_memory(const config::Job& job, comm::World& world, TensorMemory*
     meter.end_step();
   }
   return {
-      .forecast = plan::memory_account(session.session().plan(), world.rank()).peak_of_tensors(),
+      .forecast = plan::memory_account(session.session().plan(), world.rank()).peak_of_tensors() +
+                  planner::samples_ahead(session.session().plan(), job, world.rank()),
       .measured = meter.peaks()};
 }
 

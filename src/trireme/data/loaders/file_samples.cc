@@ -61,10 +61,26 @@ class Files : public Source {
   }
 
   std::vector<at::Tensor> batch(std::int64_t first, std::int64_t count) const override {
-    std::vector<Inputs> samples;
-    for (std::int64_t place = first; place < first + count; ++place)
-      samples.push_back(sample_at(place));
-    return reader_.collate ? reader_.collate(samples) : stacked(samples);
+    if (reader_.collate) {
+      std::vector<Inputs> samples;
+      for (std::int64_t place = first; place < first + count; ++place)
+        samples.push_back(sample_at(place));
+      return reader_.collate(samples);
+    }
+    // One sample at a time in addition to the batch.
+    Inputs batch;
+    for (std::int64_t row = 0; row < count; ++row) {
+      const Inputs sample = sample_at(first + row);
+      for (std::size_t input = 0; input < sample.size(); ++input) {
+        if (row == 0) {
+          std::vector<std::int64_t> shape = {count};
+          shape.insert(shape.end(), sample[input].sizes().begin(), sample[input].sizes().end());
+          batch.push_back(at::empty(shape, sample[input].options()));
+        }
+        batch[input].select(0, row).copy_(sample[input]);
+      }
+    }
+    return batch;
   }
   double weight(std::int64_t first, std::int64_t count) const override {
     double sum = 0;

@@ -88,6 +88,16 @@ DatasetRecord parse_record(std::string_view text, const std::string& what) {
   return record;
 }
 
+namespace {
+
+// Of the contents: the vocabulary's digest, which earlier versions did not write, is left out.
+std::string digest_of(DatasetRecord record) {
+  record.vocabulary_digest.clear();
+  return hex64(hash64(print(record)));
+}
+
+}  // namespace
+
 Dataset open_dataset(const Path& directory) {
   std::error_code cause;
   if (std::filesystem::is_regular_file(directory, cause))
@@ -114,7 +124,7 @@ Dataset open_dataset(const Path& directory) {
     fail(ErrorKind::kData, "{}: does not have the digest that {} says: damaged or edited",
          vocabulary.string(), kDatasetName);
   Dataset dataset{.directory = directory,
-                  .digest = hex64(hash64(text)),
+                  .digest = digest_of(record),
                   .tokenizer = Tokenizer::from_description(description, vocabulary.string()),
                   .train_info = record.train,
                   .val_info = record.val,

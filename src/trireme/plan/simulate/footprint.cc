@@ -86,13 +86,12 @@ std::string one_text(const plan::PlanSet& plan, const Footprint& one) {
       text += row(std::string(name(static_cast<MemoryKind>(kind))), between[kind], most[kind],
                   peak[kind]);
   text += row("library", one.library, one.library, one.library);
+  if (one.samples > 0) text += row("samples", one.samples, one.samples, one.samples);
   if (one.snapshot > 0) text += row("snapshot", one.snapshot, one.snapshot, one.snapshot);
   if (one.kept > 0) text += row("kept snapshots", one.kept, one.kept, one.kept);
-  text += row("needed", total(between) + one.library + one.snapshot + one.kept, one.needed(),
-              one.needed());
-  if (one.expected_peak > 0)
-    text += row("expected", total(between) + one.library + one.snapshot + one.kept, one.expected(),
-                one.expected());
+  const std::int64_t idle = total(between) + one.library + one.samples + one.snapshot + one.kept;
+  text += row("needed", idle, one.needed(), one.needed());
+  if (one.expected_peak > 0) text += row("expected", idle, one.expected(), one.expected());
   const std::int64_t elsewhere = account.peak_total - total(peak);
   if (elsewhere > 0) text += row("in host memory", elsewhere, elsewhere, elsewhere);
   return text + fmt::format("  peak at {}\n  step {}\n", peak_text(plan, one), picture(one));
@@ -212,6 +211,7 @@ Json footprint_json(const plan::PlanSet& plan, const std::vector<Footprint>& lis
               {"peak_total_bytes", account.peak_in_memory(one.host)},
               {"peak_line", account.peak_line},
               {"library_bytes", one.library},
+              {"samples_bytes", one.samples},
               {"snapshot_bytes", one.snapshot},
               {"kept_bytes", one.kept},
               {"needed_bytes", one.needed()},
@@ -243,6 +243,10 @@ std::optional<std::string> misfit(const plan::PlanSet& plan, const std::vector<F
   const MemoryPoint peak = at_peak(most);
   const MemoryKind kind = largest_kind(peak);
   const std::int64_t of_kind = peak[static_cast<std::size_t>(kind)];
+  if (most.samples > std::max({of_kind, most.snapshot, most.kept}))
+    return fmt::format(
+        "{}; most of it are samples read ahead of the next step with {}: {} would help", need,
+        bytes(most.samples), "a smaller run.global_batch, or more data-parallel ranks");
   if (most.kept > std::max(of_kind, most.snapshot))
     return fmt::format("{}; most of it are snapshots kept in memory with {}: {} would help", need,
                        bytes(most.kept), "checkpoint.memory_every=0, or more ranks on more hosts");

@@ -17,6 +17,7 @@ struct Footprint {
   std::vector<int> ranks;
   plan::MemoryAccount account;  // of their tensors, in a step
   std::int64_t library = 0;     // a rank's share of what its process holds besides
+  std::int64_t samples = 0;     // that were read ahead of the next step
   std::int64_t snapshot =
       0;                  // what checkpoints are copied to before they are written, in host memory
   std::int64_t kept = 0;  // a rank's share of the snapshots that its host keeps in memory, as files
@@ -27,7 +28,8 @@ struct Footprint {
   std::int64_t needed() const { return account.peak_of_tensors() + beside_tensors(); }
   std::int64_t expected() const { return expected_peak + beside_tensors(); }
   std::int64_t beside_tensors() const {
-    return library + snapshot + kept + (host ? account.peak_total - account.peak_of_tensors() : 0);
+    return library + samples + snapshot + kept +
+           (host ? account.peak_total - account.peak_of_tensors() : 0);
   }
 };
 
