@@ -13,7 +13,7 @@ function(embed folder function out)
   file(APPEND "${out}" "${code}")
 endfunction()
 
-file(WRITE "${OUT}" "#include \"trireme/planner/shipped.h\"\n\nnamespace trireme::planner {\n\n")
+file(WRITE "${OUT}" "#include \"trireme/planner/hardware/shipped.h\"\n\nnamespace trireme::planner {\n\n")
 embed("${FOLDER}" shipped_cluster_files "${OUT}")
 embed("${FOLDER}/gpus" shipped_gpu_files "${OUT}")
 file(APPEND "${OUT}" "}  // namespace trireme::planner\n")

@@ -28,9 +28,7 @@ if(NOT TRIREME_FAMILIES MATCHES "^(all|decoders)$")
 endif()
 string(COMPARE EQUAL "${TRIREME_FAMILIES}" all all_families)
 trireme_optional(${all_families} model/blocks/no_families
-  "/model/blocks/(action|arrcoc|chunk|clip|encoder|family_blocks|gated|hnet|hvjepa|jepa|mamba|neighbours|probe)[a-z_]*\\.cc$"
-  "/model/blocks/(predict|projector|read_out|regions|scan|scorers|siglip|texture|vicreg|video|vit|vlm)[a-z_]*\\.cc$"
-  "/model/blocks/tower\\.cc$")
+  "/model/blocks/(hnet|jepa|towers)/" "/model/blocks/family_blocks\\.cc$")
 trireme_optional(${all_families} worker/no_predict "/worker/predict\\.cc$")
 trireme_optional(${TRIREME_SYNTH} no_synth "/data/synthetic/" "/trireme/synth\\.cc$")
 trireme_optional(${TRIREME_BENCH} no_bench

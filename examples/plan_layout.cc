@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "trireme/base/error.h"
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/search.h"
+#include "trireme/planner/hardware/cluster_file.h"
+#include "trireme/planner/search/search.h"
 
 int main(int argc, char** argv) {
   if (argc < 3 || argc > 4) {

@@ -8,7 +8,7 @@
 #include "trireme/exec/module_block.h"
 #include "trireme/exec/session.h"
 #include "trireme/optim/adamw.h"
-#include "trireme/plan/microbatch.h"
+#include "trireme/plan/compile/microbatch.h"
 using namespace trireme;
 
 struct Residual : torch::nn::Module {  // yours: knows nothing of ranks

@@ -9,8 +9,8 @@
 #include "measure_machine.h"
 #include "output.h"
 #include "trireme/base/error.h"
-#include "trireme/planner/calibrate.h"
-#include "trireme/planner/uncertainty.h"
+#include "trireme/planner/hardware/calibrate.h"
+#include "trireme/planner/report/uncertainty.h"
 
 namespace trireme::app {
 namespace {

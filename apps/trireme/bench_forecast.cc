@@ -13,8 +13,8 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
-#include "trireme/config/fields.h"
-#include "trireme/planner/calibrate.h"
+#include "trireme/config/fields/fields.h"
+#include "trireme/planner/hardware/calibrate.h"
 #include "workers.h"
 
 namespace trireme::app {

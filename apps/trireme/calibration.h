@@ -7,8 +7,8 @@
 #include "place.h"
 #include "planned.h"
 #include "trireme/base/fs.h"
-#include "trireme/plan/draw.h"
-#include "trireme/planner/machine.h"
+#include "trireme/plan/text/draw.h"
+#include "trireme/planner/hardware/machine.h"
 
 namespace trireme::app {
 

@@ -9,7 +9,7 @@
 #include "command_words.h"
 #include "json_output.h"
 #include "trireme/base/error.h"
-#include "trireme/config/fields.h"
+#include "trireme/config/fields/fields.h"
 
 namespace trireme::app {
 

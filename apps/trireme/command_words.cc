@@ -7,7 +7,7 @@
 
 #include "completion.h"
 #include "trireme/base/error.h"
-#include "trireme/config/field.h"
+#include "trireme/config/fields/field.h"
 
 namespace trireme::app {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/config/fields.h"
+#include "trireme/config/fields/fields.h"
 
 namespace trireme::app {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trireme/config/job.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/text/dataset.h"
 
 namespace trireme::app {

@@ -16,17 +16,17 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/model/layout.h"
-#include "trireme/plan/draw.h"
 #include "trireme/plan/schedules/csv.h"
 #include "trireme/plan/simulate/critical_path.h"
 #include "trireme/plan/simulate/footprint.h"
 #include "trireme/plan/simulate/numbers.h"
 #include "trireme/plan/simulate/pictures/svg.h"
 #include "trireme/plan/simulate/pictures/trace.h"
-#include "trireme/plan/text.h"
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/practice.h"
-#include "trireme/planner/question.h"
+#include "trireme/plan/text/draw.h"
+#include "trireme/plan/text/text.h"
+#include "trireme/planner/hardware/cluster_file.h"
+#include "trireme/planner/hardware/practice.h"
+#include "trireme/planner/report/question.h"
 
 namespace trireme::app {
 namespace {

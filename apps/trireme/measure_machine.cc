@@ -13,7 +13,7 @@
 #include "planned.h"
 #include "trireme/base/error.h"
 #include "trireme/base/free_memory.h"
-#include "trireme/planner/uncertainty.h"
+#include "trireme/planner/report/uncertainty.h"
 #include "workers.h"
 
 namespace trireme::app {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "trireme/planner/calibrate.h"
-#include "trireme/planner/machine.h"
+#include "trireme/planner/hardware/calibrate.h"
+#include "trireme/planner/hardware/machine.h"
 
 namespace trireme::app {
 

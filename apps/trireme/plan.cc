@@ -19,9 +19,9 @@
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
 #include "trireme/config/yaml.h"
-#include "trireme/planner/answer_print.h"
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/search.h"
+#include "trireme/planner/hardware/cluster_file.h"
+#include "trireme/planner/report/answer_print.h"
+#include "trireme/planner/search/search.h"
 
 namespace trireme::app {
 namespace {

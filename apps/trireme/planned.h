@@ -8,7 +8,7 @@
 #include "place.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/spec.h"
 #include "trireme/plan/plan.h"
 

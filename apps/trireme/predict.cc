@@ -13,7 +13,7 @@
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/config/families.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "workers.h"
 
 namespace trireme::app {

@@ -12,13 +12,13 @@
 #include "trireme/base/error.h"
 #include "trireme/base/free_memory.h"
 #include "trireme/base/json.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/config/saving.h"
 #include "trireme/plan/saved.h"
 #include "trireme/plan/simulate/cost.h"
-#include "trireme/plan/text.h"
-#include "trireme/planner/expected_memory.h"
-#include "trireme/planner/expected_share.h"
+#include "trireme/plan/text/text.h"
+#include "trireme/planner/cost/expected_memory.h"
+#include "trireme/planner/cost/expected_share.h"
 #include "workers.h"
 
 namespace trireme::app {

@@ -11,7 +11,7 @@
 #include "planned.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
-#include "trireme/config/fields.h"
+#include "trireme/config/fields/fields.h"
 #include "workers.h"
 
 namespace trireme::app {

@@ -2,7 +2,7 @@
 
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/checkpoint/convert/weights.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/layout.h"
 

@@ -1,5 +1,5 @@
 // trireme-worker bench-calibrate: products of many shapes, steps of small models and sums among all cores, timed for
-// the planner (planner/calibrate.h).
+// the planner (planner/hardware/calibrate.h).
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/randn.h>
@@ -25,15 +25,15 @@
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/made_up.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/family_blocks.h"
 #include "trireme/ops/matrix_product.h"
 #include "trireme/ops/parameter_gradient.h"
-#include "trireme/planner/calibrate.h"
+#include "trireme/planner/hardware/calibrate.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
-#include "trireme/train/memory_meter.h"
-#include "trireme/train/samples.h"
+#include "trireme/train/run/samples.h"
+#include "trireme/train/watch/memory_meter.h"
 
 namespace trireme::app {
 namespace {

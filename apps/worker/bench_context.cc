@@ -14,7 +14,7 @@
 #include "trireme/base/json.h"
 #include "trireme/comm/counting_group.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/ops/attention.h"
+#include "trireme/ops/attention/attention.h"
 
 namespace trireme::app {
 namespace {

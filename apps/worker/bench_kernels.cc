@@ -19,7 +19,7 @@
 #include "trireme/base/json.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/comm/tree_sum.h"
-#include "trireme/ops/attention.h"
+#include "trireme/ops/attention/attention.h"
 #include "trireme/ops/cross_entropy.h"
 #include "trireme/ops/kernels/cpu/norm.h"
 #include "trireme/ops/kernels/cpu/pointwise.h"

@@ -12,8 +12,8 @@
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/plan/text.h"
-#include "trireme/train/memory_trial.h"
+#include "trireme/plan/text/text.h"
+#include "trireme/train/run/memory_trial.h"
 
 namespace trireme::app {
 namespace {

@@ -20,7 +20,7 @@
 #include "trireme/base/json.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/exec/session.h"
-#include "trireme/plan/partition.h"
+#include "trireme/plan/compile/partition.h"
 #include "trireme/plan/simulate/simulate.h"
 
 namespace trireme::app {

@@ -13,12 +13,12 @@
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/plan/compile/recompute.h"
 #include "trireme/plan/memory.h"
-#include "trireme/plan/recompute.h"
 #include "trireme/train/job_session.h"
-#include "trireme/train/memory_meter.h"
-#include "trireme/train/samples.h"
+#include "trireme/train/run/samples.h"
+#include "trireme/train/watch/memory_meter.h"
 
 namespace trireme::app {
 namespace {

@@ -13,14 +13,14 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
-#include "trireme/config/resolve.h"
-#include "trireme/model/flops.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/model/work/flops.h"
 #include "trireme/plan/memory.h"
 #include "trireme/train/gpu.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
-#include "trireme/train/memory_meter.h"
-#include "trireme/train/samples.h"
+#include "trireme/train/run/samples.h"
+#include "trireme/train/watch/memory_meter.h"
 
 namespace trireme::app {
 namespace {

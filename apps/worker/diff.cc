@@ -9,9 +9,9 @@
 #include "trireme/base/json.h"
 #include "trireme/data/text/dataset.h"
 #include "trireme/model/layout.h"
-#include "trireme/train/compare.h"
 #include "trireme/train/machine.h"
-#include "trireme/train/samples.h"
+#include "trireme/train/recording/compare.h"
+#include "trireme/train/run/samples.h"
 
 namespace trireme::app {
 namespace {

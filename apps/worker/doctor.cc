@@ -18,7 +18,7 @@
 #include "trireme/comm/gloo/gloo_world.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/text/dataset.h"
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/ops/matrix_product.h"

@@ -14,7 +14,7 @@
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/train/job_session.h"
-#include "trireme/train/validation.h"
+#include "trireme/train/run/validation.h"
 
 namespace trireme::app {
 namespace {

@@ -11,7 +11,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/cpu.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/layout.h"
 #include "trireme/train/machine.h"

@@ -1,7 +1,7 @@
 // The process's memory: what a step frees is there for the next one, and each rank's tensors are counted.
 #pragma once
 
-#include "trireme/train/tensor_memory.h"
+#include "trireme/train/watch/tensor_memory.h"
 
 namespace trireme::app {
 

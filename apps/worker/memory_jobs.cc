@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "trireme/config/fields.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/fields/fields.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::app {
 namespace {

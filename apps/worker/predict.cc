@@ -1,5 +1,5 @@
 // trireme-worker predict: classes, captions or embeddings of pictures and clips.
-#include "trireme/model/blocks/predict.h"
+#include "trireme/model/blocks/jepa/predict.h"
 
 #include <ATen/ops/stack.h>
 #include <fmt/ranges.h>

@@ -13,8 +13,8 @@
 #include "trireme/base/json.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
-#include "trireme/train/memory_meter.h"
-#include "trireme/train/samples.h"
+#include "trireme/train/run/samples.h"
+#include "trireme/train/watch/memory_meter.h"
 
 namespace trireme::app {
 namespace {

@@ -11,7 +11,7 @@
 #include "subcommands.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
-#include "trireme/train/memory_trial.h"
+#include "trireme/train/run/memory_trial.h"
 
 namespace trireme::app {
 namespace {

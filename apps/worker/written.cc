@@ -5,7 +5,7 @@
 #include "alone.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/text/tokenizer.h"
 #include "trireme/model/blocks/generate.h"

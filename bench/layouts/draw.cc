@@ -7,7 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/config/made_up.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "bench/layouts/pair.h"
+#include "trireme/plan/compile/placement.h"
 #include "trireme/plan/offload.h"
-#include "trireme/plan/placement.h"
 
 namespace trireme::layouts {
 namespace {

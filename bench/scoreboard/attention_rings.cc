@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/kernels.h"
-#include "trireme/planner/network.h"
+#include "trireme/planner/cost/kernels.h"
+#include "trireme/planner/hardware/cluster_file.h"
+#include "trireme/planner/hardware/network.h"
 
 namespace trireme::scoreboard {
 namespace {

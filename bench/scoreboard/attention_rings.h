@@ -5,7 +5,7 @@
 
 #include "bench/scoreboard/names.h"
 #include "bench/scoreboard/score.h"
-#include "trireme/planner/hardware.h"
+#include "trireme/planner/hardware/hardware.h"
 
 namespace trireme::scoreboard {
 

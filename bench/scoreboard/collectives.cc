@@ -5,8 +5,8 @@
 
 #include "bench/scoreboard/money.h"
 #include "bench/scoreboard/registry.h"
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/network.h"
+#include "trireme/planner/hardware/cluster_file.h"
+#include "trireme/planner/hardware/network.h"
 
 namespace trireme::scoreboard {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "bench/scoreboard/closed_forms.h"
 #include "bench/scoreboard/runs.h"
-#include "trireme/planner/cluster_file.h"
+#include "trireme/planner/hardware/cluster_file.h"
 
 namespace trireme::scoreboard {
 namespace {

@@ -9,8 +9,8 @@
 #include "bench/scoreboard/tolerant.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/uncertainty.h"
+#include "trireme/planner/hardware/cluster_file.h"
+#include "trireme/planner/report/uncertainty.h"
 
 namespace trireme::scoreboard {
 namespace {

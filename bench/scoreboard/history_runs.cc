@@ -8,7 +8,7 @@
 #include "bench/scoreboard/memory_runs.h"
 #include "bench/scoreboard/money.h"
 #include "bench/scoreboard/runs.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::scoreboard {
 namespace {

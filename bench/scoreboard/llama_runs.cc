@@ -8,9 +8,9 @@
 #include "bench/scoreboard/memory_runs.h"
 #include "bench/scoreboard/money.h"
 #include "bench/scoreboard/runs.h"
-#include "trireme/config/resolve.h"
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/reliability.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/planner/hardware/cluster_file.h"
+#include "trireme/planner/hardware/reliability.h"
 
 namespace trireme::scoreboard {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <charconv>
 
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/money.h"
+#include "trireme/planner/hardware/cluster_file.h"
+#include "trireme/planner/hardware/money.h"
 
 namespace trireme::scoreboard {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::scoreboard {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "bench/scoreboard/csv.h"
 #include "bench/scoreboard/names.h"
-#include "trireme/planner/estimate.h"
+#include "trireme/planner/cost/estimate.h"
 
 namespace trireme::scoreboard {
 

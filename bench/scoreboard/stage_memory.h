@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "bench/scoreboard/names.h"
-#include "trireme/planner/device_memory.h"
+#include "trireme/planner/cost/device_memory.h"
 
 namespace trireme::scoreboard {
 

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 #include "tests/apps/program.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/text/dataset.h"
 #include "trireme/formats/manifest.h"
 #include "trireme/formats/safetensors.h"

@@ -25,7 +25,7 @@
 #include "trireme/checkpoint/saver.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/plan/microbatch.h"
+#include "trireme/plan/compile/microbatch.h"
 #include "trireme/plan/saved.h"
 
 namespace trireme::checkpoint::checkpoint_test {

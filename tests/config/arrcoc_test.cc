@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/config/error_of.h"
-#include "trireme/config/resolve.h"
-#include "trireme/config/resolve_arrcoc.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/config/resolve/resolve_arrcoc.h"
 
 namespace trireme::config::arrcoc_test {
 namespace {

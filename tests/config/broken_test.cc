@@ -6,7 +6,7 @@
 
 #include "tests/config/error_of.h"
 #include "trireme/config/job.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::config::broken_test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tests/config/error_of.h"
 #include "trireme/config/hnet_stages.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::config::hnet_test {
 namespace {

@@ -10,8 +10,8 @@
 #include <set>
 
 #include "tests/config/error_of.h"
-#include "trireme/config/fields.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/fields/fields.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/config/yaml.h"
 
 namespace trireme::config::job_test {

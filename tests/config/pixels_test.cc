@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/config/error_of.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::config::pixels_test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "tests/config/error_of.h"
 #include "trireme/config/head_width.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::config::qwen_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include "tests/config/error_of.h"
 #include "trireme/config/families.h"
 #include "trireme/config/made_up.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::config::towers_test {
 namespace {

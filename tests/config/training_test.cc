@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/config/error_of.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/config/saving.h"
 
 namespace trireme::config::training_test {

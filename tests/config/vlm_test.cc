@@ -4,8 +4,8 @@
 
 #include "tests/config/error_of.h"
 #include "trireme/config/mrope.h"
-#include "trireme/config/resolve.h"
-#include "trireme/config/resolve_vlm.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/config/resolve/resolve_vlm.h"
 
 namespace trireme::config::vlm_test {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "tests/config/error_of.h"
-#include "trireme/config/fields.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/fields/fields.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::config::weights_test {
 namespace {

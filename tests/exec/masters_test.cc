@@ -1,5 +1,5 @@
 // Masters in two halves: nothing is lost, and the upper half is the master rounded.
-#include "trireme/exec/masters.h"
+#include "trireme/exec/units/masters.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>

@@ -8,7 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/ops/linear.h"
-#include "trireme/plan/partition.h"
+#include "trireme/plan/compile/partition.h"
 
 namespace trireme::exec::pipeline_test {
 namespace {

@@ -3,7 +3,7 @@
 #include "trireme/checkpoint/convert/hugging_face.h"
 #include "trireme/checkpoint/convert/preprocessor.h"
 #include "trireme/config/pixels.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 using namespace trireme;
 

@@ -1,6 +1,6 @@
 // JOB.yaml: what is taken prints as itself and resolves, or does not, for worlds of any size.
 #include "tests/fuzz/target.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 using namespace trireme;
 

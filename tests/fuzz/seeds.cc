@@ -9,7 +9,7 @@
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
 #include "trireme/checkpoint/convert/preprocessor.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/media/image.h"
 #include "trireme/data/media/tar.h"
 #include "trireme/data/media/tar_header.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "tests/fuzz/target.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 using namespace trireme;
 

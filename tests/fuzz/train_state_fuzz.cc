@@ -1,6 +1,6 @@
 // What a checkpoint says of the run beside its tensors.
 #include "tests/fuzz/target.h"
-#include "trireme/train/train_state.h"
+#include "trireme/train/run/train_state.h"
 
 using namespace trireme;
 

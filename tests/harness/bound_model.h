@@ -12,7 +12,7 @@
 
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/exec/block.h"
-#include "trireme/exec/initial_values.h"
+#include "trireme/exec/units/initial_values.h"
 
 namespace trireme::harness {
 

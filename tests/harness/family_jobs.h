@@ -3,7 +3,7 @@
 
 #include <initializer_list>
 
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::harness {
 

@@ -7,9 +7,9 @@
 #include "tests/harness/job_states.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/made_up.h"
-#include "trireme/config/resolve.h"
-#include "trireme/data/loaders/random_tokens.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/loaders/source.h"
+#include "trireme/data/loaders/tokens/random_tokens.h"
 #include "trireme/model/layout.h"
 #include "trireme/train/job_session.h"
 

@@ -9,7 +9,7 @@
 #include "tests/harness/scratch.h"
 #include "trireme/base/hash.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/plan/microbatch.h"
+#include "trireme/plan/compile/microbatch.h"
 
 namespace trireme::harness {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "trireme/plan/recompute.h"
+#include "trireme/plan/compile/recompute.h"
 
 namespace trireme::plan {
 

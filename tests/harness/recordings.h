@@ -5,9 +5,9 @@
 #include <string>
 
 #include "trireme/config/made_up.h"
-#include "trireme/config/resolve.h"
-#include "trireme/train/recording.h"
-#include "trireme/train/samples.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/train/recording/recording.h"
+#include "trireme/train/run/samples.h"
 
 namespace trireme::harness {
 

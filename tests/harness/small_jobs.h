@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/harness/jobs.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::harness {
 

@@ -1,9 +1,9 @@
 // ARR-COC as data: its parameters, and which of them there are.
-#include "trireme/model/arrcoc.h"
+#include "trireme/model/families/arrcoc.h"
 
 #include <gtest/gtest.h>
 
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
 
 namespace trireme::model::arrcoc_test {

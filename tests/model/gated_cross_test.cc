@@ -1,14 +1,14 @@
 // Decoders that attend to images: which nodes there are, and what they have.
-#include "trireme/model/gated_cross.h"
+#include "trireme/model/families/gated_cross.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
-#include "trireme/model/vlm.h"
+#include "trireme/model/families/vlm.h"
 
 namespace trireme::model::gated_cross_test {
 namespace {

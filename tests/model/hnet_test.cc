@@ -1,5 +1,5 @@
 // H-Nets as data: sizes of the published configurations, units, values and nodes.
-#include "trireme/model/hnet.h"
+#include "trireme/model/families/hnet.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
 
 namespace trireme::model::hnet_test {

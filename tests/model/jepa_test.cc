@@ -1,5 +1,5 @@
 // Sizes of V-JEPA 2's models, from their descriptions.
-#include "trireme/model/jepa.h"
+#include "trireme/model/families/jepa.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@
 
 #include "tests/config/error_of.h"
 #include "tests/harness/vjepa_jobs.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/plan.h"

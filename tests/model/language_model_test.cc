@@ -1,11 +1,11 @@
 // Sizes, names and programs of the language models; counts are those of the published models, FLOPs what the named programs print.
-#include "trireme/model/language_model.h"
+#include "trireme/model/families/language_model.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "trireme/model/flops.h"
+#include "trireme/model/work/flops.h"
 
 namespace trireme::model::language_model_test {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "tests/formats/scratch.h"
 #include "trireme/base/error.h"
-#include "trireme/config/fields.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/fields/fields.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
-#include "trireme/plan/placement.h"
+#include "trireme/plan/compile/placement.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/schedules/csv.h"
 

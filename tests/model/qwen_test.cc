@@ -1,10 +1,10 @@
 // Qwen2 and Qwen3 as data: published parameter counts to the last one, and where their own parameters stand.
 #include <gtest/gtest.h>
 
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
-#include "trireme/model/flops.h"
-#include "trireme/model/language_model.h"
+#include "trireme/model/families/language_model.h"
+#include "trireme/model/work/flops.h"
 
 namespace trireme::model::qwen_test {
 namespace {

@@ -1,5 +1,5 @@
 // From recompute.* to nodes that run again: what every key changes, and what is refused.
-#include "trireme/model/recompute.h"
+#include "trireme/model/work/recompute.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,13 +7,13 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
+#include "trireme/plan/compile/recompute.h"
+#include "trireme/plan/compile/recompute_search.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/plan.h"
-#include "trireme/plan/recompute.h"
-#include "trireme/plan/recompute_search.h"
 
 namespace trireme::model::recompute_test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tests/config/error_of.h"
 #include "trireme/config/made_up.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
 
 namespace trireme::model::spread_test {

@@ -6,9 +6,9 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/made_up.h"
-#include "trireme/config/resolve.h"
-#include "trireme/model/clip.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
+#include "trireme/model/families/clip.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/plan.h"

@@ -6,7 +6,7 @@
 
 #include "tests/config/error_of.h"
 #include "tests/harness/vjepa_jobs.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
 
 namespace trireme::model::training_test {

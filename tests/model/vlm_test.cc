@@ -1,12 +1,12 @@
 // Vision-language models as data: published parameter counts to the last one.
-#include "trireme/model/vlm.h"
+#include "trireme/model/families/vlm.h"
 
 #include <gtest/gtest.h>
 
 #include "trireme/base/error.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
-#include "trireme/model/projector.h"
+#include "trireme/model/families/projector.h"
 
 namespace trireme::model::vlm_test {
 namespace {

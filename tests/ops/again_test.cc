@@ -4,7 +4,7 @@
 
 #include "tests/harness/count_allocations.h"
 #include "tests/ops/tensors.h"
-#include "trireme/ops/attention.h"
+#include "trireme/ops/attention/attention.h"
 #include "trireme/ops/feed_forward.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"

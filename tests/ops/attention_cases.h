@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/ops/compare.h"
-#include "trireme/ops/attention.h"
+#include "trireme/ops/attention/attention.h"
 
 namespace trireme::ops {
 

@@ -1,11 +1,11 @@
 // Attention on one rank against its formula in fp64, forward and backward.
-#include "trireme/ops/attention.h"
+#include "trireme/ops/attention/attention.h"
 
 #include <gmock/gmock.h>
 
 #include "tests/ops/attention_cases.h"
 #include "trireme/base/error.h"
-#include "trireme/ops/attention_core.h"
+#include "trireme/ops/attention/attention_core.h"
 
 namespace trireme::ops::attention_test {
 namespace {

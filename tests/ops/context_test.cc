@@ -1,5 +1,5 @@
 // Attention with the sequence spread over ranks against one rank: every method, mask and way of heads.
-#include "trireme/ops/context.h"
+#include "trireme/ops/attention/context.h"
 
 #include <gmock/gmock.h>
 
@@ -11,7 +11,7 @@
 #include "tests/ops/attention_cases.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/counting_group.h"
-#include "trireme/ops/attention_core.h"
+#include "trireme/ops/attention/attention_core.h"
 
 namespace trireme::ops::context_test {
 namespace {

@@ -1,5 +1,5 @@
 // Queries and keys of different sequences against the formula in fp64, forward and backward.
-#include "trireme/ops/cross_attention.h"
+#include "trireme/ops/attention/cross_attention.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include "tests/harness/ranks.h"
 #include "tests/ops/tensors.h"
 #include "trireme/base/error.h"
-#include "trireme/ops/attention.h"
+#include "trireme/ops/attention/attention.h"
 
 namespace trireme::ops::ring_failure_test {
 namespace {

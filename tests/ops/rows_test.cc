@@ -9,7 +9,7 @@
 #include "tests/harness/ranks.h"
 #include "tests/ops/attention_cases.h"
 #include "trireme/base/error.h"
-#include "trireme/ops/context.h"
+#include "trireme/ops/attention/context.h"
 #include "trireme/plan/mesh/share.h"
 
 namespace trireme::ops::rows_test {

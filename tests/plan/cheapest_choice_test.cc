@@ -1,4 +1,4 @@
-#include "trireme/plan/cheapest_choice.h"
+#include "trireme/plan/compile/cheapest_choice.h"
 
 #include <gtest/gtest.h>
 

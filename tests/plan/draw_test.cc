@@ -1,4 +1,4 @@
-#include "trireme/plan/draw.h"
+#include "trireme/plan/text/draw.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 #include "tests/plan/cases.h"
 #include "tests/plan/pipelines.h"
 #include "trireme/base/error.h"
-#include "trireme/plan/fold.h"
+#include "trireme/plan/compile/fold.h"
 
 namespace trireme::plan::draw_test {
 namespace {

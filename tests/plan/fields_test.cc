@@ -13,10 +13,10 @@
 #include "tests/plan/cases.h"
 #include "tests/plan/mutations.h"
 #include "tests/plan/pipelines.h"
-#include "trireme/plan/instr_fields.h"
-#include "trireme/plan/meeting.h"
-#include "trireme/plan/placement.h"
-#include "trireme/plan/text.h"
+#include "trireme/plan/check/meeting.h"
+#include "trireme/plan/compile/placement.h"
+#include "trireme/plan/text/instr_fields.h"
+#include "trireme/plan/text/text.h"
 
 namespace trireme::plan {
 namespace {

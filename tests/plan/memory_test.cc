@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "tests/plan/cases.h"
-#include "trireme/plan/forward_only.h"
+#include "trireme/plan/compile/forward_only.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::plan::memory_test {

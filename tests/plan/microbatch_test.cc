@@ -1,4 +1,4 @@
-#include "trireme/plan/microbatch.h"
+#include "trireme/plan/compile/microbatch.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 
 #include "tests/plan/cases.h"
-#include "trireme/plan/forward_only.h"
+#include "trireme/plan/compile/forward_only.h"
 
 namespace trireme::plan::microbatch_test {
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/plan/cases.h"
 #include "tests/plan/mutations.h"
 #include "trireme/base/error.h"
-#include "trireme/plan/text.h"
+#include "trireme/plan/text/text.h"
 
 namespace trireme::plan::mutation_test {
 namespace {

@@ -11,11 +11,11 @@
 #include "tests/plan/cases.h"
 #include "tests/plan/mutations.h"
 #include "trireme/base/error.h"
-#include "trireme/plan/draw.h"
-#include "trireme/plan/forward_only.h"
+#include "trireme/plan/compile/forward_only.h"
+#include "trireme/plan/compile/placement.h"
 #include "trireme/plan/memory.h"
-#include "trireme/plan/placement.h"
-#include "trireme/plan/text.h"
+#include "trireme/plan/text/draw.h"
+#include "trireme/plan/text/text.h"
 
 namespace trireme::plan::offload_test {
 namespace {

@@ -1,5 +1,5 @@
 // Where models are cut: by cost, by memory, by hand.
-#include "trireme/plan/partition.h"
+#include "trireme/plan/compile/partition.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include "tests/harness/recompute_whole.h"
 #include "trireme/base/error.h"
 #include "trireme/model/examples.h"
-#include "trireme/plan/placement.h"
+#include "trireme/plan/compile/placement.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/shard.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "tests/plan/cases.h"
-#include "trireme/plan/placement.h"
+#include "trireme/plan/compile/placement.h"
 
 namespace trireme::plan::property_test {
 namespace {

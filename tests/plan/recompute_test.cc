@@ -1,5 +1,5 @@
 // Which nodes run again: segments in plans, and the cheapest choice against all choices.
-#include "trireme/plan/recompute.h"
+#include "trireme/plan/compile/recompute.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,10 +12,10 @@
 #include "tests/plan/cases.h"
 #include "tests/plan/mutations.h"
 #include "trireme/base/error.h"
+#include "trireme/plan/compile/partition.h"
+#include "trireme/plan/compile/placement.h"
+#include "trireme/plan/compile/recompute_search.h"
 #include "trireme/plan/memory.h"
-#include "trireme/plan/partition.h"
-#include "trireme/plan/placement.h"
-#include "trireme/plan/recompute_search.h"
 
 namespace trireme::plan::recompute_test {
 namespace {

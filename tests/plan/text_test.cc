@@ -1,4 +1,4 @@
-#include "trireme/plan/text.h"
+#include "trireme/plan/text/text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "trireme/planner/calibrate.h"
+#include "trireme/planner/hardware/calibrate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,11 +9,11 @@
 #include "tests/planner/made_up_machine.h"
 #include "trireme/base/error.h"
 #include "trireme/config/made_up.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/plan/memory.h"
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/estimate.h"
-#include "trireme/planner/machine.h"
+#include "trireme/planner/cost/estimate.h"
+#include "trireme/planner/hardware/cluster_file.h"
+#include "trireme/planner/hardware/machine.h"
 
 namespace trireme::planner::calibrate_test {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "trireme/model/describe.h"
-#include "trireme/planner/pricing.h"
+#include "trireme/planner/cost/pricing.h"
 
 namespace trireme::planner {
 

@@ -1,4 +1,4 @@
-#include "trireme/planner/cluster_file.h"
+#include "trireme/planner/hardware/cluster_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "tests/config/error_of.h"
 #include "tests/harness/scratch_directory.h"
 #include "trireme/base/fs.h"
-#include "trireme/planner/hardware_fields.h"
+#include "trireme/planner/hardware/hardware_fields.h"
 
 namespace trireme::planner::cluster_file_test {
 namespace {

@@ -4,11 +4,11 @@
 #include <numeric>
 
 #include "tests/planner/cards.h"
-#include "trireme/config/fields.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/fields/fields.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
-#include "trireme/model/parts.h"
-#include "trireme/planner/estimate.h"
+#include "trireme/model/work/parts.h"
+#include "trireme/planner/cost/estimate.h"
 
 namespace trireme::planner::context_test {
 namespace {

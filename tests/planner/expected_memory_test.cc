@@ -1,5 +1,5 @@
 // Memory where rows vary: the bound of all rows, and what is expected.
-#include "trireme/planner/expected_memory.h"
+#include "trireme/planner/cost/expected_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -8,11 +8,11 @@
 
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/config/made_up.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
-#include "trireme/planner/expected_share.h"
+#include "trireme/planner/cost/expected_share.h"
 
 namespace trireme::planner::expected_memory_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "trireme/planner/kernels.h"
+#include "trireme/planner/cost/kernels.h"
 
 #include <gtest/gtest.h>
 

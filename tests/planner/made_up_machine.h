@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "trireme/planner/machine.h"
+#include "trireme/planner/hardware/machine.h"
 
 namespace trireme::planner {
 

@@ -1,4 +1,4 @@
-#include "trireme/planner/money.h"
+#include "trireme/planner/hardware/money.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "tests/config/error_of.h"
 #include "trireme/base/fs.h"
-#include "trireme/planner/cluster_file.h"
+#include "trireme/planner/hardware/cluster_file.h"
 
 namespace trireme::planner::money_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "trireme/planner/network.h"
+#include "trireme/planner/hardware/network.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "trireme/planner/plan_memory.h"
+#include "trireme/planner/cost/plan_memory.h"
 
 #include <gtest/gtest.h>
 

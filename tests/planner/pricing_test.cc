@@ -1,4 +1,4 @@
-#include "trireme/planner/pricing.h"
+#include "trireme/planner/cost/pricing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,10 +6,10 @@
 #include "tests/formats/scratch.h"
 #include "tests/planner/cards.h"
 #include "trireme/base/error.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/estimate.h"
+#include "trireme/planner/cost/estimate.h"
+#include "trireme/planner/hardware/cluster_file.h"
 
 namespace trireme::planner::pricing_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "trireme/planner/reliability.h"
+#include "trireme/planner/hardware/reliability.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "trireme/planner/search.h"
+#include "trireme/planner/search/search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,15 +10,15 @@
 #include "tests/planner/made_up_machine.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
-#include "trireme/config/fields.h"
-#include "trireme/config/resolve.h"
-#include "trireme/planner/answer_print.h"
-#include "trireme/planner/calibrate.h"
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/estimate.h"
-#include "trireme/planner/reasons.h"
-#include "trireme/planner/sieved.h"
-#include "trireme/planner/space.h"
+#include "trireme/config/fields/fields.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/planner/cost/estimate.h"
+#include "trireme/planner/hardware/calibrate.h"
+#include "trireme/planner/hardware/cluster_file.h"
+#include "trireme/planner/report/answer_print.h"
+#include "trireme/planner/report/reasons.h"
+#include "trireme/planner/search/sieved.h"
+#include "trireme/planner/search/space.h"
 
 namespace trireme::planner::search_test {
 namespace {

@@ -8,7 +8,7 @@
 #include "bench/scoreboard/attention_rings.h"
 #include "bench/scoreboard/registry.h"
 #include "bench/scoreboard/zero_bubble_runs.h"
-#include "trireme/planner/cluster_file.h"
+#include "trireme/planner/hardware/cluster_file.h"
 
 namespace trireme::scoreboard::closed_tables_test {
 namespace {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "bench/scoreboard/registry.h"
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/network.h"
+#include "trireme/planner/hardware/cluster_file.h"
+#include "trireme/planner/hardware/network.h"
 
 namespace trireme::scoreboard::collectives_test {
 namespace {

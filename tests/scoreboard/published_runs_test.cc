@@ -5,7 +5,7 @@
 #include "bench/scoreboard/fit.h"
 #include "bench/scoreboard/money.h"
 #include "bench/scoreboard/registry.h"
-#include "trireme/planner/cluster_file.h"
+#include "trireme/planner/hardware/cluster_file.h"
 
 namespace trireme::scoreboard::published_runs_test {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "bench/scoreboard/fit.h"
 #include "tests/harness/scratch_directory.h"
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/network.h"
+#include "trireme/planner/hardware/cluster_file.h"
+#include "trireme/planner/hardware/network.h"
 
 namespace trireme::scoreboard::step_time_test {
 namespace {

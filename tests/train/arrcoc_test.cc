@@ -7,7 +7,7 @@
 #include "tests/harness/scratch_directory.h"
 #include "tests/harness/small_jobs.h"
 #include "trireme/base/fs.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/media/image.h"
 
 namespace trireme::train::arrcoc_test {

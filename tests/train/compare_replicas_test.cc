@@ -1,5 +1,5 @@
 // Replicas are compared bit for bit, and the one that is alone is named.
-#include "trireme/train/compare_replicas.h"
+#include "trireme/train/recording/compare_replicas.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 
 #include "tests/harness/small_jobs.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/resolve.h"
-#include "trireme/data/loaders/random_tokens.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/data/loaders/tokens/random_tokens.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::compare_replicas_test {

@@ -10,7 +10,7 @@
 #include "tests/config/error_of.h"
 #include "tests/harness/watched_runs.h"
 #include "trireme/base/error.h"
-#include "trireme/train/train_state.h"
+#include "trireme/train/run/train_state.h"
 
 namespace trireme::train::continue_test {
 namespace {

@@ -14,13 +14,13 @@
 #include "trireme/base/fs.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/made_up.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
-#include "trireme/planner/expected_memory.h"
-#include "trireme/planner/expected_share.h"
-#include "trireme/train/memory_trial.h"
+#include "trireme/planner/cost/expected_memory.h"
+#include "trireme/planner/cost/expected_share.h"
+#include "trireme/train/run/memory_trial.h"
 
 namespace trireme::train::family_forecast_test {
 namespace {
@@ -149,9 +149,9 @@ TEST(FamilyForecast, CountsWhatFrozenTowersMake) {
                   {.world = 1,
                    .sets = {"model.frozen=text.*", "model.seq_len=128", "run.batch_scope=micro",
                             "run.micro_batch=32", "run.global_batch=32", key}});
-    expect_enough({"vlm_tiny", 4},
-                  {.world = 1,
-                   .sets = {"model.frozen=vision.*", "run.micro_batch=4", "run.global_batch=4", key}});
+    expect_enough({"vlm_tiny", 4}, {.world = 1,
+                                    .sets = {"model.frozen=vision.*", "run.micro_batch=4",
+                                             "run.global_batch=4", key}});
   }
 }
 

@@ -9,9 +9,9 @@
 #include "tests/harness/small_jobs.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/made_up.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/train/job_session.h"
-#include "trireme/train/samples.h"
+#include "trireme/train/run/samples.h"
 
 namespace trireme::train {
 namespace {

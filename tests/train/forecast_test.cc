@@ -13,11 +13,11 @@
 #include "tests/train/vlm_jobs.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/made_up.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
-#include "trireme/train/memory_trial.h"
+#include "trireme/train/run/memory_trial.h"
 
 namespace trireme::train::forecast_test {
 namespace {

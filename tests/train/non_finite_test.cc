@@ -1,5 +1,5 @@
 // A step that is not finite changes nothing on any rank, and is traced to the rank, tensor and micro-batch it began in.
-#include "trireme/train/non_finite.h"
+#include "trireme/train/run/non_finite.h"
 
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
@@ -10,8 +10,8 @@
 #include "tests/harness/small_jobs.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/resolve.h"
-#include "trireme/data/loaders/random_tokens.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/data/loaders/tokens/random_tokens.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::non_finite_test {

@@ -4,7 +4,7 @@
 
 #include "tests/harness/layouts.h"
 #include "tests/harness/ranks.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/layout.h"
 #include "trireme/optim/adamw.h"

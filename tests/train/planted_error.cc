@@ -6,7 +6,7 @@
 #include "tests/harness/family_jobs.h"
 #include "tests/harness/recordings.h"
 #include "tests/harness/vjepa_jobs.h"
-#include "trireme/train/compare.h"
+#include "trireme/train/recording/compare.h"
 
 namespace trireme::train {
 namespace {

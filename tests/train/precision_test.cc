@@ -9,8 +9,8 @@
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/resolve.h"
-#include "trireme/data/loaders/random_tokens.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/data/loaders/tokens/random_tokens.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::precision_test {

@@ -7,7 +7,7 @@
 #include "tests/config/error_of.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/vjepa_jobs.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::train::probes_test {
 namespace {

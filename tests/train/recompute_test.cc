@@ -1,5 +1,5 @@
 // Whatever is computed again, in whatever layout, trains the same model, bit for bit.
-#include "trireme/plan/recompute.h"
+#include "trireme/plan/compile/recompute.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "tests/harness/small_jobs.h"
 #include "trireme/base/error.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"

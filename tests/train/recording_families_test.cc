@@ -16,8 +16,8 @@
 #include "tests/harness/recordings.h"
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/base/error.h"
-#include "trireme/train/compare.h"
-#include "trireme/train/recording_parts.h"
+#include "trireme/train/recording/compare.h"
+#include "trireme/train/recording/recording_parts.h"
 
 namespace trireme::train::recording_families_test {
 namespace {

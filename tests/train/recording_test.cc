@@ -1,5 +1,5 @@
 // Recordings of one job are the same under every layout, and comparisons say where they are not.
-#include "trireme/train/recording.h"
+#include "trireme/train/recording/recording.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
@@ -11,7 +11,7 @@
 
 #include "tests/harness/recordings.h"
 #include "trireme/base/ulps.h"
-#include "trireme/train/compare.h"
+#include "trireme/train/recording/compare.h"
 
 namespace trireme::train::recording_test {
 namespace {

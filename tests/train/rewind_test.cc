@@ -14,9 +14,9 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/data/loaders/sample_order.h"
-#include "trireme/data/loaders/token_loader.h"
+#include "trireme/data/loaders/tokens/token_loader.h"
 #include "trireme/formats/go_back.h"
-#include "trireme/train/train_state.h"
+#include "trireme/train/run/train_state.h"
 
 namespace trireme::train::rewind_test {
 namespace {

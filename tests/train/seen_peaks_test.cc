@@ -1,5 +1,5 @@
 // The fastest products of a machine, over several runs.
-#include "trireme/train/seen_peaks.h"
+#include "trireme/train/watch/seen_peaks.h"
 
 #include <gtest/gtest.h>
 

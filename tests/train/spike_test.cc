@@ -1,5 +1,5 @@
 // What is a spike of the loss and what is only noise.
-#include "trireme/train/spike.h"
+#include "trireme/train/run/spike.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 
 #include "trireme/base/error.h"
-#include "trireme/train/train_state.h"
+#include "trireme/train/run/train_state.h"
 
 namespace trireme::train::spike_test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tests/harness/jobs.h"
 #include "trireme/base/error.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::train::spread_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "trireme/train/stragglers.h"
+#include "trireme/train/watch/stragglers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/train/job_session.h"
 

@@ -8,7 +8,7 @@
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/layout.h"
 #include "trireme/train/job_session.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tests/harness/small_jobs.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::train {
 

@@ -10,8 +10,8 @@
 #include "tests/train/vlm_jobs.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/resolve.h"
-#include "trireme/data/loaders/question_source.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/data/loaders/samples/question_source.h"
 #include "trireme/formats/feature_store.h"
 #include "trireme/train/job_session.h"
 

@@ -3,8 +3,8 @@
 
 #include "tests/harness/small_jobs.h"
 #include "tests/train/vlm_jobs.h"
-#include "trireme/config/resolve.h"
-#include "trireme/data/loaders/questions.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/data/loaders/samples/questions.h"
 
 namespace trireme::train::vlm_test {
 namespace {

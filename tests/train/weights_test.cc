@@ -11,7 +11,7 @@
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/exec/session.h"
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/model/blocks/build.h"

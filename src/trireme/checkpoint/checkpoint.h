@@ -8,7 +8,7 @@
 
 #include "trireme/base/fs.h"
 #include "trireme/comm/group.h"
-#include "trireme/exec/units.h"
+#include "trireme/exec/units/units.h"
 #include "trireme/formats/manifest.h"
 
 namespace trireme::checkpoint {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "trireme/exec/units.h"
+#include "trireme/exec/units/units.h"
 
 namespace trireme::checkpoint {
 

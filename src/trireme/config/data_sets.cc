@@ -9,7 +9,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
 #include "trireme/config/families.h"
-#include "trireme/config/fields.h"
+#include "trireme/config/fields/fields.h"
 #include "trireme/config/made_up.h"
 
 namespace trireme::config {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trireme/base/patterns.h"
-#include "trireme/config/fields.h"
+#include "trireme/config/fields/fields.h"
 
 namespace trireme::config {
 namespace {

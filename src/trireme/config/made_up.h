@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "trireme/config/job.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::config {
 

@@ -3,7 +3,7 @@
 #include <initializer_list>
 
 #include "trireme/base/error.h"
-#include "trireme/config/fields.h"
+#include "trireme/config/fields/fields.h"
 #include "trireme/config/phases.h"
 #include "trireme/config/weights.h"
 #include "trireme/config/yaml.h"

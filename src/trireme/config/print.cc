@@ -1,8 +1,8 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/config/families.h"
-#include "trireme/config/fields.h"
-#include "trireme/config/help.h"
+#include "trireme/config/fields/fields.h"
+#include "trireme/config/fields/help.h"
 
 namespace trireme::config {
 namespace {

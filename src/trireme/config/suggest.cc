@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "trireme/base/error.h"
-#include "trireme/config/fields.h"
+#include "trireme/config/fields/fields.h"
 
 namespace trireme::config {
 namespace {

@@ -3,7 +3,7 @@
 #include <system_error>
 
 #include "trireme/base/error.h"
-#include "trireme/config/field.h"
+#include "trireme/config/fields/field.h"
 #include "trireme/config/yaml.h"
 
 namespace trireme::config {

@@ -4,7 +4,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
-#include "trireme/config/fields.h"
+#include "trireme/config/fields/fields.h"
 #include "trireme/config/head_width.h"
 #include "trireme/config/pixels.h"
 

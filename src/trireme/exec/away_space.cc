@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "trireme/base/error.h"
-#include "trireme/plan/placement.h"
+#include "trireme/plan/compile/placement.h"
 
 namespace trireme::exec {
 

@@ -12,12 +12,12 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
-#include "trireme/exec/grad_norm.h"
-#include "trireme/model/flops.h"
+#include "trireme/exec/units/grad_norm.h"
+#include "trireme/model/work/flops.h"
 #include "trireme/ops/flop_count.h"
-#include "trireme/plan/microbatch.h"
-#include "trireme/plan/placement.h"
-#include "trireme/plan/text.h"
+#include "trireme/plan/compile/microbatch.h"
+#include "trireme/plan/compile/placement.h"
+#include "trireme/plan/text/text.h"
 
 namespace trireme::exec {
 

@@ -13,7 +13,7 @@
 #include "trireme/exec/groups.h"
 #include "trireme/exec/observer.h"
 #include "trireme/exec/transfers.h"
-#include "trireme/exec/units.h"
+#include "trireme/exec/units/units.h"
 #include "trireme/exec/value_moves.h"
 #include "trireme/exec/values.h"
 #include "trireme/launch/watch/recorder.h"

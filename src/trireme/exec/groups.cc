@@ -3,7 +3,7 @@
 #include <numeric>
 #include <set>
 
-#include "trireme/plan/placement.h"
+#include "trireme/plan/compile/placement.h"
 
 namespace trireme::exec {
 

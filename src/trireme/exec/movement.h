@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "trireme/base/scratch/scratch.h"
-#include "trireme/exec/flat.h"
+#include "trireme/exec/units/flat.h"
 
 namespace trireme::exec {
 

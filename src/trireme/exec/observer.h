@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "trireme/exec/units.h"
+#include "trireme/exec/units/units.h"
 
 namespace trireme::exec {
 

@@ -6,7 +6,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
-#include "trireme/plan/forward_only.h"
+#include "trireme/plan/compile/forward_only.h"
 
 namespace trireme::exec {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/plan/text.h"
+#include "trireme/plan/text/text.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::exec {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "trireme/model/node_types.h"
-#include "trireme/model/per_rank.h"
 #include "trireme/model/spec.h"
 #include "trireme/model/training.h"
-#include "trireme/model/work.h"
+#include "trireme/model/work/per_rank.h"
+#include "trireme/model/work/work.h"
 #include "trireme/plan/program.h"
 
 namespace trireme::model {

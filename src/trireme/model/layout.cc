@@ -4,9 +4,9 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
-#include "trireme/config/resolve.h"
-#include "trireme/model/costs.h"
-#include "trireme/plan/partition.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/model/work/costs.h"
+#include "trireme/plan/compile/partition.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/schedules/csv.h"
 

@@ -1,7 +1,7 @@
 // Tiles of attention by products of matrices as they lie in memory: every type, on every CPU.
 #pragma once
 
-#include "trireme/ops/attention_tile.h"
+#include "trireme/ops/attention/attention_tile.h"
 
 namespace trireme::ops {
 

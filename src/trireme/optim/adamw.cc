@@ -3,7 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include "trireme/base/error.h"
-#include "trireme/exec/flat.h"
+#include "trireme/exec/units/flat.h"
 #include "trireme/optim/adamw_operators.h"
 #include "trireme/optim/adamw_step.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "trireme/plan/placement.h"
+#include "trireme/plan/compile/placement.h"
 
 namespace trireme::plan {
 namespace {

@@ -1,6 +1,6 @@
 #include "trireme/plan/instr.h"
 
-#include "trireme/plan/instr_fields.h"
+#include "trireme/plan/text/instr_fields.h"
 
 namespace trireme::plan {
 

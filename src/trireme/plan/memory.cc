@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/plan/lane_order.h"
-#include "trireme/plan/live_values.h"
+#include "trireme/plan/check/live_values.h"
+#include "trireme/plan/compile/lane_order.h"
+#include "trireme/plan/compile/placement.h"
 #include "trireme/plan/offload.h"
-#include "trireme/plan/placement.h"
 #include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_types.h"
 

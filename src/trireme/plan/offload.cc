@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "trireme/plan/placement.h"
+#include "trireme/plan/compile/placement.h"
 #include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_types.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "trireme/base/error.h"
-#include "trireme/plan/placement.h"
+#include "trireme/plan/compile/placement.h"
 
 namespace trireme::plan {
 namespace {

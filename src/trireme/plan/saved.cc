@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "trireme/plan/placement.h"
+#include "trireme/plan/compile/placement.h"
 #include "trireme/plan/shard.h"
 #include "trireme/plan/unit_types.h"
 

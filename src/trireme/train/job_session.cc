@@ -5,12 +5,12 @@
 
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/checkpoint.h"
-#include "trireme/config/resolve.h"
-#include "trireme/data/loaders/cut_tokens.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/data/loaders/tokens/cut_tokens.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/layout.h"
 #include "trireme/optim/schedule.h"
-#include "trireme/plan/microbatch.h"
+#include "trireme/plan/compile/microbatch.h"
 
 namespace trireme::train {
 namespace {

@@ -16,8 +16,8 @@
 #include "trireme/exec/session.h"
 #include "trireme/optim/adamw.h"
 #include "trireme/optim/loss_scaler.h"
-#include "trireme/train/spike.h"
-#include "trireme/train/train_state.h"
+#include "trireme/train/run/spike.h"
+#include "trireme/train/run/train_state.h"
 
 namespace trireme::train {
 

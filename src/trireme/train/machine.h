@@ -10,7 +10,7 @@
 
 #include "trireme/base/dtype.h"
 #include "trireme/comm/world.h"
-#include "trireme/train/seen_peaks.h"
+#include "trireme/train/watch/seen_peaks.h"
 
 namespace trireme::train {
 

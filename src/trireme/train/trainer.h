@@ -9,9 +9,9 @@
 #include "trireme/base/os/file_system.h"
 #include "trireme/comm/world.h"
 #include "trireme/config/job.h"
-#include "trireme/planner/machine.h"
+#include "trireme/planner/hardware/machine.h"
 #include "trireme/train/callbacks.h"
-#include "trireme/train/tensor_memory.h"
+#include "trireme/train/watch/tensor_memory.h"
 
 namespace trireme::train {
 

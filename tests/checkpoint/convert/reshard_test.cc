@@ -12,7 +12,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/checkpoint/convert/compare.h"
 #include "trireme/checkpoint/convert/described.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/formats/checkpoint_draft.h"
 
 namespace trireme::convert::reshard_test {

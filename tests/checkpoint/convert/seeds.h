@@ -8,7 +8,7 @@
 
 #include "trireme/checkpoint/convert/described.h"
 #include "trireme/checkpoint/convert/reshard.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/formats/checkpoint_draft.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"

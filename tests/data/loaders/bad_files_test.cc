@@ -9,7 +9,7 @@
 #include "tests/harness/scratch_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/media/hdf5.h"
 #include "trireme/data/media/video.h"

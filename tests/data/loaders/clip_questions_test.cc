@@ -1,5 +1,5 @@
 // Questions about moving squares: what stands where, and that the answer is what the squares do.
-#include "trireme/data/loaders/clip_questions.h"
+#include "trireme/data/loaders/samples/clip_questions.h"
 
 #include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
@@ -10,9 +10,9 @@
 
 #include "tests/config/error_of.h"
 #include "tests/harness/vjepa_jobs.h"
-#include "trireme/config/resolve.h"
-#include "trireme/config/resolve_vlm.h"
-#include "trireme/data/loaders/clip_source.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/config/resolve/resolve_vlm.h"
+#include "trireme/data/loaders/samples/clip_source.h"
 
 namespace trireme::loaders::clip_questions_test {
 namespace {

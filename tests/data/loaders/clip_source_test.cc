@@ -1,4 +1,4 @@
-#include "trireme/data/loaders/clip_source.h"
+#include "trireme/data/loaders/samples/clip_source.h"
 
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <set>
 
 #include "tests/harness/vjepa_jobs.h"
-#include "trireme/config/resolve.h"
-#include "trireme/data/loaders/squares.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/data/loaders/samples/squares.h"
 
 namespace trireme::loaders::clip_source_test {
 namespace {

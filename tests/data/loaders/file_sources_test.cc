@@ -1,5 +1,5 @@
 // A user's pictures, captions, clips, trajectories and questions as batches.
-#include "trireme/data/loaders/file_sources.h"
+#include "trireme/data/loaders/samples/file_sources.h"
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
@@ -17,9 +17,9 @@
 #include "tests/harness/needs.h"
 #include "tests/harness/scratch_directory.h"
 #include "trireme/base/error.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/loaders/read_ahead.h"
-#include "trireme/data/loaders/region_questions.h"
+#include "trireme/data/loaders/samples/region_questions.h"
 #include "trireme/data/media/hdf5.h"
 #include "trireme/data/synthetic/synth.h"
 

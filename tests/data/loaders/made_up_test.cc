@@ -11,9 +11,9 @@
 #include <set>
 
 #include "trireme/base/error.h"
-#include "trireme/config/resolve.h"
-#include "trireme/data/loaders/made_up.h"
-#include "trireme/data/loaders/made_up_images.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/data/loaders/samples/made_up.h"
+#include "trireme/data/loaders/samples/made_up_images.h"
 
 namespace trireme::loaders::made_up_test {
 namespace {

@@ -1,5 +1,5 @@
 // Made-up text: a function of seed and number, with the entropy that it is said to have.
-#include "trireme/data/loaders/made_up_tokens.h"
+#include "trireme/data/loaders/tokens/made_up_tokens.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "trireme/data/loaders/masks.h"
+#include "trireme/data/loaders/samples/masks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

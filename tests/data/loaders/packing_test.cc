@@ -1,5 +1,5 @@
 // Samples that share rows, and rows that are shared out evenly over ranks.
-#include "trireme/data/loaders/packing.h"
+#include "trireme/data/loaders/tokens/packing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,10 +8,10 @@
 #include <numeric>
 #include <set>
 
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/loaders/balance.h"
-#include "trireme/data/loaders/made_up.h"
-#include "trireme/model/vlm.h"
+#include "trireme/data/loaders/samples/made_up.h"
+#include "trireme/model/families/vlm.h"
 
 namespace trireme::loaders::packing_test {
 namespace {

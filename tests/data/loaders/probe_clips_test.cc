@@ -10,11 +10,11 @@
 
 #include "tests/data/loaders/user_files.h"
 #include "tests/harness/scratch_directory.h"
-#include "trireme/data/loaders/augmentation.h"
+#include "trireme/data/loaders/samples/augmentation.h"
+#include "trireme/data/loaders/samples/views.h"
 #include "trireme/data/loaders/source.h"
-#include "trireme/data/loaders/views.h"
 #include "trireme/data/media/video.h"
-#include "trireme/model/probe.h"
+#include "trireme/model/families/probe.h"
 
 namespace trireme::loaders::probe_clips_test {
 namespace {

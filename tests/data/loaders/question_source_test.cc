@@ -1,5 +1,5 @@
 // Questions about blocks as samples: what stands where, and what is asked.
-#include "trireme/data/loaders/question_source.h"
+#include "trireme/data/loaders/samples/question_source.h"
 
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 #include <set>
 
 #include "trireme/base/error.h"
-#include "trireme/config/resolve.h"
-#include "trireme/config/resolve_vlm.h"
-#include "trireme/data/loaders/questions.h"
-#include "trireme/data/loaders/sequence.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/config/resolve/resolve_vlm.h"
+#include "trireme/data/loaders/samples/questions.h"
+#include "trireme/data/loaders/tokens/sequence.h"
 
 namespace trireme::loaders::question_source_test {
 namespace {

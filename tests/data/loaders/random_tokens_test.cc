@@ -1,4 +1,4 @@
-#include "trireme/data/loaders/random_tokens.h"
+#include "trireme/data/loaders/tokens/random_tokens.h"
 
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>

@@ -9,9 +9,9 @@
 #include "tests/harness/scratch_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/data/loaders/asked.h"
-#include "trireme/data/loaders/question_source.h"
-#include "trireme/data/loaders/sequence.h"
+#include "trireme/data/loaders/samples/question_source.h"
 #include "trireme/data/loaders/source.h"
+#include "trireme/data/loaders/tokens/sequence.h"
 #include "trireme/data/media/resize.h"
 
 namespace trireme::loaders::tiles_test {

@@ -1,4 +1,4 @@
-#include "trireme/data/loaders/token_loader.h"
+#include "trireme/data/loaders/tokens/token_loader.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "trireme/base/fs.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/media/image.h"
 
 namespace trireme::loaders {

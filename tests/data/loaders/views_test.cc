@@ -1,5 +1,5 @@
 // Which part of a picture is seen, and which frames of a clip.
-#include "trireme/data/loaders/views.h"
+#include "trireme/data/loaders/samples/views.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Texture, allocation and detail gate against closed forms.
-#include "trireme/model/blocks/arrcoc.h"
+#include "trireme/model/blocks/towers/arrcoc.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -16,14 +16,14 @@
 #include <torch/types.h>
 
 #include "tests/harness/bound_model.h"
-#include "trireme/config/resolve.h"
-#include "trireme/config/resolve_vlm.h"
-#include "trireme/data/loaders/region_questions.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/config/resolve/resolve_vlm.h"
+#include "trireme/data/loaders/samples/region_questions.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/blocks/generate.h"
 #include "trireme/model/blocks/pictures.h"
-#include "trireme/model/blocks/scorers.h"
-#include "trireme/model/blocks/texture.h"
+#include "trireme/model/blocks/towers/scorers.h"
+#include "trireme/model/blocks/towers/texture.h"
 
 namespace trireme::blocks::arrcoc_test {
 namespace {

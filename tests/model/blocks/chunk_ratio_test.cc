@@ -14,10 +14,10 @@
 #include <cmath>
 #include <vector>
 
-#include "trireme/data/loaders/squares.h"
-#include "trireme/model/blocks/chunking.h"
-#include "trireme/model/blocks/encoder.h"
-#include "trireme/model/blocks/video_chunks.h"
+#include "trireme/data/loaders/samples/squares.h"
+#include "trireme/model/blocks/hnet/chunking.h"
+#include "trireme/model/blocks/jepa/video_chunks.h"
+#include "trireme/model/blocks/towers/encoder.h"
 
 namespace trireme::blocks::chunk_ratio_test {
 namespace {

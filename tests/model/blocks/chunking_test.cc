@@ -1,5 +1,5 @@
 // Routers, chunks and scans against their formulas, computed one row at a time.
-#include "trireme/model/blocks/chunking.h"
+#include "trireme/model/blocks/hnet/chunking.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/eye.h>
@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "trireme/exec/initial_values.h"
-#include "trireme/model/blocks/hnet_block.h"
-#include "trireme/model/blocks/mamba.h"
-#include "trireme/model/hnet.h"
-#include "trireme/model/hnet_params.h"
+#include "trireme/exec/units/initial_values.h"
+#include "trireme/model/blocks/hnet/hnet_block.h"
+#include "trireme/model/blocks/hnet/mamba.h"
+#include "trireme/model/families/hnet.h"
+#include "trireme/model/families/hnet_params.h"
 
 namespace trireme::blocks::chunking_test {
 namespace {

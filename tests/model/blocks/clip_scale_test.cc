@@ -12,9 +12,9 @@
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/made_up.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/exec/session.h"
-#include "trireme/model/blocks/clip.h"
+#include "trireme/model/blocks/towers/clip.h"
 #include "trireme/model/describe.h"
 #include "trireme/optim/adamw.h"
 

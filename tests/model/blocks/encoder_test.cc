@@ -1,5 +1,5 @@
 // Encoder blocks against what defines them: axial positions, patches, a plain block in fp64, packed rows, tp ranks.
-#include "trireme/model/blocks/encoder.h"
+#include "trireme/model/blocks/towers/encoder.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/arange.h>
@@ -13,7 +13,7 @@
 #include <mutex>
 
 #include "tests/harness/ranks.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/cut.h"
 
 namespace trireme::blocks::encoder_test {

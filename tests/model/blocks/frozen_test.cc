@@ -15,12 +15,12 @@
 #include "tests/harness/counting_world.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
+#include "trireme/plan/compile/placement.h"
 #include "trireme/plan/instr.h"
-#include "trireme/plan/placement.h"
 
 namespace trireme::blocks::frozen_test {
 namespace {

@@ -1,5 +1,5 @@
 // Blocks that attend to images against OpenFlamingo's formula, and what they are before they are trained.
-#include "trireme/model/blocks/gated_cross.h"
+#include "trireme/model/blocks/towers/gated_cross.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
@@ -20,7 +20,7 @@
 
 #include "tests/harness/bound_model.h"
 #include "tests/harness/count_allocations.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/blocks/generate.h"
 #include "trireme/model/describe.h"

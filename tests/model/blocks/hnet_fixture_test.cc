@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/harness/whole_model.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::blocks::hnet_fixture_test {
 namespace {

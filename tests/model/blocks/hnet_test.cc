@@ -1,5 +1,5 @@
 // An H-Net as a whole: sequences do not see each other, bytes do not see what follows, every parameter is reached.
-#include "trireme/model/blocks/hnet.h"
+#include "trireme/model/blocks/hnet/hnet.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/arange.h>
@@ -15,8 +15,8 @@
 
 #include "tests/harness/whole_model.h"
 #include "trireme/base/hash.h"
-#include "trireme/config/resolve.h"
-#include "trireme/exec/initial_values.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/exec/units/initial_values.h"
 #include "trireme/model/blocks/generate.h"
 
 namespace trireme::blocks::hnet_test {

@@ -1,5 +1,5 @@
 // Blocks of V-JEPA 2: losses, packing, what frames see.
-#include "trireme/model/blocks/jepa.h"
+#include "trireme/model/blocks/jepa/jepa.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -8,13 +8,13 @@
 
 #include "tests/harness/bound_model.h"
 #include "tests/harness/vjepa_jobs.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/loaders/source.h"
-#include "trireme/model/blocks/action.h"
 #include "trireme/model/blocks/build.h"
-#include "trireme/model/blocks/clip_tower.h"
-#include "trireme/model/blocks/encoder.h"
-#include "trireme/plan/placement.h"
+#include "trireme/model/blocks/jepa/action.h"
+#include "trireme/model/blocks/towers/clip_tower.h"
+#include "trireme/model/blocks/towers/encoder.h"
+#include "trireme/plan/compile/placement.h"
 
 namespace trireme::blocks::jepa_test {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "trireme/model/blocks/encoder.h"
+#include "trireme/model/blocks/towers/encoder.h"
 
 namespace trireme::blocks::key_bias_test {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "tests/harness/bound_model.h"
 #include "trireme/base/hash.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/build.h"
 
 namespace trireme::blocks::lora_test {

@@ -10,9 +10,9 @@
 #include "tests/harness/bound_model.h"
 #include "tests/harness/count_allocations.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/build.h"
-#include "trireme/model/language_model.h"
+#include "trireme/model/families/language_model.h"
 #include "trireme/model/layout.h"
 
 namespace trireme::blocks::memory_test {

@@ -1,5 +1,5 @@
 // Views of a held-out sample: their probabilities are averaged.
-#include "trireme/model/blocks/probe.h"
+#include "trireme/model/blocks/jepa/probe.h"
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/log_softmax.h>
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "trireme/model/probe.h"
+#include "trireme/model/families/probe.h"
 
 namespace trireme::blocks::probe_test {
 namespace {

@@ -1,5 +1,5 @@
 // Smoothing along trees against H-Net's along a line and against the recursion that it is.
-#include "trireme/model/blocks/read_out.h"
+#include "trireme/model/blocks/towers/read_out.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/arange.h>
@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "trireme/model/blocks/chunking.h"
+#include "trireme/model/blocks/hnet/chunking.h"
 
 namespace trireme::blocks::read_out_test {
 namespace {

@@ -1,5 +1,5 @@
 // SigLIP's loss with captions that go round equals that over captions brought together.
-#include "trireme/model/blocks/siglip.h"
+#include "trireme/model/blocks/towers/siglip.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

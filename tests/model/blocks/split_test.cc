@@ -13,11 +13,11 @@
 #include "tests/harness/count_allocations.h"
 #include "tests/harness/counting_world.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/layout.h"
+#include "trireme/plan/compile/placement.h"
 #include "trireme/plan/instr.h"
-#include "trireme/plan/placement.h"
 
 namespace trireme::blocks::split_test {
 namespace {

@@ -10,10 +10,10 @@
 #include "tests/harness/bound_model.h"
 #include "trireme/base/hash.h"
 #include "trireme/config/made_up.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/build.h"
-#include "trireme/model/blocks/clip.h"
-#include "trireme/model/blocks/vit.h"
+#include "trireme/model/blocks/towers/clip.h"
+#include "trireme/model/blocks/towers/vit.h"
 
 namespace trireme::blocks::towers_test {
 namespace {

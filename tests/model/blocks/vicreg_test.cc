@@ -1,5 +1,5 @@
 // VICReg's terms against closed forms.
-#include "trireme/model/blocks/vicreg.h"
+#include "trireme/model/blocks/jepa/vicreg.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/arange.h>

@@ -1,5 +1,5 @@
 // Forests over a clip's tokens against H-Net's line and what must hold of every forest.
-#include "trireme/model/blocks/video_chunks.h"
+#include "trireme/model/blocks/jepa/video_chunks.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/arange.h>
@@ -13,9 +13,9 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "trireme/model/blocks/chunking.h"
-#include "trireme/model/blocks/hvjepa.h"
-#include "trireme/model/blocks/neighbours.h"
+#include "trireme/model/blocks/hnet/chunking.h"
+#include "trireme/model/blocks/jepa/hvjepa.h"
+#include "trireme/model/blocks/jepa/neighbours.h"
 
 namespace trireme::blocks::video_chunks_test {
 namespace {

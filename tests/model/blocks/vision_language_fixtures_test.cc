@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/harness/bound_model.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/build.h"
 
 namespace trireme::blocks::vision_language_fixtures_test {

@@ -1,5 +1,5 @@
 // Blocks of vision-language models against closed forms: what queries see, where rows go, how positions turn.
-#include "trireme/model/blocks/vlm.h"
+#include "trireme/model/blocks/towers/vlm.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
@@ -22,12 +22,12 @@
 #include <cmath>
 
 #include "tests/harness/bound_model.h"
-#include "trireme/config/resolve.h"
-#include "trireme/config/resolve_vlm.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/blocks/generate.h"
-#include "trireme/model/blocks/projector.h"
-#include "trireme/model/blocks/tower.h"
+#include "trireme/model/blocks/towers/projector.h"
+#include "trireme/model/blocks/towers/tower.h"
 #include "trireme/model/describe.h"
 
 namespace trireme::blocks::vlm_test {

@@ -13,7 +13,7 @@
 #include "trireme/plan/actions.h"
 #include "trireme/plan/simulate/pictures/svg.h"
 #include "trireme/plan/simulate/pictures/trace.h"
-#include "trireme/plan/text.h"
+#include "trireme/plan/text/text.h"
 
 namespace trireme::simulate::pictures::pictures_test {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "tests/harness/recompute_whole.h"
 #include "trireme/base/error.h"
+#include "trireme/plan/compile/partition.h"
+#include "trireme/plan/compile/placement.h"
 #include "trireme/plan/memory.h"
-#include "trireme/plan/partition.h"
-#include "trireme/plan/placement.h"
 #include "trireme/plan/simulate/simulate.h"
 
 namespace trireme::simulate::pipeline_test {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "tests/plan/cases.h"
-#include "trireme/plan/forward_only.h"
+#include "trireme/plan/compile/forward_only.h"
 #include "trireme/plan/shard.h"
 #include "trireme/plan/simulate/critical_path.h"
 

@@ -4,7 +4,7 @@
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/config_classes.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
-#include "trireme/config/resolve_vlm.h"
+#include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/formats/shown.h"
 #include "trireme/formats/tiling.h"
 

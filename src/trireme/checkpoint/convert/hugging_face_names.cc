@@ -7,7 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
 #include "trireme/checkpoint/convert/config_classes.h"
-#include "trireme/config/resolve_vlm.h"
+#include "trireme/config/resolve/resolve_vlm.h"
 
 namespace trireme::convert {
 namespace {

@@ -7,7 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/described.h"
 #include "trireme/checkpoint/convert/state_reader.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/formats/checkpoint_draft.h"
 #include "trireme/plan/saved.h"
 

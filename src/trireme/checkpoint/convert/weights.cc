@@ -18,7 +18,7 @@
 #include "trireme/checkpoint/convert/preprocessor.h"
 #include "trireme/checkpoint/convert/turn.h"
 #include "trireme/checkpoint/convert/values.h"
-#include "trireme/config/resolve.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/text/vocabulary.h"
 #include "trireme/formats/safetensors.h"
 #include "trireme/formats/shown.h"

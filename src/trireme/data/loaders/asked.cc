@@ -8,9 +8,9 @@
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/pixels.h"
-#include "trireme/data/loaders/clip_source.h"
-#include "trireme/data/loaders/question_source.h"
-#include "trireme/data/loaders/views.h"
+#include "trireme/data/loaders/samples/clip_source.h"
+#include "trireme/data/loaders/samples/question_source.h"
+#include "trireme/data/loaders/samples/views.h"
 #include "trireme/data/media/sample_source.h"
 
 namespace trireme::loaders {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "trireme/config/job.h"
-#include "trireme/data/loaders/views.h"
+#include "trireme/data/loaders/samples/views.h"
 #include "trireme/data/media/image.h"
 
 namespace trireme::loaders {

@@ -5,10 +5,10 @@
 #include <numeric>
 
 #include "trireme/model/describe.h"
+#include "trireme/model/families/vlm.h"
 #include "trireme/model/layout.h"
-#include "trireme/model/vlm.h"
+#include "trireme/plan/compile/microbatch.h"
 #include "trireme/plan/mesh/mesh.h"
-#include "trireme/plan/microbatch.h"
 #include "trireme/plan/program.h"
 
 namespace trireme::loaders {

@@ -1,14 +1,14 @@
 #include "trireme/base/error.h"
 #include "trireme/config/made_up.h"
-#include "trireme/data/loaders/clip_questions.h"
-#include "trireme/data/loaders/clip_source.h"
-#include "trireme/data/loaders/file_sources.h"
-#include "trireme/data/loaders/made_up_images.h"
-#include "trireme/data/loaders/made_up_tokens.h"
-#include "trireme/data/loaders/quadrants.h"
-#include "trireme/data/loaders/question_source.h"
+#include "trireme/data/loaders/samples/clip_questions.h"
+#include "trireme/data/loaders/samples/clip_source.h"
+#include "trireme/data/loaders/samples/file_sources.h"
+#include "trireme/data/loaders/samples/made_up_images.h"
+#include "trireme/data/loaders/samples/quadrants.h"
+#include "trireme/data/loaders/samples/question_source.h"
 #include "trireme/data/loaders/source.h"
-#include "trireme/data/loaders/text_source.h"
+#include "trireme/data/loaders/tokens/made_up_tokens.h"
+#include "trireme/data/loaders/tokens/text_source.h"
 
 namespace trireme::loaders {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/head_width.h"
-#include "trireme/config/resolve_towers.h"
+#include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/model/layout.h"
 #include "trireme/ops/regions.h"
 #include "trireme/plan/mesh/share.h"

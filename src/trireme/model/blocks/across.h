@@ -8,8 +8,8 @@
 
 #include "trireme/comm/world.h"
 #include "trireme/config/job.h"
-#include "trireme/ops/attention.h"
-#include "trireme/ops/context.h"
+#include "trireme/ops/attention/attention.h"
+#include "trireme/ops/attention/context.h"
 #include "trireme/ops/tensor_parallel.h"
 
 namespace trireme::blocks {

@@ -9,7 +9,7 @@
 
 #include "trireme/exec/block.h"
 #include "trireme/model/blocks/across.h"
-#include "trireme/model/parts.h"
+#include "trireme/model/work/parts.h"
 #include "trireme/ops/again.h"
 #include "trireme/ops/cross_entropy.h"
 

@@ -1,17 +1,17 @@
 #include "trireme/model/blocks/family_blocks.h"
 
 #include "trireme/base/error.h"
-#include "trireme/model/blocks/action.h"
-#include "trireme/model/blocks/arrcoc.h"
-#include "trireme/model/blocks/clip.h"
 #include "trireme/model/blocks/gpt.h"
-#include "trireme/model/blocks/hnet.h"
-#include "trireme/model/blocks/hvjepa.h"
-#include "trireme/model/blocks/jepa.h"
+#include "trireme/model/blocks/hnet/hnet.h"
+#include "trireme/model/blocks/jepa/action.h"
+#include "trireme/model/blocks/jepa/hvjepa.h"
+#include "trireme/model/blocks/jepa/jepa.h"
+#include "trireme/model/blocks/jepa/probe.h"
 #include "trireme/model/blocks/llama.h"
-#include "trireme/model/blocks/probe.h"
-#include "trireme/model/blocks/vit.h"
-#include "trireme/model/blocks/vlm.h"
+#include "trireme/model/blocks/towers/arrcoc.h"
+#include "trireme/model/blocks/towers/clip.h"
+#include "trireme/model/blocks/towers/vit.h"
+#include "trireme/model/blocks/towers/vlm.h"
 
 namespace trireme::blocks {
 

@@ -3,7 +3,7 @@
 
 #include "trireme/config/job.h"
 #include "trireme/model/blocks/adapters.h"
-#include "trireme/ops/attention.h"
+#include "trireme/ops/attention/attention.h"
 
 namespace trireme::blocks {
 

@@ -2,7 +2,7 @@
 #include "trireme/model/blocks/llama.h"
 
 #include "trireme/config/head_width.h"
-#include "trireme/ops/attention.h"
+#include "trireme/ops/attention/attention.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/feed_forward.h"
 #include "trireme/ops/linear.h"

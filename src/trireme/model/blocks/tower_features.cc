@@ -14,7 +14,7 @@
 
 #include "trireme/base/hash.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/config/resolve_vlm.h"
+#include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/exec/typed_block.h"
 #include "trireme/formats/feature_store.h"
 

@@ -2,7 +2,7 @@
 // blocks of rows.
 #pragma once
 
-#include "trireme/ops/attention_core.h"
+#include "trireme/ops/attention/attention_core.h"
 
 namespace trireme::ops::aten {
 

@@ -1,7 +1,7 @@
 // LibTorch's fused attention on CUDA (Dao 2023), where this version has it.
 #pragma once
 
-#include "trireme/ops/attention_core.h"
+#include "trireme/ops/attention/attention_core.h"
 
 namespace trireme::ops::aten {
 

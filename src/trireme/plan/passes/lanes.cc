@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "trireme/plan/lane_order.h"
+#include "trireme/plan/compile/lane_order.h"
 #include "trireme/plan/offload.h"
 
 namespace trireme::plan {

@@ -1,8 +1,8 @@
 // Stage: what every pass may look at. A pass is a pure function from a stage's list to its list.
 #pragma once
 
+#include "trireme/plan/compile/placement.h"
 #include "trireme/plan/mesh/mesh.h"
-#include "trireme/plan/placement.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::plan {

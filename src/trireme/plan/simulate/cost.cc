@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "trireme/plan/compile/placement.h"
 #include "trireme/plan/offload.h"
-#include "trireme/plan/placement.h"
 #include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_types.h"
 

@@ -8,7 +8,7 @@
 
 #include "trireme/base/hash.h"
 #include "trireme/plan/offload.h"
-#include "trireme/plan/text.h"
+#include "trireme/plan/text/text.h"
 
 namespace trireme::simulate {
 namespace {

@@ -1,8 +1,8 @@
 // What a forecast says in a screen of text.
 #pragma once
 
-#include "trireme/plan/draw.h"
 #include "trireme/plan/simulate/simulate.h"
+#include "trireme/plan/text/draw.h"
 
 namespace trireme::simulate {
 

@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "trireme/base/error.h"
-#include "trireme/plan/meeting.h"
+#include "trireme/plan/check/meeting.h"
 #include "trireme/plan/simulate/retiming.h"
 
 namespace trireme::simulate {

@@ -19,7 +19,7 @@
 #include "trireme/train/callbacks/report_style.h"
 #include "trireme/train/callbacks/step_time.h"
 #include "trireme/train/callbacks/text.h"
-#include "trireme/train/wall_time.h"
+#include "trireme/train/watch/wall_time.h"
 
 namespace trireme::train {
 namespace {

@@ -8,7 +8,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/host_name.h"
 #include "trireme/formats/tfevents.h"
-#include "trireme/train/wall_time.h"
+#include "trireme/train/watch/wall_time.h"
 
 namespace trireme::train {
 namespace {

@@ -1,8 +1,8 @@
 // What attention and cross-entropy do to rows of scores on the CPU.
 #pragma once
 
+#include "trireme/ops/attention/score_tiles.h"
 #include "trireme/ops/kernels/cpu/types.h"
-#include "trireme/ops/score_tiles.h"
 
 namespace trireme::ops::kernels {
 

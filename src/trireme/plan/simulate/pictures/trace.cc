@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "trireme/plan/text.h"
+#include "trireme/plan/text/text.h"
 
 namespace trireme::simulate::pictures {
 namespace {

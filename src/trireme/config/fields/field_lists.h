@@ -1,0 +1,32 @@
+// The fields of each section, in the order in which they are printed.
+#pragma once
+
+#include <vector>
+
+#include "trireme/config/fields/fields.h"
+
+namespace trireme::config {
+
+std::vector<Field> model_fields();
+std::vector<Field> vision_fields();
+std::vector<Field> jepa_fields();
+std::vector<Field> action_fields();
+std::vector<Field> probe_fields();
+std::vector<Field> contrastive_fields();
+std::vector<Field> hnet_fields();
+std::vector<Field> chunk_fields();
+std::vector<Field> vicreg_fields();
+std::vector<Field> arrcoc_fields();
+std::vector<Field> projector_fields();
+std::vector<Field> vlm_fields();
+std::vector<Field> data_fields();
+std::vector<Field> parallel_fields();
+std::vector<Field> precision_fields();
+std::vector<Field> recompute_fields();
+std::vector<Field> offload_fields();
+std::vector<Field> optim_fields();
+std::vector<Field> lora_fields();
+std::vector<Field> run_fields();
+std::vector<Field> checkpoint_fields();
+
+}  // namespace trireme::config

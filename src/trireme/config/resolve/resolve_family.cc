@@ -1,0 +1,139 @@
+#include "trireme/config/resolve/resolve_family.h"
+
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/config/families.h"
+#include "trireme/config/fields/fields.h"
+#include "trireme/config/head_width.h"
+#include "trireme/config/made_up.h"
+#include "trireme/config/pixels.h"
+#include "trireme/config/resolve/resolve_arrcoc.h"
+#include "trireme/config/resolve/resolve_jepa.h"
+#include "trireme/config/resolve/resolve_towers.h"
+#include "trireme/config/resolve/resolve_vlm.h"
+
+namespace trireme::config {
+namespace {
+
+// floor(8/3 hidden) rounded up to a multiple of 256 (the reference code of Llama).
+std::int64_t swiglu_width(std::int64_t hidden) {
+  constexpr std::int64_t kMultiple = 256;
+  const std::int64_t two_thirds = 2 * (4 * hidden) / 3;
+  return (two_thirds + kMultiple - 1) / kMultiple * kMultiple;
+}
+
+// The divisor of `whole` that is nearest to `wanted`.
+std::int64_t nearest_divisor(std::int64_t whole, std::int64_t wanted) {
+  for (std::int64_t apart = 0; apart < whole; ++apart) {
+    if (wanted - apart > 0 && whole % (wanted - apart) == 0) return wanted - apart;
+    if (wanted + apart <= whole && whole % (wanted + apart) == 0) return wanted + apart;
+  }
+  return whole;
+}
+
+bool is_language_model(Family family) { return is_decoder(family) || family == Family::kHnet; }
+
+// What language models read.
+void check_text(const Job& job) {
+  const Data& data = job.data;
+  if (data.source == DataSource::kText) return;
+  if (!is_text(data.source))
+    fail(ErrorKind::kUsage,
+         "data.source: family {} reads tokens; set data.source=text, words or affine",
+         name(job.model.family));
+  if (!data.path.empty() || data.tokenizer != Data{}.tokenizer || data.documents)
+    fail(ErrorKind::kUsage,
+         "data.path={}, data.tokenizer={}, data.documents={}: text that data.source makes up has "
+         "no use for them; leave them out, or set data.source=text",
+         data.path, data.tokenizer, data.documents);
+}
+
+}  // namespace
+
+std::string nearest_multiples(std::string_view key, std::int64_t value, std::int64_t step) {
+  const std::int64_t below = value / step * step;
+  const std::string lower = below > 0 ? fmt::format("{}={} or ", key, below) : "";
+  return fmt::format("{}{}={}", lower, key, below + step);
+}
+
+void resolve_vocab(Model& model, const DatasetFacts& data) {
+  if (model.vocab == 0) model.vocab = data.vocab;
+  if (model.vocab == 0)
+    fail(ErrorKind::kUsage,
+         "model.vocab=0 means the dataset's vocabulary, which is not known here; set model.vocab");
+  if (model.vocab < data.vocab)
+    fail(ErrorKind::kUsage,
+         "model.vocab={} is smaller than the dataset's vocabulary of {}; set model.vocab={} (or 0)",
+         model.vocab, data.vocab, data.vocab);
+}
+
+void resolve_decoder(Model& model, const DatasetFacts& data) {
+  if (model.head_dim == 0 && model.hidden % model.heads != 0)
+    fail(ErrorKind::kUsage,
+         "model.hidden={} is not divisible by model.heads={}; nearest that work: model.heads={}, "
+         "or {}",
+         model.hidden, model.heads, nearest_divisor(model.hidden, model.heads),
+         nearest_multiples("model.hidden", model.hidden, model.heads));
+  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  if (model.heads % model.kv_heads != 0)
+    fail(ErrorKind::kUsage,
+         "model.heads={} is not divisible by model.kv_heads={}; nearest that works: {}",
+         model.heads, model.kv_heads, nearest_divisor(model.heads, model.kv_heads));
+  resolve_vocab(model, data);
+  const bool llama = model.family != Family::kGpt;
+  if (model.ffn == 0) model.ffn = llama ? swiglu_width(model.hidden) : 4 * model.hidden;
+  if (llama && model.head_dim % 2 != 0)
+    fail(ErrorKind::kUsage,
+         "model.head_dim={} is odd; llama rotates pairs and needs an even one, such as {}",
+         model.head_dim, model.head_dim + 1);
+  if (llama && head_width(model) % 2 != 0)
+    fail(ErrorKind::kUsage,
+         "model.hidden={} / model.heads={} = {} per head is odd; llama rotates pairs and needs an "
+         "even one",
+         model.hidden, model.heads, head_width(model));
+  if (llama && model.dropout != 0)
+    fail(ErrorKind::kUsage, "model.dropout={}: family llama has no dropout; needs 0",
+         model.dropout);
+  if (!llama && model.kv_heads != model.heads)
+    fail(ErrorKind::kUsage,
+         "model.kv_heads={}: family gpt has one key-value head per head; needs {} (or 0)",
+         model.kv_heads, model.heads);
+  if (!llama && (model.head_dim != 0 || model.qkv_bias || model.qk_norm))
+    fail(ErrorKind::kUsage,
+         "model.head_dim={}, model.qkv_bias={}, model.qk_norm={}: family gpt has heads of hidden / "
+         "heads with biases and without norms; leave them out, or choose model.family=llama",
+         model.head_dim, model.qkv_bias, model.qk_norm);
+  if (!llama && model.rope_theta != Model{}.rope_theta)
+    fail(ErrorKind::kUsage, "model.rope_theta={}: family gpt has no rotary positions; leave it out",
+         model.rope_theta);
+}
+
+void check_idle_keys(const Job& job) {
+  const Job plain;
+  for (const Difference& key : diff(plain, job))
+    if (!uses(job.model.family, key.key))
+      fail(ErrorKind::kUsage, "{}={}: family {} has no use for it; leave it out", key.key,
+           key.after, name(job.model.family));
+}
+
+void resolve_family(Job& job, const DatasetFacts& data) {
+  if (is_language_model(job.model.family)) check_text(job);
+  switch (job.model.family) {
+    case Family::kGpt:
+    case Family::kLlama: resolve_decoder(job.model, data); break;
+    case Family::kJepa:
+    case Family::kHvjepa:
+    case Family::kProbe:
+    case Family::kJepaAc: resolve_jepa(job, data); break;
+    case Family::kVit: resolve_vit(job, data); break;
+    case Family::kClip: resolve_clip(job, data); break;
+    case Family::kHnet: resolve_hnet(job, data); break;
+    case Family::kVlm: resolve_vlm(job); break;
+    case Family::kArrcoc: resolve_arrcoc(job); break;
+    default: TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
+  }
+  if (uses(job.model.family, "vision.mean")) pixel_scale(job);  // is well written
+}
+
+}  // namespace trireme::config

@@ -1,0 +1,27 @@
+// Models: sizes that stand for others, and what a family, its data and its layout must have.
+#pragma once
+
+#include "trireme/config/job.h"
+#include "trireme/config/resolve/resolve.h"
+
+namespace trireme::config {
+
+// Throws Error{kUsage} naming the key.
+void resolve_family(Job& job, const DatasetFacts& data);
+
+// Keys that the family has no use for are left as they are. Throws Error{kUsage}.
+void check_idle_keys(const Job& job);
+
+// What a decoder's model must have, whichever family it is part of.
+void resolve_decoder(Model& model, const DatasetFacts& data);
+
+// The rows of a language model's embedding.
+void resolve_vocab(Model& model, const DatasetFacts& data);
+
+// An H-Net's stages, and how they may be laid out.
+void resolve_hnet(Job& job, const DatasetFacts& data);
+
+// "KEY=24 or KEY=32" for the multiples of `step` around a value that is none.
+std::string nearest_multiples(std::string_view key, std::int64_t value, std::int64_t step);
+
+}  // namespace trireme::config

@@ -1,0 +1,185 @@
+#include "trireme/config/resolve/resolve_jepa.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/config/families.h"
+#include "trireme/config/probes.h"
+#include "trireme/config/resolve/resolve_family.h"
+#include "trireme/config/resolve/resolve_towers.h"
+
+namespace trireme::config {
+namespace {
+
+// Rotary positions over time, row and column turn pairs of channels on each axis.
+void check_heads(std::string_view section, std::int64_t hidden, std::int64_t heads) {
+  if (hidden % heads != 0)
+    fail(ErrorKind::kUsage, "{0}.hidden={1} is not divisible by {0}.heads={2}; change one", section,
+         hidden, heads);
+  const std::int64_t width = hidden / heads;
+  if (width % 2 != 0 || width < 6)
+    fail(ErrorKind::kUsage,
+         "{0}.hidden={1} / {0}.heads={2} = {3} per head; rotary positions over time, row and "
+         "column need an even number of 6 or more",
+         section, hidden, heads, width);
+}
+
+void resolve_tower(Job& job) {
+  Vision& vision = job.vision;
+  if (has_position_table(vision))
+    fail(ErrorKind::kUsage,
+         "vision.positions={}: family {} has rotary ones; set vision.positions=rotary (or "
+         "rotary_compat)",
+         vision.positions == Positions::kLearned ? "learned" : "learned_rotary",
+         name(job.model.family));
+  resolve_vision(vision);
+  check_text_keys(job);
+}
+
+void resolve_masks(const Job& job) {
+  const Jepa& jepa = job.jepa;
+  const std::int64_t side = job.vision.image / job.vision.patch;
+  if (side * side < 2)
+    fail(ErrorKind::kUsage,
+         "vision.image={} / vision.patch={}: a frame of one token has no context beside its "
+         "targets; lower vision.patch",
+         job.vision.image, job.vision.patch);
+  for (const auto& [key, scale] : {std::pair{"jepa.short_scale", jepa.short_scale},
+                                   std::pair{"jepa.long_scale", jepa.long_scale}}) {
+    const double tokens = scale * static_cast<double>(side * side);
+    if (tokens < 1)
+      fail(ErrorKind::kUsage,
+           "{}={} of {} x {} tokens of a frame is less than one; raise it to {:.3g} or more", key,
+           scale, side, side, 1.0 / static_cast<double>(side * side));
+    if (scale >= 1)
+      fail(ErrorKind::kUsage,
+           "{}={}: a block of it covers the frame and leaves no context; lower it", key, scale);
+  }
+  if (jepa.cut == MaskCut::kNone && jepa.cut_samples != Jepa{}.cut_samples)
+    fail(ErrorKind::kUsage,
+         "jepa.cut_samples={} with jepa.cut=none, which cuts no masks; set jepa.cut=batch or leave "
+         "jepa.cut_samples out",
+         jepa.cut_samples);
+}
+
+// How a probe is trained and evaluated on a user's clips.
+void check_protocol(const Job& job) {
+  const Probe& probe = job.probe;
+  const bool plain = probe.crop == Probe{}.crop && probe.augment == 0 && probe.erase == 0 &&
+                     probe.segments == 1 && probe.views == 1;
+  if (job.data.source != DataSource::kClips && !plain)
+    fail(ErrorKind::kUsage,
+         "probe.crop={}, probe.augment={}, probe.erase={}, probe.segments={}, probe.views={}: "
+         "these keys are for clips in files, and data.source makes its clips itself. Set "
+         "data.source=clips, or leave the keys out.",
+         probe.crop, probe.augment, probe.erase, probe.segments, probe.views);
+  if (probe.segments > 1 && job.vision.chunked)
+    fail(ErrorKind::kUsage,
+         "probe.segments={}: a tower of chunks (vision.chunked=true) reads one clip of a sample. "
+         "Set probe.segments=1.",
+         probe.segments);
+  if (job.run.micro_batch % probe.views != 0)
+    fail(ErrorKind::kUsage,
+         "probe.views={} does not divide run.micro_batch={}: all views of a held-out sample are in "
+         "one micro-batch. Set {}.",
+         probe.views, job.run.micro_batch,
+         nearest_multiples("run.micro_batch", job.run.micro_batch, probe.views));
+}
+
+void resolve_probe(Job& job, const DatasetFacts& data) {
+  check_reads(job, DataSource::kSquares, DataSource::kClips, "clips");
+  check_protocol(job);
+  if (job.vision.hidden % job.probe.heads != 0)
+    fail(ErrorKind::kUsage, "vision.hidden={} is not divisible by probe.heads={}; change one",
+         job.vision.hidden, job.probe.heads);
+  if (const auto width = job.vision.hidden / job.probe.heads;
+      job.vision.chunked && (width % 2 != 0 || width < 6))
+    fail(ErrorKind::kUsage,
+         "vision.hidden={} / probe.heads={} = {} per head; on chunks a probe has rotary positions, "
+         "which need an even number of 6 or more",
+         job.vision.hidden, job.probe.heads, width);
+  resolve_classes(job.vision, data);
+  check_probes(job);
+  if (job.parallel.tp > job.probe.heads)
+    fail(ErrorKind::kUsage, "parallel.tp={} is more than probe.heads={}; a rank needs at least one",
+         job.parallel.tp, job.probe.heads);
+}
+
+void resolve_chunks(const Job& job) {
+  const Chunk& chunk = job.chunk;
+  if (chunk.layers > 0) check_heads("chunk", chunk.hidden, chunk.heads);
+  const std::int64_t columns = job.vision.image / job.vision.patch;
+  if (chunk.mode == ChunkMode::kFixed && columns % chunk.ratio != 0)
+    fail(ErrorKind::kUsage,
+         "chunk.ratio={}: chunk.mode=fixed cuts rows of {} tokens (vision.image={} / "
+         "vision.patch={}) into chunks of it, which must divide them; change one",
+         chunk.ratio, columns, job.vision.image, job.vision.patch);
+  if (job.vicreg.weight > 0 && job.run.global_batch < 2)
+    fail(
+        ErrorKind::kUsage,
+        "run.global_batch={}: vicreg.weight={} needs the variance over a batch of 2 or more; raise "
+        "it, or set vicreg.weight=0",
+        job.run.global_batch, job.vicreg.weight);
+}
+
+void resolve_action(const Job& job) {
+  check_reads(job, DataSource::kArm, DataSource::kTrajectories, "clips with actions");
+  const Action& action = job.action;
+  check_heads("action", action.hidden, action.heads);
+  if (job.vision.frames < 2)
+    fail(ErrorKind::kUsage, "vision.frames={}: an action lies between two frames; needs 2 or more",
+         job.vision.frames);
+  if (action.rollout > job.vision.frames - 1)
+    fail(ErrorKind::kUsage,
+         "action.rollout={} frames are predicted one after the other, but a clip has {} behind its "
+         "first (vision.frames={}); lower it",
+         action.rollout, job.vision.frames - 1, job.vision.frames);
+  if (action.size < 3)
+    fail(ErrorKind::kUsage,
+         "action.size={}: the arm's state is its place, x and y, and its grip; needs 3 or more",
+         action.size);
+  if (job.data.source == DataSource::kTrajectories && action.size != 7)
+    fail(ErrorKind::kUsage,
+         "action.size={}: a robot's state is place, angles and gripper; data.source=trajectories "
+         "needs 7",
+         action.size);
+  if (job.parallel.tp > action.heads)
+    fail(ErrorKind::kUsage,
+         "parallel.tp={} is more than action.heads={}; a rank needs at least one", job.parallel.tp,
+         action.heads);
+}
+
+}  // namespace
+
+void resolve_frozen_tower(Job& job) {
+  resolve_tower(job);
+  if (!job.vision.chunked && job.chunk != Chunk{})
+    fail(ErrorKind::kUsage,
+         "chunk: the tower of family {} makes no chunks; leave the section out, or set "
+         "vision.chunked=true",
+         name(job.model.family));
+  if (job.vision.chunked) resolve_chunks(job);
+}
+
+void resolve_jepa(Job& job, const DatasetFacts& data) {
+  const bool trains = job.model.family == Family::kJepa || job.model.family == Family::kHvjepa;
+  trains ? resolve_tower(job) : resolve_frozen_tower(job);
+  switch (job.model.family) {
+    case Family::kJepa:
+      check_reads(job, DataSource::kSquares, DataSource::kClips, "clips");
+      check_heads("jepa", job.jepa.hidden, job.jepa.heads);
+      return resolve_masks(job);
+    case Family::kHvjepa:
+      check_reads(job, DataSource::kSquares, DataSource::kClips, "clips");
+      check_heads("jepa", job.jepa.hidden, job.jepa.heads);
+      resolve_masks(job);
+      return resolve_chunks(job);
+    case Family::kProbe: return resolve_probe(job, data);
+    default: return resolve_action(job);
+  }
+}
+
+}  // namespace trireme::config

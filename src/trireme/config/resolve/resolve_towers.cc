@@ -1,0 +1,214 @@
+#include "trireme/config/resolve/resolve_towers.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "trireme/base/error.h"
+#include "trireme/config/families.h"
+#include "trireme/config/made_up.h"
+#include "trireme/config/resolve/resolve_family.h"
+#include "trireme/plan/schedules/info.h"
+
+namespace trireme::config {
+namespace {
+
+void must_divide(std::string_view whole, std::int64_t value, std::string_view part,
+                 std::int64_t divisor) {
+  if (value % divisor != 0)
+    fail(ErrorKind::kUsage, "{}={} is not divisible by {}={}; nearest that work: {}", whole, value,
+         part, divisor, nearest_multiples(whole, value, divisor));
+}
+
+// Rotary positions turn pairs of channels on each of three axes, or on two.
+void check_turned_heads(const Vision& vision) {
+  const std::int64_t width = vision.hidden / vision.heads;
+  if (vision.positions == Positions::kLearned) return;
+  if (vision.positions == Positions::kLearnedRotary) {
+    if (width % 4 != 0)
+      fail(ErrorKind::kUsage,
+           "vision.hidden={} / vision.heads={} = {} per head: rotary positions over row and column "
+           "need a multiple of 4; change one, or set vision.positions=learned",
+           vision.hidden, vision.heads, width);
+    return;
+  }
+  if (width % 2 != 0 || width < 6)
+    fail(ErrorKind::kUsage,
+         "vision.hidden={} / vision.heads={} = {} per head: rotary positions over time, row and "
+         "column need an even number of 6 or more; change one, or set vision.positions=learned",
+         vision.hidden, vision.heads, width);
+}
+
+// Of a frame.
+void check_position_table(const Vision& vision) {
+  if (vision.position_grid > 0 && !has_position_table(vision))
+    fail(ErrorKind::kUsage,
+         "vision.position_grid={}: rotary positions have no table; leave it out, or set "
+         "vision.positions=learned or learned_rotary",
+         vision.position_grid);
+  const bool flat = vision.position_grid > 0 || vision.positions == Positions::kLearnedRotary;
+  if (flat && vision.frames != vision.tubelet)
+    fail(ErrorKind::kUsage,
+         "vision.position_grid={}, vision.positions={}: positions of rows and columns alone, for "
+         "vision.frames={} / vision.tubelet={} tokens of time; set vision.frames={}, or "
+         "vision.positions=learned and vision.position_grid=0",
+         vision.position_grid,
+         vision.positions == Positions::kLearnedRotary ? "learned_rotary" : "learned",
+         vision.frames, vision.tubelet, vision.tubelet);
+  if (vision.position_grid > 0 && vision.pooling == Pooling::kClass)
+    fail(ErrorKind::kUsage,
+         "vision.position_grid={}: a class token has no place in a grid that is resampled; set "
+         "vision.position_grid=0 or vision.pooling=mean",
+         vision.position_grid);
+}
+
+// No part of a tp rank may be empty.
+void check_shared(const Job& job, std::string_view key, std::int64_t count) {
+  if (job.parallel.tp > count)
+    fail(ErrorKind::kUsage,
+         "parallel.tp={} is more than {}={}; a rank needs at least one: parallel.tp={} or less",
+         job.parallel.tp, key, count, count);
+}
+
+}  // namespace
+
+void check_reads(const Job& job, DataSource made, DataSource files, std::string_view what) {
+  if (job.data.source != made && job.data.source != files)
+    fail(ErrorKind::kUsage, "data.source: family {} reads {}; set data.source={} or {}",
+         name(job.model.family), what, made_up(made)->name, files_of(files));
+}
+
+void resolve_vision(Vision& vision) {
+  must_divide("vision.image", vision.image, "vision.patch", vision.patch);
+  must_divide("vision.frames", vision.frames, "vision.tubelet", vision.tubelet);
+  must_divide("vision.hidden", vision.hidden, "vision.heads", vision.heads);
+  check_turned_heads(vision);
+  check_position_table(vision);
+  if (vision.ffn == 0) vision.ffn = 4 * vision.hidden;
+}
+
+bool has_position_table(const Vision& vision) {
+  return vision.positions == Positions::kLearned || vision.positions == Positions::kLearnedRotary;
+}
+
+void resolve_classes(Vision& vision, const DatasetFacts& data) {
+  if (vision.classes == 0) vision.classes = data.classes;
+  if (vision.classes == 0)
+    fail(ErrorKind::kUsage,
+         "vision.classes=0 means the data's classes, which are not known here; set vision.classes");
+  if (vision.classes < data.classes)
+    fail(ErrorKind::kUsage,
+         "vision.classes={} is less than the {} classes of the data; set vision.classes={} (or 0)",
+         vision.classes, data.classes, data.classes);
+}
+
+void check_text_keys(const Job& job) {
+  const Data plain;
+  const auto refuse = [&](std::string_view key, std::string_view value, std::string_view why) {
+    fail(ErrorKind::kUsage, "{}={}: {}; leave it out", key, value, why);
+  };
+  const std::string_view files = files_of(job.data.source);
+  if (!files.empty() && job.data.path.empty())
+    fail(ErrorKind::kUsage,
+         "data.source={} reads files; set data.path to their directory, list or shards "
+         "(docs/data.md)",
+         files);
+  if (files.empty() && !job.data.path.empty())
+    refuse("data.path", job.data.path, "the samples of data.source are made up on the way");
+  if (job.data.tokenizer != plain.tokenizer)
+    refuse("data.tokenizer", job.data.tokenizer, "captions and questions have bytes for tokens");
+  if (job.data.documents) refuse("data.documents", "true", "samples are not cut from documents");
+  if (job.recompute.logits && job.model.family != Family::kVlm &&
+      job.model.family != Family::kArrcoc)
+    refuse("recompute.logits", "true",
+           fmt::format("family {} has no output layer over a vocabulary", name(job.model.family)));
+}
+
+void resolve_vit(Job& job, const DatasetFacts& data) {
+  check_reads(job, DataSource::kStripes, DataSource::kImages, "labelled images");
+  check_text_keys(job);
+  resolve_vision(job.vision);
+  resolve_classes(job.vision, data);
+  check_shared(job, "vision.ffn", job.vision.ffn);
+}
+
+void resolve_clip(Job& job, const DatasetFacts& data) {
+  check_reads(job, DataSource::kScenes, DataSource::kPairs, "images with captions");
+  check_text_keys(job);
+  resolve_vision(job.vision);
+  Model& text = job.model;
+  must_divide("model.hidden", text.hidden, "model.heads", text.heads);
+  if (text.ffn == 0) text.ffn = 4 * text.hidden;
+  if (text.vocab == 0) text.vocab = data.vocab;
+  if (text.vocab == 0 || text.vocab < data.vocab)
+    fail(ErrorKind::kUsage,
+         "model.vocab={} is smaller than the {} tokens that captions are made of; set "
+         "model.vocab={}",
+         text.vocab, data.vocab, std::max<std::int64_t>(data.vocab, 1));
+  // Captions of a user's own are cut.
+  const MadeUpSource* source = made_up(job.data.source);
+  if (const std::int64_t longest = source ? source->tokens : 2; text.seq_len < longest)
+    fail(ErrorKind::kUsage,
+         "model.seq_len={}: captions have up to {} tokens with their end; set model.seq_len={}",
+         text.seq_len, longest, longest);
+  check_shared(job, "vision.ffn", job.vision.ffn);
+  check_shared(job, "model.ffn", text.ffn);
+  check_shared(job, "model.vocab", text.vocab);
+}
+
+bool couples_batch(const Job& job) {
+  return job.model.family == Family::kClip ||
+         (job.model.family == Family::kHvjepa && job.vicreg.weight > 0);
+}
+
+bool caches_gradients(const Job& job) {
+  return couples_batch(job) && job.run.batch_scope == BatchScope::kGradcache;
+}
+
+std::int64_t samples_of_loss(const Job& job) {
+  return caches_gradients(job) ? job.run.global_batch / dp(job) : job.run.micro_batch;
+}
+
+namespace {
+
+bool forwards_first(const Parallel& parallel) {
+  return schedules::info(schedules::schedule_of(parallel.schedule).value()).forwards_first;
+}
+
+}  // namespace
+
+void check_coupled_batch(const Job& job) {
+  const Run& run = job.run;
+  const bool gradcache = run.batch_scope == BatchScope::kGradcache;
+  if (!couples_batch(job)) {
+    if (gradcache)
+      fail(ErrorKind::kUsage,
+           "run.batch_scope=gradcache: no loss of family {}{} compares samples of a batch; leave "
+           "it out",
+           name(job.model.family),
+           job.model.family == Family::kHvjepa ? " with vicreg.weight=0" : "");
+    return;
+  }
+  const std::int64_t seen = run.micro_batch * dp(job);
+  if (run.global_batch == seen) return;
+  if (gradcache) {
+    if (!forwards_first(job.parallel) && job.parallel.schedule_file.empty())
+      fail(ErrorKind::kUsage,
+           "run.batch_scope=gradcache with {} micro-batches a rank: parallel.schedule={} has "
+           "backwards before the last forward; set parallel.schedule={}",
+           accumulation(job), job.parallel.schedule,
+           schedules::names_where(
+               [](const schedules::ScheduleInfo& other) { return other.forwards_first; }));
+    return;
+  }
+  fail(ErrorKind::kUsage,
+       "run.global_batch={}, but run.micro_batch={} x dp={} (dp_replicate={} x dp_shard={}) = {}: "
+       "{} all of a global batch, which one micro-batch of every data-parallel rank must hold; set "
+       "run.batch_scope=gradcache, run.micro_batch={} or run.global_batch={}",
+       run.global_batch, run.micro_batch, dp(job), job.parallel.dp_replicate, job.parallel.dp_shard,
+       seen,
+       job.model.family == Family::kClip ? "a contrastive loss compares"
+                                         : "the statistics of vicreg.weight > 0 are of",
+       std::max<std::int64_t>(1, run.global_batch / dp(job)), seen);
+}
+
+}  // namespace trireme::config

@@ -1,0 +1,44 @@
+// Vision towers, alone and beside a text tower: what sizes, data and layout must have.
+#pragma once
+
+#include <string_view>
+
+#include "trireme/config/job.h"
+#include "trireme/config/resolve/resolve.h"
+
+namespace trireme::config {
+
+// Sizes of the tower that images go through. Throws Error{kUsage} naming the key.
+void resolve_vision(Vision& vision);
+
+// Whether the tower adds learned positions to its tokens.
+bool has_position_table(const Vision& vision);
+
+// `classes` as the data has them, where 0 stands for these. Throws Error{kUsage} where it has more.
+void resolve_classes(Vision& vision, const DatasetFacts& data);
+
+// Family vit. Throws Error{kUsage} naming the key.
+void resolve_vit(Job& job, const DatasetFacts& data);
+
+// Family clip. Throws Error{kUsage} naming the key.
+void resolve_clip(Job& job, const DatasetFacts& data);
+
+// Keys of `data` and `recompute` that are of text and its models. Throws Error{kUsage}.
+void check_text_keys(const Job& job);
+
+// Throws Error{kUsage} unless data.source is the one of the two that makes `what` up, or the one that reads it from files.
+void check_reads(const Job& job, DataSource made, DataSource files, std::string_view what);
+
+// Whether a sample's loss depends on the others of its global batch, all of which a loss node must then see.
+bool couples_batch(const Job& job);
+
+// Whether such a loss runs once a step, on what all micro-batches of a rank wrote (GradCache, Gao et al. 2021).
+bool caches_gradients(const Job& job);
+
+// Samples of a rank that it sees at once. `job` has its mesh and its batches fit that.
+std::int64_t samples_of_loss(const Job& job);
+
+// Throws Error{kUsage} where a loss that couples the batch would see less of it. `job` has its mesh.
+void check_coupled_batch(const Job& job);
+
+}  // namespace trireme::config

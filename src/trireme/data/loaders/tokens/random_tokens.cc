@@ -1,0 +1,31 @@
+#include "trireme/data/loaders/tokens/random_tokens.h"
+
+#include <ATen/ops/empty.h>
+
+#include <random>
+
+namespace trireme::loaders {
+
+std::vector<at::Tensor> random_tokens(std::int64_t first, std::int64_t count, std::int64_t seq_len,
+                                      std::int64_t vocab, bool documents) {
+  const at::Tensor tokens = at::empty({count, seq_len + 1}, at::TensorOptions().dtype(at::kLong));
+  auto* next = tokens.data_ptr<std::int64_t>();
+  for (std::int64_t sample = 0; sample < count; ++sample) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(first + sample) + 1);
+    for (std::int64_t i = 0; i <= seq_len; ++i)
+      *next++ = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(vocab));
+  }
+  std::vector<at::Tensor> batch = {tokens.narrow(1, 0, seq_len).contiguous(),
+                                   tokens.narrow(1, 1, seq_len).contiguous()};
+  if (!documents) return batch;
+  batch.push_back(at::empty({count, seq_len}, tokens.options()));
+  auto* position = batch.back().data_ptr<std::int64_t>();
+  for (std::int64_t sample = 0; sample < count; ++sample) {
+    std::mt19937_64 random(~static_cast<std::uint64_t>(first + sample));
+    for (std::int64_t i = 0; i < seq_len; ++i, ++position)
+      *position = i == 0 || random() % 16 == 0 ? 0 : position[-1] + 1;
+  }
+  return batch;
+}
+
+}  // namespace trireme::loaders

@@ -1,0 +1,33 @@
+// GradientCounter: gradients of micro-batches added as one balanced binary tree.
+#pragma once
+
+#include <vector>
+
+#include "trireme/exec/units/flat.h"
+
+namespace trireme::exec {
+
+// `earlier` += `later`: the left operand of the tree stays on the left.
+void add(Flat& earlier, const Flat& later);
+
+// A binary counter of partial sums. In canonical mode the k-th pushed gradient (k from 0) meets its
+// neighbours exactly as leaf k of a balanced tree, so after n pushes popcount(n) buffers are live. In
+// fast mode everything is added into one buffer in order of arrival.
+class GradientCounter {
+ public:
+  explicit GradientCounter(bool canonical = true) : canonical_(canonical) {}
+
+  void push(Flat gradient);
+  bool empty() const { return levels_.empty(); }
+  // A partial sum, which may be taken away while no push meets it, and has to be put back before collapse.
+  Flat& level(int number) { return levels_[static_cast<std::size_t>(number)]; }
+  // The sum of everything pushed; leaves the counter empty. For a count that is no power of two the
+  // smaller subtrees are added first.
+  Flat collapse();
+
+ private:
+  bool canonical_;
+  std::vector<Flat> levels_;  // levels_[l] holds 2^l leaves or is empty
+};
+
+}  // namespace trireme::exec

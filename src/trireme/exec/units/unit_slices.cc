@@ -1,0 +1,236 @@
+// Units as whoever fills, saves and loads them sees them: one slice of one state at a time.
+#include <ATen/ops/empty.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/base/scratch/pages.h"
+#include "trireme/comm/tensor_buffer.h"
+#include "trireme/exec/units/initial_values.h"
+#include "trireme/exec/units/masters.h"
+#include "trireme/exec/units/unit_state.h"
+#include "trireme/exec/units/units.h"
+#include "trireme/plan/compile/placement.h"
+#include "trireme/plan/shard.h"
+
+namespace trireme::exec {
+
+using mesh::Axis;
+
+// Elements of a flat outside memory, from the page on that has the first to the end of the one that has the last: what
+// is written is whole pages.
+struct Units::Pages {
+  Pages(const Stretch& away, std::int64_t first, const StateSlice& slice) {
+    const auto width = static_cast<std::int64_t>(size_of(slice.type));
+    const std::int64_t begin = (away.first + first) * width;
+    const std::int64_t end = begin + slice.count * width;
+    const std::int64_t page = begin / scratch::kPage * scratch::kPage;
+    skipped = (begin - page) / width;
+    behind = (std::min(scratch::whole_pages(end), away.extent.bytes) - end) / width;
+    extent = {.offset = away.extent.offset + page, .bytes = away.extent.bytes - page};
+  }
+  scratch::Extent extent;
+  std::int64_t skipped = 0;  // elements of the page before the first
+  std::int64_t behind = 0;   // and of the page behind the last
+};
+
+namespace {
+
+constexpr plan::Piece kPersistent[] = {plan::Piece::kParams, plan::Piece::kStates};
+
+constexpr std::int64_t kDrawn = 1 << 20;  // elements of initial values that exist at a time
+
+}  // namespace
+
+void Units::initialise(std::uint64_t seed,
+                       const std::function<at::Tensor(plan::UnitId, int)>& initial) {
+  at::NoGradGuard no_grad;
+  for (std::size_t index = 0; index < units_.size(); ++index) {
+    if (units_[index] == nullptr) continue;
+    UnitState& unit = *units_[index];
+    const auto id = static_cast<plan::UnitId>(index);
+    for (plan::Piece piece : kPersistent)
+      if (unit.is_away(piece)) allocate(unit, piece);
+    // What follows another begins as a copy of it.
+    const plan::UnitId followed = plan_.program.units[index].ema_of;
+    const plan::UnitId source = followed >= 0 ? followed : id;
+    for (std::size_t p = 0; p < unit.spec->params.size(); ++p) {
+      const model::ParamSpec& param = this->at(source).spec->params[p];
+      const at::Tensor given = initial(source, static_cast<int>(p));
+      TRIREME_CHECK(!given.defined() || given.sizes() == at::IntArrayRef(param.shape),
+                    "the initial value of {} has another shape", param.name);
+      const at::Generator generator = initial_generator(param, seed);
+      for (std::int64_t begin = 0; begin < param.numel(); begin += kDrawn) {
+        const std::int64_t count = std::min(kDrawn, param.numel() - begin);
+        const at::Tensor piece = given.defined() ? given.reshape({-1}).narrow(0, begin, count)
+                                                 : initial_values(param, begin, count, generator);
+        const at::Tensor value = piece.to(comm::scalar_type(plan_.recipe.master));
+        unit.for_stretches(p, begin, count,
+                           [&](std::int64_t global, std::int64_t local, std::int64_t length) {
+                             unit.place(local, value.narrow(0, global - begin, length));
+                           });
+      }
+    }
+    for (plan::Piece piece : kPersistent)
+      if (unit.is_away(piece)) leave(id, piece);
+  }
+}
+
+std::vector<StateSlice> Units::gradient_slices() const {
+  std::vector<StateSlice> result;
+  for (std::size_t index = 0; index < units_.size(); ++index) {
+    if (units_[index] == nullptr) continue;
+    const UnitState& unit = *units_[index];
+    const std::int64_t count = std::min(unit.part_count, unit.numel - unit.part_begin);
+    if (!unit.trainable || count <= 0) continue;
+    TRIREME_CHECK(unit.grad || unit.is_away(plan::Piece::kGrads),
+                  "the gradient of unit {} is not reduced", unit.spec->name);
+    result.push_back({.unit = static_cast<plan::UnitId>(index),
+                      .kind = "grad",
+                      .offset = unit.part_begin,
+                      .count = count,
+                      .type = plan_.recipe.grads});
+  }
+  return result;
+}
+
+std::vector<StateSlice> Units::slices(bool owned) const {
+  const int replica = plan_.mesh.coordinate(rank_, Axis::kDpReplicate);
+  const int stage = plan_.mesh.coordinate(rank_, Axis::kPp);
+  std::vector<StateSlice> result;
+  for (std::size_t index = 0; index < units_.size(); ++index) {
+    if (units_[index] == nullptr) continue;
+    const UnitState& unit = *units_[index];
+    // Tied units are alike on all their stages.
+    if (owned && plan::stages_of_unit(plan_.program, static_cast<plan::UnitId>(index))[0] != stage)
+      continue;
+    std::int64_t begin = 0;  // within the part
+    std::int64_t end = unit.part_count;
+    if (owned && unit.states_sharded && replica != 0) continue;
+    if (owned && !unit.states_sharded) {
+      // Whole blocks, as a shard has.
+      const std::int64_t share =
+          plan::shard_numel(plan_.program.units[index].numel, plan_.mesh.degree(mesh::kReplicas));
+      begin = std::min(share * plan_.mesh.index_in_group(rank_, mesh::kReplicas), end);
+      end = std::min(begin + share, end);
+    }
+    end = std::min(end, unit.numel - unit.part_begin);
+    if (begin >= end) continue;
+    const auto add = [&](const std::string& kind, DType type, std::int64_t block) {
+      const std::int64_t from = begin / block;
+      result.push_back({.unit = static_cast<plan::UnitId>(index),
+                        .kind = kind,
+                        .offset = unit.part_begin / block + from,
+                        .count = blocks(end, block) - from,
+                        .type = type,
+                        .block = block});
+    };
+    add("param", unit.master_copy ? plan_.recipe.master : unit.param_type, 1);
+    if (!unit.trainable) continue;
+    for (const StateSpec& state : updater_.states())
+      add(state.name, state.type.value_or(plan_.recipe.master),
+          state.per_block ? unit.state_block : 1);
+  }
+  return result;
+}
+
+std::vector<StateSlice> Units::owned_slices() const { return slices(true); }
+std::vector<StateSlice> Units::local_slices() const { return slices(false); }
+
+// All but parameters. Its first element is the unit's part_begin-th, or of the block of that.
+at::Tensor Units::held(const UnitState& unit, const std::string& kind) const {
+  if (kind == "grad") return unit.grad.tensor(0, unit.part_count);
+  const Flat& flat = unit.states[state_index(unit, kind)];
+  return flat.tensor(0, flat.count());
+}
+
+std::size_t Units::state_index(const UnitState& unit, const std::string& kind) const {
+  const std::vector<StateSpec>& states = updater_.states();
+  const auto state = std::ranges::find(states, kind, &StateSpec::name);
+  TRIREME_CHECK(state != states.end() && unit.trainable, "unit {} has no {}", unit.spec->name,
+                kind);
+  return static_cast<std::size_t>(state - states.begin());
+}
+
+// Where it waits, if it is not in memory, from the first element on that held() has.
+std::optional<Units::Stretch> Units::waiting(const UnitState& unit, const std::string& kind) const {
+  const UnitExtents& extents = *unit.extents;
+  if (kind == "grad") {
+    if (!unit.is_away(plan::Piece::kGrads)) return std::nullopt;
+    return Stretch{.piece = plan::Piece::kGrads, .extent = extents.gradient};
+  }
+  if (kind == "param" && !unit.master_copy) {
+    if (!unit.is_away(plan::Piece::kParams)) return std::nullopt;
+    const std::int64_t before = unit.params_sharded ? 0 : unit.part_begin;
+    return Stretch{.piece = plan::Piece::kParams, .extent = extents.params, .first = before};
+  }
+  if (!unit.is_away(plan::Piece::kStates)) return std::nullopt;
+  const std::size_t number = kind == "param" ? 0 : unit.master_copy + state_index(unit, kind);
+  return Stretch{.piece = plan::Piece::kStates, .extent = extents.states[number]};
+}
+
+at::Tensor Units::read(const StateSlice& slice) const {
+  const UnitState& unit = at(slice.unit);
+  const std::int64_t first = slice.offset - unit.part_begin / slice.block;
+  const std::optional<Stretch> away = waiting(unit, slice.kind);
+  if (!away && slice.kind == "param") return unit.stepped(first, slice.count);
+  if (!away) return held(unit, slice.kind).narrow(0, first, slice.count);
+  for (const scratch::Ticket& ticket : unit.left) ticket.wait();
+  const Pages pages(*away, first, slice);
+  at::Tensor memory = at::empty({pages.skipped + slice.count},
+                                at::TensorOptions().dtype(comm::scalar_type(slice.type)));
+  space_.of(away->piece)
+      .read(pages.extent, memory.data_ptr(), static_cast<std::int64_t>(memory.nbytes()))
+      .wait();
+  return memory.narrow(0, pages.skipped, slice.count).to(device());
+}
+
+void Units::write(const StateSlice& slice, const at::Tensor& values) {
+  at::NoGradGuard no_grad;
+  UnitState& unit = at(slice.unit);
+  const std::optional<Stretch> away = waiting(unit, slice.kind);
+  if (!away && slice.kind == "param" && unit.split)
+    return unit.set_stepped(slice.offset - unit.part_begin, values.to(device()).contiguous());
+  if (!away) {
+    read(slice).copy_(values);
+    return;
+  }
+  // Together with what lies around it on its pages.
+  const Pages pages(*away, slice.offset - unit.part_begin / slice.block, slice);
+  StateSlice whole = slice;
+  whole.offset -= pages.skipped;
+  whole.count += pages.skipped + pages.behind;
+  const bool part = whole.count > slice.count;
+  const at::Tensor memory = part ? read(whole).cpu() : values.cpu().contiguous();
+  if (part) memory.narrow(0, pages.skipped, slice.count).copy_(values);
+  space_.of(away->piece)
+      .write(pages.extent, memory.data_ptr(), static_cast<std::int64_t>(memory.nbytes()))
+      .wait();
+}
+
+// Parameters that derive from a second copy, or from parts on other ranks.
+void Units::refresh() {
+  at::NoGradGuard no_grad;
+  for (std::size_t index = 0; index < units_.size(); ++index) {
+    if (units_[index] == nullptr) continue;
+    UnitState& unit = *units_[index];
+    const auto id = static_cast<plan::UnitId>(index);
+    const bool gathered = unit.states_sharded && !unit.params_sharded;
+    if ((!unit.master_copy || unit.split) && !gathered) continue;
+    if (unit.is_away(plan::Piece::kParams)) come(id, plan::Piece::kParams);
+    if (unit.master_copy && !unit.split) {
+      if (unit.is_away(plan::Piece::kStates)) come(id, plan::Piece::kStates);
+      round_masters(unit.master.tensor(0, unit.part_count), unit.computed(0, unit.part_count));
+      if (unit.is_away(plan::Piece::kStates)) leave(id, plan::Piece::kStates);
+    }
+    if (gathered) {
+      unshard_begin(id, plan_.mesh.real(mesh::kShards));
+      finish_unshard(id);
+    }
+    if (unit.is_away(plan::Piece::kParams)) leave(id, plan::Piece::kParams);
+  }
+}
+
+}  // namespace trireme::exec

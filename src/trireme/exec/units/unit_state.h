@@ -1,0 +1,147 @@
+// UnitState: what one rank holds of one unit, and what is on its way.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "trireme/comm/ticket.h"
+#include "trireme/exec/away_space.h"
+#include "trireme/exec/units/flat.h"
+#include "trireme/exec/units/gradient_counter.h"
+#include "trireme/exec/updater.h"
+#include "trireme/model/spec.h"
+
+namespace trireme::exec {
+
+// Blocks of `block` elements that hold `count`, the last perhaps in part.
+inline std::int64_t blocks(std::int64_t count, std::int64_t block) {
+  return (count + block - 1) / block;
+}
+
+// What a unit's gradient has on its way; at most one thing at a time, the dp lane being in order.
+enum class Reduction { kNone, kScatterMicroBatch, kScatter, kAllReduce, kTied, kParts };
+
+// What the micro-batches add up to in one of the rank's chunks; gradient type.
+struct ChunkGradient {
+  Flat leaf;                // of one micro-batch
+  GradientCounter counter;  // full, or parts where every micro-batch is reduced
+  unsigned away = 0;        // levels of it outside memory, bit by bit
+  Flat sum{};               // the step's, as far as it is reduced
+
+  // What a reduction is of: one micro-batch, or the step, whose sum leaves the counter.
+  Flat& reduced(bool each_mb) {
+    if (!each_mb && !sum && !counter.empty()) sum = counter.collapse();
+    return each_mb ? leaf : sum;
+  }
+};
+
+struct FlatShape {
+  std::int64_t count = 0;
+  DType type = DType::kF32;
+};
+
+struct UnitState {
+  const model::UnitSpec* spec = nullptr;
+  std::vector<model::LocalParam> params_here;  // what this tp rank holds of each
+  bool trainable = false;
+  bool states_sharded = false;
+  bool params_sharded = false;
+  bool reduce_each_mb = false;
+  int leaves = 1;              // of a micro-batch, each added to the sum here: plan::leaves_of
+  bool master_copy = false;    // what is stepped is not what blocks see
+  bool split = false;          // of it, `master` has the lower halves (masters.h)
+  std::array<bool, 4> away{};  // by plan::Piece: outside memory between uses
+  const UnitExtents* extents = nullptr;
+
+  std::int64_t numel = 0;  // of params_here
+  DType param_type = DType::kF32;
+  std::int64_t chunk = 0;        // of the norm
+  std::int64_t state_block = 1;  // elements behind one of a state per block
+  std::int64_t padded = 0;       // elements of the full buffers
+  std::int64_t part_begin = 0;   // what this rank steps: [part_begin, part_begin + part_count)
+  std::int64_t part_count = 0;
+  std::vector<std::int64_t> offsets;
+  std::vector<UpdateSegment> segments;
+
+  std::vector<std::pair<std::int64_t, std::int64_t>>
+      foreign;  // [begin, end) that another tp rank owns
+
+  Window params;
+  Window grads;
+  std::vector<at::Tensor> param_views;
+
+  Flat full;    // parameter type; empty while resharded
+  Flat part;    // parameter type; ZeRO-3 only
+  Flat master;  // only where the master type differs from the parameter type; it or the rests
+  std::vector<Flat> states;
+  std::vector<FlatShape> state_shapes;  // of master, if there is one, and states
+
+  std::vector<ChunkGradient> chunks;
+  Flat grad;                          // gradient type: the part's, reduced, of all chunks
+  std::vector<double> square_sums;    // of it, where it has left
+  std::vector<scratch::Ticket> left;  // its way out
+
+  bool gathering = false;
+  comm::Ticket gather;
+  Reduction reduction = Reduction::kNone;
+  comm::Ticket reduce;
+  bool each_mb = false;  // kParts: of a micro-batch
+  int chunk_on_way = 0;  // whose it is
+  Flat sent;             // must outlive the reduction
+  Flat received;         // in the type in which gradients travel, like `sent`
+
+  ChunkGradient& on_way() { return chunks[static_cast<std::size_t>(chunk_on_way)]; }
+  bool is_away(plan::Piece piece) const { return away[static_cast<std::size_t>(piece)]; }
+  // What the optimizer keeps, with its shapes.
+  std::vector<std::pair<Flat*, FlatShape>> state_flats() {
+    std::vector<std::pair<Flat*, FlatShape>> flats;
+    if (master_copy) flats.emplace_back(&master, state_shapes[0]);
+    for (Flat& state : states) flats.emplace_back(&state, state_shapes[flats.size()]);
+    return flats;
+  }
+
+  // What is stepped, in master type: elements [begin, begin + count) of the part. A view, a copy of split masters.
+  at::Tensor stepped(std::int64_t begin, std::int64_t count) const;
+  void set_stepped(std::int64_t begin, const at::Tensor& values);
+  // Calls change(begin, values) for all of it, a piece at a time where masters are split; `values` may be written.
+  void change_stepped(const std::function<void(std::int64_t begin, at::Tensor values)>& change);
+  // The same elements in parameter type.
+  at::Tensor computed(std::int64_t begin, std::int64_t count) const {
+    return params_sharded ? part.tensor(begin, count) : full.tensor(part_begin + begin, count);
+  }
+
+  // The sum over micro-batches and then chunks, as a balanced tree of both; leaves nothing.
+  Flat collapse();
+
+  // The parameters' elements in the part, without padding.
+  std::vector<UpdateSegment> part_segments() const;
+  // Those of [begin, end) of the part, counted from `begin`.
+  std::vector<UpdateSegment> segments_of(std::int64_t begin, std::int64_t end) const;
+  // Sums of squares of `grad`, by norm chunk; what another tp rank owns counts as zero.
+  std::vector<double> chunk_square_sums() const;
+  // Writes elements from `first` on, in master type, to what of them is kept here.
+  void place(std::int64_t first, const at::Tensor& value);
+  // The parts that tp ranks hold of one another's gradients, in whole parameters' coordinates: from `gradient`
+  // into `parts`, or back.
+  void copy_parts(const Flat& gradient, const Flat& parts, bool back) const;
+
+  // Calls use(global, local, count) for every stretch of elements [begin, begin + count) of the index-th
+  // parameter that is here; `local` counts from the unit's start.
+  template <typename Use>
+  void for_stretches(std::size_t index, std::int64_t begin, std::int64_t count,
+                     const Use& use) const {
+    for (const model::Extent& extent : params_here[index].extents) {
+      const std::int64_t from = std::max(begin, extent.global);
+      const std::int64_t to = std::min(begin + count, extent.global + extent.count);
+      if (from < to) use(from, offsets[index] + extent.local + (from - extent.global), to - from);
+    }
+  }
+};
+
+}  // namespace trireme::exec

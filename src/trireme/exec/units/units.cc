@@ -1,0 +1,258 @@
+#include "trireme/exec/units/units.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+#include "trireme/comm/tensor_buffer.h"
+#include "trireme/exec/units/masters.h"
+#include "trireme/exec/units/unit_state.h"
+#include "trireme/ops/gradient_memory.h"
+#include "trireme/plan/compile/placement.h"
+#include "trireme/plan/shard.h"
+#include "trireme/plan/unit_share.h"
+#include "trireme/plan/unit_types.h"
+
+namespace trireme::exec {
+
+using mesh::Axis;
+
+namespace {
+
+// What an update took out of its bounds ends at the nearer one.
+void keep_in_bounds(const at::Tensor& params, const std::vector<UpdateSegment>& segments) {
+  for (const UpdateSegment& segment : segments)
+    if (segment.bounds != model::Bounds{})
+      params.narrow(0, segment.begin, segment.end - segment.begin)
+          .clamp_(segment.bounds.lower, segment.bounds.upper);
+}
+
+void round_master(UnitState& unit) {
+  round_masters(unit.master.tensor(0, unit.part_count), unit.computed(0, unit.part_count));
+}
+
+}  // namespace
+
+Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& specs, int rank,
+             at::Device device, const Groups& groups, const AwaySpace& space, Updater& updater)
+    : plan_(plan),
+      rank_(rank),
+      groups_(groups),
+      space_(space),
+      updater_(updater),
+      memory_(std::make_unique<MemoryCount>(
+          MemoryCount{.device = device, .host = space.host_bytes()})) {
+  const plan::Recipe& recipe = plan.recipe;
+  const plan::DataParallelRow row = plan::data_parallel_row(recipe.zero);
+  const int shards = plan.mesh.degree(mesh::kShards);
+  const int shard = plan.mesh.index_in_group(rank, mesh::kShards);
+  const int stage = plan.mesh.coordinate(rank, Axis::kPp);
+  const auto chunks = static_cast<std::size_t>(plan::chunk_count(plan.program));
+  units_.resize(specs.size());
+  for (plan::UnitId id : plan::units_of_stage(plan.program, stage)) {
+    const auto index = static_cast<std::size_t>(id);
+    auto unit = std::make_unique<UnitState>();
+    unit->spec = &specs[index];
+    unit->trainable = plan.program.units[index].trainable;
+    unit->states_sharded = row.sharded_states && shards > 1;
+    unit->params_sharded = row.sharded_params && shards > 1;
+    unit->reduce_each_mb = row.reduce_each_mb && shards > 1;
+    unit->leaves = plan::leaves_of(plan, id);
+    unit->params_here = model::local_params(*unit->spec, tp_rank(), tp());
+    const std::int64_t planned = plan.program.units[index].numel;
+    unit->param_type = plan::param_type(recipe, plan.program.units[index]);
+    unit->chunk = plan::norm_chunk(planned);
+    unit->state_block = plan::state_block(planned);
+    unit->part_count = plan::shard_numel(planned, unit->states_sharded ? shards : 1);
+    unit->part_begin = unit->states_sharded ? shard * unit->part_count : 0;
+    unit->padded = unit->part_count * (unit->states_sharded ? shards : 1);
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk)
+      unit->chunks.push_back({.leaf = {}, .counter = GradientCounter(recipe.canonical)});
+
+    unit->params = Window(unit->padded, unit->param_type, device);
+    if (unit->trainable) unit->grads = Window(unit->padded, recipe.grads, device);
+    std::int64_t offset = 0;
+    for (const model::LocalParam& param : unit->params_here) {
+      unit->offsets.push_back(offset);
+      for (const model::Extent& extent : param.extents)
+        if (!extent.owned)
+          unit->foreign.emplace_back(offset + extent.local, offset + extent.local + extent.count);
+      at::Tensor view = unit->params.view(offset, param.shape);
+      if (unit->trainable) {
+        view.set_requires_grad(true);
+        view.mutable_grad() = ops::lent_gradient(unit->grads.view(offset, param.shape));
+      }
+      unit->param_views.push_back(view);
+      offset += param.numel();
+    }
+    unit->numel = offset;
+    TRIREME_CHECK(offset <= planned, "unit {} has {} elements here, the plan {}", unit->spec->name,
+                  offset, planned);
+    unit->params.detach();
+    if (unit->trainable) unit->grads.detach();
+
+    unit->segments = unit->part_segments();
+    unit->extents = &space_.unit(id);
+    for (plan::Piece piece : {plan::Piece::kStates, plan::Piece::kParams, plan::Piece::kGrads})
+      unit->away[static_cast<std::size_t>(piece)] = space_.away(id, piece);
+    unit->master_copy = plan::has_master_copy(recipe, plan.program.units[index]);
+    unit->split = plan::splits_masters(recipe, plan.program.units[index]);
+    if (unit->master_copy)
+      unit->state_shapes.push_back({unit->part_count, unit->split ? DType::kI16 : recipe.master});
+    if (unit->trainable)
+      for (const StateSpec& state : updater.states())
+        unit->state_shapes.push_back(
+            {state.per_block ? blocks(unit->part_count, unit->state_block) : unit->part_count,
+             state.type.value_or(recipe.master)});
+    unit->states.resize(unit->state_shapes.size() - unit->master_copy);
+    for (plan::Piece piece : {plan::Piece::kParams, plan::Piece::kStates})
+      if (!unit->is_away(piece)) allocate(*unit, piece);
+    units_[index] = std::move(unit);
+  }
+}
+
+Units::~Units() = default;
+
+bool Units::holds(plan::UnitId unit) const {
+  return units_[static_cast<std::size_t>(unit)] != nullptr;
+}
+
+UnitState& Units::at(plan::UnitId unit) const {
+  TRIREME_CHECK(holds(unit), "rank {} does not hold unit {}", rank_, unit);
+  return *units_[static_cast<std::size_t>(unit)];
+}
+
+at::Tensor Units::param(plan::UnitId unit, int param) const {
+  return at(unit).param_views[static_cast<std::size_t>(param)];
+}
+
+void Units::unshard_begin(plan::UnitId id, mesh::AxisSet axes) {
+  UnitState& unit = at(id);
+  TRIREME_CHECK(!unit.gathering, "unit {} is already being gathered", unit.spec->name);
+  comm::Group& group = groups_.over(axes);
+  if (unit.params_sharded) {
+    unit.full = Flat(*memory_, unit.padded, unit.param_type);
+    unit.gather = group.all_gather(unit.part.buffer(), unit.full.buffer());
+  } else {
+    unit.gather = group.all_gather(
+        comm::Buffer{unit.full.at(unit.part_begin), unit.part_count, unit.full.type()},
+        unit.full.buffer());
+  }
+  unit.gathering = true;
+}
+
+void Units::finish_unshard(plan::UnitId id) {
+  UnitState& unit = at(id);
+  if (!std::exchange(unit.gathering, false)) return;
+  unit.gather.wait();
+  unit.params.attach(unit.full);
+}
+
+void Units::reshard(plan::UnitId id) {
+  UnitState& unit = at(id);
+  TRIREME_CHECK(
+      (unit.params_sharded || unit.is_away(plan::Piece::kParams)) && !unit.gathering && unit.full,
+      "unit {} is not gathered", unit.spec->name);
+  unit.params.detach();
+  unit.full = Flat();
+  if (unit.is_away(plan::Piece::kParams)) unit.part = Flat();
+}
+
+void Units::open_gradient(plan::UnitId id, int chunk) {
+  UnitState& unit = at(id);
+  Flat& leaf = unit.chunks[static_cast<std::size_t>(chunk)].leaf;
+  const bool begins = !leaf;
+  if (begins) {
+    leaf = Flat(*memory_, unit.padded, plan_.recipe.grads);
+    leaf.tensor(unit.numel, unit.padded - unit.numel).zero_();
+  }
+  unit.grads.attach(leaf);
+  if (!begins) return;
+  for (const at::Tensor& param : unit.param_views) ops::begin_gradient(param.grad());
+}
+
+void Units::settle_gradient(plan::UnitId id) {
+  for (const at::Tensor& param : at(id).param_views) ops::settle_gradient(param.grad());
+}
+
+void Units::close_gradient(plan::UnitId id, int chunk) {
+  at::NoGradGuard no_grad;
+  UnitState& unit = at(id);
+  unit.grads.detach();
+  ChunkGradient& gradient = unit.chunks[static_cast<std::size_t>(chunk)];
+  if (!unit.reduce_each_mb) gradient.counter.push(std::exchange(gradient.leaf, Flat()));
+}
+
+at::Tensor Units::micro_batch_gradient(plan::UnitId id, int chunk) const {
+  const UnitState& unit = at(id);
+  return unit.chunks[static_cast<std::size_t>(chunk)].leaf.tensor(0, unit.numel);
+}
+
+std::string Units::element_name(plan::UnitId id, std::int64_t element) const {
+  const UnitState& unit = at(id);
+  const auto next = std::ranges::upper_bound(unit.offsets, element);
+  TRIREME_CHECK(next != unit.offsets.begin() && element < unit.numel, "unit {} has no element {}",
+                unit.spec->name, element);
+  const auto param = static_cast<std::size_t>(next - unit.offsets.begin()) - 1;
+  return fmt::format("{}[{}]", unit.spec->params[param].name, element - unit.offsets[param]);
+}
+
+std::vector<double> Units::chunk_square_sums(plan::UnitId id) {
+  UnitState& unit = at(id);
+  if (!unit.square_sums.empty()) return unit.square_sums;  // it has left since
+  if (!unit.grad) unit.grad = unit.collapse();
+  return unit.chunk_square_sums();
+}
+
+void Units::update(plan::UnitId id, const UpdateArgs& args) {
+  at::NoGradGuard no_grad;
+  UnitState& unit = at(id);
+  UpdateArgs own = args;
+  own.noise = mix(mix(args.noise, static_cast<std::uint64_t>(args.step)), hash64(unit.spec->name));
+  own.state_block = unit.state_block;
+  TRIREME_CHECK(own.weight_decay || unit.spec->decay == 1, "unit {} has no decay to multiply",
+                unit.spec->name);
+  if (own.weight_decay) *own.weight_decay *= unit.spec->decay;
+  unit.change_stepped([&](std::int64_t begin, const at::Tensor& params) {
+    const std::int64_t count = params.numel();
+    std::vector<at::Tensor> states;
+    for (std::size_t i = 0; i < unit.states.size(); ++i) {
+      const std::int64_t block = updater_.states()[i].per_block ? unit.state_block : 1;
+      states.push_back(unit.states[i].tensor(begin / block, blocks(count, block)));
+    }
+    const std::vector<UpdateSegment> segments = unit.segments_of(begin, begin + count);
+    updater_.update(params, unit.grad.tensor(begin, count), states, segments, own);
+    keep_in_bounds(params, segments);
+  });
+  end_update(unit);
+}
+
+void Units::skip_update(plan::UnitId id) {
+  at::NoGradGuard no_grad;
+  end_update(at(id));
+}
+
+void Units::average(plan::UnitId id, double momentum) {
+  at::NoGradGuard no_grad;
+  UnitState& unit = at(id);
+  const UnitState& followed = at(plan_.program.units[static_cast<std::size_t>(id)].ema_of);
+  unit.change_stepped([&](std::int64_t begin, const at::Tensor& values) {
+    values.lerp_(followed.stepped(begin, values.numel()), 1 - momentum);
+  });
+  if (unit.master_copy && !unit.split) round_master(unit);
+}
+
+void Units::end_update(UnitState& unit) {
+  if (unit.master_copy) {
+    if (unit.is_away(plan::Piece::kParams)) allocate(unit, plan::Piece::kParams);
+    if (!unit.split) round_master(unit);
+  }
+  unit.grad = Flat();
+  unit.square_sums.clear();
+  unit.left.clear();
+}
+
+}  // namespace trireme::exec

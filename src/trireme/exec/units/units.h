@@ -1,0 +1,136 @@
+// Units: every flat group of parameters a rank holds, through gather, gradient, reduction and step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/exec/away_space.h"
+#include "trireme/exec/block.h"
+#include "trireme/exec/groups.h"
+#include "trireme/exec/movement.h"
+#include "trireme/exec/units/flat.h"
+#include "trireme/exec/updater.h"
+#include "trireme/plan/plan.h"
+
+namespace trireme::exec {
+
+struct UnitState;
+
+// Names elements [offset, offset + count) of one state of one unit as this tp rank holds it, without padding.
+struct StateSlice {
+  plan::UnitId unit = -1;
+  std::string kind;  // "param" (master type), an optimizer state's name, or "grad"
+  std::int64_t offset = 0;
+  std::int64_t count = 0;
+  DType type = DType::kF32;
+  std::int64_t block =
+      1;  // elements of the unit behind one of these, of which are `offset` and `count`
+};
+
+// One rank's side of the lifetime table. Verbs come from the executor in plan order; *_begin issue
+// communication, finish_* complete what a unit has on its way and do nothing where that is nothing.
+class Units {
+ public:
+  // The plan gives units, mesh and recipe. Allocates persistent memory on `device`; values are undefined
+  // until initialise() or load.
+  Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& specs, int rank,
+        at::Device device, const Groups& groups, const AwaySpace& space, Updater& updater);
+  ~Units();
+
+  // A view for Block::bind. Leaf tensors of trainable units require gradients.
+  at::Tensor param(plan::UnitId unit, int param) const;
+
+  // Fills every parameter from its coordinates: (seed, parameter name), independent of layout.
+  // `initial` may give a value of its own, as Block::initial_value().
+  void initialise(std::uint64_t seed, const std::function<at::Tensor(plan::UnitId, int)>& initial);
+
+  void unshard_begin(plan::UnitId unit, mesh::AxisSet axes);
+  void finish_unshard(plan::UnitId unit);
+  void reshard(plan::UnitId unit);
+  // Before a line of this chunk that adds to it, after it, and when the chunk's gradient of the micro-batch is complete.
+  // A new one counts as zeros, and is zeroed no sooner than it is known what the line gives nothing
+  // (ops/gradient_memory.h).
+  void open_gradient(plan::UnitId unit, int chunk);
+  void settle_gradient(plan::UnitId unit);
+  void close_gradient(plan::UnitId unit, int chunk);
+  void reduce_begin(plan::UnitId unit, const plan::Instr& line);
+  void finish_reduce(plan::UnitId unit);
+  void update(plan::UnitId unit, const UpdateArgs& args);
+  // In its stead, for a step whose gradients are of no use.
+  void skip_update(plan::UnitId unit);
+  // A unit that follows another: momentum * it + (1 - momentum) * the other, in master type.
+  void average(plan::UnitId unit, double momentum);
+
+  // Pieces on their way out of memory and back; sums of squares of a step's gradient are taken as it leaves.
+  Movement reload_begin(const plan::Instr& line);
+  void finish_reload(const plan::Instr& line, Movement& movement);
+  Movement offload_begin(const plan::Instr& line);
+
+  // The gradient of one micro-batch, while it is open; flat, without padding.
+  at::Tensor micro_batch_gradient(plan::UnitId unit, int chunk) const;
+  // "block0.mlp.up.weight[17]": of what this tp rank holds of the parameter.
+  std::string element_name(plan::UnitId unit, std::int64_t element) const;
+
+  // Sums of squares of this rank's reduced gradients, one per norm chunk of its part; of elements that
+  // several tp ranks hold, those it owns.
+  std::vector<double> chunk_square_sums(plan::UnitId unit);
+  // This rank's reduced gradients, between chunk_square_sums and update.
+  std::vector<StateSlice> gradient_slices() const;
+
+  // What this rank saves: together the ranks of a replica's slices tile every unit.
+  std::vector<StateSlice> owned_slices() const;
+  // Everything this rank needs to be filled on load; then refresh() rebuilds what derives from it.
+  std::vector<StateSlice> local_slices() const;
+  // The elements that a slice, or a run of one, names: flat, on device(). A view of what lies in memory, valid while Units
+  // lives, a copy of what waits elsewhere or is split: so whoever takes one slice at a time holds no more than one beside it.
+  at::Tensor read(const StateSlice& slice) const;
+  // `values` are flat, as many as the slice says, of its type, on any device.
+  void write(const StateSlice& slice, const at::Tensor& values);
+  void refresh();
+
+  bool trains(plan::UnitId unit) const {
+    return plan_.program.units[static_cast<std::size_t>(unit)].trainable;
+  }
+  const mesh::Mesh& mesh() const { return plan_.mesh; }
+  // Which part of every unit this rank holds, of how many.
+  int tp_rank() const { return plan_.mesh.coordinate(rank_, mesh::Axis::kTp); }
+  int tp() const { return plan_.mesh.degree(mesh::Axis::kTp); }
+
+  at::Device device() const { return memory_->device; }
+  const MemoryCount& memory() const { return *memory_; }
+
+ private:
+  // Stages hold the units of their nodes; what several hold, the first one owns.
+  bool holds(plan::UnitId unit) const;
+  UnitState& at(plan::UnitId unit) const;
+  std::vector<StateSlice> slices(bool owned) const;
+  at::Tensor held(const UnitState& unit, const std::string& kind) const;
+  std::size_t state_index(const UnitState& unit, const std::string& kind) const;
+  struct Stretch {
+    plan::Piece piece;
+    scratch::Extent extent;
+    std::int64_t first = 0;  // element
+  };
+  struct Pages;
+  std::optional<Stretch> waiting(const UnitState& unit, const std::string& kind) const;
+  void allocate(UnitState& unit, plan::Piece piece);
+  void push_leaves(UnitState& unit, int chunk);
+  void end_update(UnitState& unit);
+  // At once, between steps.
+  void come(plan::UnitId unit, plan::Piece piece);
+  void leave(plan::UnitId unit, plan::Piece piece);
+
+  const plan::PlanSet& plan_;
+  int rank_;
+  const Groups& groups_;
+  const AwaySpace& space_;
+  Updater& updater_;
+  std::unique_ptr<MemoryCount> memory_;
+  std::vector<std::unique_ptr<UnitState>> units_;
+};
+
+}  // namespace trireme::exec

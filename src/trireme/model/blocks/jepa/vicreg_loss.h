@@ -1,0 +1,49 @@
+// VICRegL between the two masked views of each clip, as a node.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "trireme/config/job.h"
+#include "trireme/model/blocks/blocks.h"
+#include "trireme/model/blocks/jepa/hvjepa.h"
+
+namespace trireme::blocks {
+
+// Of each clip, as many as the view of the global batch with the fewest chunks has, or fewer.
+struct MatchCounts {
+  std::int64_t by_place = 0;
+  std::int64_t by_feature = 0;
+};
+
+// weight / 25 times a rank's share of the samples times alpha global + (1 - alpha) (local by place + local by feature), over
+// the samples of all data-parallel ranks, whose rows are gathered and the products of whose covariances are shared out, so
+// that the sum over ranks is the loss: forward and backward are collective. Samples that only fill up a batch have no part
+// in it. A view's embedding is what one learned query attends to of its chunks; local matches are of chunks, by place
+// relative to the clip and by feature. Inputs: the student's chunks [chunks, hidden] and their places. Parameters as
+// model::vicreg_params.
+class VicregLoss : public BoundBlock {
+ public:
+  VicregLoss(const config::Job& job, Ranks across) : BoundBlock(std::move(across)), job_(job) {}
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override;
+
+ private:
+  // [sequences, hidden] of chunks [chunks, hidden].
+  at::Tensor pooled(const at::Tensor& x, const Sequences& sequences,
+                    const exec::BlockContext& context) const;
+  // Through the expander whose parameters begin at `first`.
+  at::Tensor expanded(const at::Tensor& x, std::size_t first,
+                      const exec::BlockContext& context) const;
+  // The numbers of a sample that statistics are of, in one row: both views of the clip, then matches by place, then by
+  // feature. Of a sample that is not there: 0. [samples, columns].
+  at::Tensor compared(const std::vector<at::Tensor>& inputs, const Places& places,
+                      const MatchCounts& counts, const exec::BlockContext& context) const;
+  at::Tensor loss(const at::Tensor& samples, const MatchCounts& counts) const;
+
+  config::Job job_;
+};
+
+}  // namespace trireme::blocks

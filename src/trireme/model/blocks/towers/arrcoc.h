@@ -1,0 +1,129 @@
+// Blocks of ARR-COC; model::arrcoc_spec describes them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "trireme/config/job.h"
+#include "trireme/model/blocks/blocks.h"
+#include "trireme/model/blocks/gpt.h"
+#include "trireme/model/blocks/jepa/regions.h"
+#include "trireme/model/blocks/llama.h"
+#include "trireme/model/blocks/towers/vlm.h"
+
+namespace trireme::blocks {
+
+// What blocks know of levels [b, regions].
+struct RegionSizes {
+  explicit RegionSizes(const config::Job& job);
+  Regions regions(const at::Tensor& levels) const { return {levels, limits, grid}; }
+  at::Tensor positions(const at::Tensor& levels) const {
+    return regions(levels).positions(tokens, text);
+  }
+
+  Levels limits;
+  std::int64_t grid;
+  std::int64_t tokens;  // of a row of the decoder
+  std::int64_t text;    // of these, behind the most that an image has
+};
+
+// Text [b, text], of which the first `asked` [b] tokens are the question -> its embedding [b, text, d], and the mean over
+// the question without a gradient, [b, d].
+class Asked : public BoundBlock {
+ public:
+  using BoundBlock::BoundBlock;
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override;
+};
+
+// Images, levels and, of pictures that differ in size, these -> rows [rows, width]: every region is brought to
+// patch * level pixels a side and cut into patches.
+class RegionEmbed : public BoundBlock {
+ public:
+  RegionEmbed(const config::Job& job, std::shared_ptr<const Across> across)
+      : BoundBlock(std::move(across)), sizes_(job), patch_(job.vision.patch) {}
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override;
+
+ private:
+  RegionSizes sizes_;
+  std::int64_t patch_;
+};
+
+// The detail gate, of rows [rows, d] and shares [b, regions]: forward the rows as they are; backward the share of a
+// region above the least level gets the product of its rows' gradients with what they differ by from its rows at the
+// least level, enlarged. Without a gradient of shares it is nothing.
+at::Tensor detail_gate(const at::Tensor& rows, const at::Tensor& shares, const Regions& regions);
+
+// Embedded text [b, text, d], rows [rows, d], shares and levels -> [b, tokens, d]: an image's tokens, each with the
+// embedding of its level, the text, and zeros.
+class RegionSplice : public BoundBlock {
+ public:
+  RegionSplice(const config::Job& job, std::shared_ptr<const Across> across)
+      : BoundBlock(std::move(across)), sizes_(job) {}
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override;
+
+ private:
+  RegionSizes sizes_;
+};
+
+// Llama's, with positions that follow from levels, its second input.
+class RegionLlamaBlock : public LlamaBlock {
+ public:
+  RegionLlamaBlock(const config::Job& job, const plan::Node& node, ops::RotaryTable rotary,
+                   std::vector<int> adapted, std::shared_ptr<const Across> across)
+      : LlamaBlock(job, node, std::move(rotary), std::move(adapted), std::move(across)),
+        sizes_(job) {}
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override;
+
+ private:
+  RegionSizes sizes_;
+};
+
+// GPT-2's, whose queries and keys turn with the same positions.
+class RegionGptBlock : public GptBlock, public RowWise {
+ public:
+  RegionGptBlock(const config::Job& job, const plan::Node& node, ops::RotaryTable rotary,
+                 std::vector<int> adapted, std::shared_ptr<const Across> across)
+      : GptBlock(job, node, std::move(adapted), std::move(across)),
+        sizes_(job),
+        rotary_(std::move(rotary)),
+        axes_(frequency_axes(job)) {}
+
+ protected:
+  ops::Operand attend(const at::Tensor& qkv, const ops::AttentionHeads& heads,
+                      const std::vector<at::Tensor>& inputs) const override;
+
+ private:
+  RegionSizes sizes_;
+  ops::RotaryTable rotary_;
+  at::Tensor axes_;
+};
+
+// Answers behind questions. Inputs: activations, targets [b, text] and levels; where questions are about regions the text,
+// whose first token is the region's number; where the job charges for tokens, what each image is charged.
+class RegionAnswer : public AnswerHead {
+ public:
+  RegionAnswer(const config::Job& job, const plan::Node& node,
+               std::shared_ptr<const Across> across);
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override;
+  at::Tensor last_row(const std::vector<at::Tensor>& inputs) const override;
+
+ protected:
+  at::Tensor norm(const at::Tensor& x, const ops::WeightGradientsPtr& gradients) const override;
+
+ private:
+  // Of activations [b, tokens, d] those of the text, [b, text, d].
+  at::Tensor behind_images(const at::Tensor& x, const Regions& regions) const;
+  void count(const Regions& regions, const at::Tensor& text, exec::Counts& counts) const;
+
+  RegionSizes sizes_;
+  bool layer_norm_, asks_regions_, learns_budget_;
+};
+
+// One a node.
+Blocks arrcoc_blocks(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks);
+
+}  // namespace trireme::blocks

@@ -1,0 +1,90 @@
+// Blocks of encoders; model/families/encoder.h describes them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "trireme/config/job.h"
+#include "trireme/model/blocks/blocks.h"
+#include "trireme/model/blocks/spread.h"
+#include "trireme/model/families/encoder.h"
+#include "trireme/ops/attention/mask.h"
+
+namespace trireme::blocks {
+
+// Rotary positions over several axes: each has its own frequencies, 10000^(-i / (w / 2)) for i < w / 2, in w =
+// 2 floor(floor(head_dim / axes) / 2) channels of a head, axis by axis; the channels behind them are not rotated.
+// cosines, sines: [tokens, head_dim], one number a channel. Channel 2i is turned with 2i + 1, or where `halves` i with
+// i + head_dim / 2.
+struct AxialRotary {
+  at::Tensor cosines;
+  at::Tensor sines;
+  bool halves = false;
+};
+enum class RotaryPairs {
+  kExact,   // channels 2i and 2i + 1 turn by the i-th angle
+  kCompat,  // as Meta's V-JEPA 2 weights were trained: channel j turns by angle j mod w / 2, which is no rotation
+};
+// positions: [tokens, axes], whole or not; computed in fp64, given in `type`.
+AxialRotary axial_rotary(const at::Tensor& positions, std::int64_t head_dim, RotaryPairs pairs,
+                         at::ScalarType type);
+// Over row and column, as Qwen3-VL's tower has it: head_dim / 4 frequencies 10000^(-i / (head_dim / 4)) of each, the row's
+// first, turn channels of a head's first half with those of its second. positions: [tokens, 2].
+AxialRotary plane_rotary(const at::Tensor& positions, std::int64_t head_dim, at::ScalarType type);
+// x: [.., tokens, heads * head_dim].
+at::Tensor rotate(const at::Tensor& x, const AxialRotary& rotary);
+
+// Time, row and column of each token of a clip, int64 [tokens, 3], time first.
+at::Tensor grid_positions(const model::PatchGrid& grid);
+// Clips [samples, 3, frames, image, image] as patches [samples, tokens, features], features in the order colour, time,
+// row, column.
+at::Tensor patches(const at::Tensor& clips, const config::Vision& vision);
+
+at::Tensor activated(const at::Tensor& x, config::Activation activation);
+// The same with the layer behind it, which closes a parallel region. x: [samples, tokens, in / ranks].
+at::Tensor activated_linear(const at::Tensor& x, config::Activation activation,
+                            const at::Tensor& weight, const at::Tensor& bias,
+                            const ops::TensorParallel& tp,
+                            const ops::WeightGradientsPtr& gradients);
+
+// How sequences look at themselves.
+struct Sight {
+  ops::Mask mask = ops::Mask::full();
+  AxialRotary rotary{};  // undefined: none
+  // [tokens]: added to the scores of every key; undefined: 0. Only beside rotary positions.
+  at::Tensor key_bias{};
+};
+
+// x + attention(norm(x)), then x + mlp(norm(x)), on one rank or over tp ranks, between which x is the same. Parameters
+// as model::block_params has them. Inputs: x, and what `look` makes the sight of: that of all rows, where cp ranks share these.
+class EncoderBlock : public BoundBlock, public RowWise {
+ public:
+  using Look = std::function<Sight(const std::vector<at::Tensor>& inputs)>;
+  EncoderBlock(const model::Encoder& encoder, double norm_eps, Look look,
+               std::shared_ptr<const Across> across)
+      : BoundBlock(std::move(across)),
+        encoder_(encoder),
+        norm_eps_(norm_eps),
+        look_(std::move(look)) {}
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override;
+
+ private:
+  // Of all rows of a sequence; or, packed, of all sequences.
+  std::int64_t all_rows(const Sight& sight) const;
+
+  model::Encoder encoder_;
+  double norm_eps_;
+  Look look_;
+};
+
+// Of whole sequences of one length: what every sequence sees is `sight`.
+EncoderBlock::Look always(Sight sight);
+// Of packed ones: inputs[1] are positions [rows, axes], inputs[2] int32 prefix sums of lengths.
+EncoderBlock::Look packed(std::int64_t head_dim, RotaryPairs pairs);
+
+}  // namespace trireme::blocks

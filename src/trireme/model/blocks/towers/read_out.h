@@ -1,0 +1,22 @@
+// What was computed of a clip's chunks comes back to its tokens.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "trireme/model/blocks/jepa/video_chunks.h"
+
+namespace trireme::blocks {
+
+// A chunk's row, z [chunks, d], smoothed along the trees by how sure the router was where it begins:
+// y = p z + (1 - p) y of the chunk that its first row would have joined; y = z where there is none before. On one row and
+// column a frame it is what blocks::smoothed() does to a line, but for where that one begins and that it clamps p.
+at::Tensor smoothed(const at::Tensor& z, const Forest& forest);
+
+// Of every row the smoothed row of its chunk, [rows, d].
+at::Tensor read_out(const at::Tensor& z, const Forest& forest);
+
+// A forest of whole clips as rows of numbers in `type`, [rows, model::tree_columns], and back.
+at::Tensor packed_trees(const Forest& forest, int parts, at::ScalarType type);
+Forest unpacked_trees(const at::Tensor& packed, int parts);
+
+}  // namespace trireme::blocks

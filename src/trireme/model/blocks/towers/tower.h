@@ -1,0 +1,55 @@
+// What lies before and behind the blocks of an image tower; model/families/tower.h describes it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "trireme/config/job.h"
+#include "trireme/model/blocks/blocks.h"
+#include "trireme/model/blocks/towers/encoder.h"
+
+namespace trireme::blocks {
+
+// Clips, float [samples, 3, frames, image, image], or images, which fill a tubelet, as tokens [samples, tokens, d]: a linear layer of patches, then class
+// token, positions and norm where the tower has them.
+class PatchEmbed : public BoundBlock {
+ public:
+  PatchEmbed(const config::Vision& vision, std::shared_ptr<const Across> across)
+      : BoundBlock(std::move(across)), vision_(vision) {}
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override;
+
+ private:
+  config::Vision vision_;
+};
+
+// A tower's last node. Its parameters are pooling's, then those of its own.
+class TowerHead : public BoundBlock {
+ public:
+  TowerHead(const config::Vision& vision, std::shared_ptr<const Across> across)
+      : BoundBlock(std::move(across)), vision_(vision) {}
+
+ protected:
+  // Tokens [samples, tokens, d] behind the last norm as one feature each, [samples, d]; the same on every tp rank.
+  at::Tensor pooled(const at::Tensor& x_btd, const exec::BlockContext& context) const;
+  // Of its own; whether it has as many.
+  const at::Tensor& own(std::size_t index) const { return param(pool_params() + index); }
+  bool has_own() const { return params() > pool_params(); }
+
+ private:
+  std::size_t pool_params() const;
+  at::Tensor attended(const at::Tensor& normed_btd, const exec::BlockContext& context) const;
+
+  config::Vision vision_;
+};
+
+// A learned table of `from` x `from` positions, [from * from, d], bilinearly at `to` x `to` places, of which the corners are
+// the table's: [to * to, d].
+at::Tensor resampled(const at::Tensor& table, std::int64_t from, std::int64_t to);
+
+// What the tokens of a clip see of each other: everything, with rotary positions where the tower has these.
+EncoderBlock::Look tower_look(const config::Vision& vision, DType compute, at::Device device);
+
+// Embedding and blocks of a tower whose nodes begin with the first.
+void add_tower(const config::Job& job, const Ranks& ranks, Blocks& blocks);
+
+}  // namespace trireme::blocks

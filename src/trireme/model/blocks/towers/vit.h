@@ -1,0 +1,26 @@
+// Blocks of family vit; model/families/vit.h describes it.
+#pragma once
+
+#include "trireme/model/blocks/towers/tower.h"
+
+namespace trireme::blocks {
+
+// Pooling, a linear layer to classes, and the sum of cross-entropies over labelled samples. Inputs: tokens
+// [samples, tokens, d] and labels, int64 [samples], ops::kNoTarget where there is none. Counts right answers.
+class VitHead : public TowerHead {
+ public:
+  using TowerHead::TowerHead;
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override;
+
+  // Of tokens [samples, tokens, d]: the pooled feature of each sample, [samples, d], and logits [samples, classes].
+  at::Tensor feature(const at::Tensor& tokens, const exec::BlockContext& context) const {
+    return pooled(tokens, context);
+  }
+  at::Tensor logits(const at::Tensor& tokens, const exec::BlockContext& context) const;
+};
+
+// One a node.
+Blocks vit_blocks(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks);
+
+}  // namespace trireme::blocks

@@ -1,0 +1,34 @@
+// ARR-COC as data: regions of an image get as many tokens as they are worth to a question (docs/models_arrcoc.md).
+#pragma once
+
+#include <vector>
+
+#include "trireme/config/job.h"
+#include "trireme/model/families/encoder.h"
+#include "trireme/model/spec.h"
+#include "trireme/model/training.h"
+#include "trireme/model/work/per_rank.h"
+
+namespace trireme::model {
+
+// Of scorers and balancer, in the order that blocks::Scorers binds; whole on every tp rank.
+std::vector<ParamSpec> scorer_params(const config::Job& job);
+
+// The tower: packed regions, at the least level and at their own.
+Encoder region_tower(const config::Job& job);
+
+// Nodes: `embed` embeds the text; `scorers` write tokens and levels of regions; `vision.embed` and `vision.block.N` are
+// the tower; `projector` makes tokens of its features; `splice` gates these and puts the text behind them; `block.N` and
+// `head` are Llama's or GPT-2's. Units are called as nodes are, but for `vision.norm` and `levels`.
+//
+// Inputs of a micro-batch of b, where a row has t tokens of text: `image`, float [b, 3, image, image] in [0, 1]; `text`,
+// int64 [b, t], question and answer but for its last token; `asked`, int64 [b], how many of them are the question;
+// `targets`, int64 [b, t]; `noise`, float [b, regions]; and of a user's pictures `sizes`, int64 [b, 2], height and width
+// of each in the top left corner of `image`. Values between nodes: levels [b, regions] in the compute type, whole
+// numbers; `charge`, [b], what an answer's token costs beside its loss.
+//
+// Metrics: exact, accuracy; queried_tokens, of the region that is asked about, or largest_region; with a learned budget
+// image_tokens. `job` is resolved.
+ModelSpec arrcoc_spec(const config::Job& job, const PerRank& rank, const Training& training);
+
+}  // namespace trireme::model

@@ -1,0 +1,45 @@
+// H-V-JEPA: V-JEPA 2's pretraining on chunks of a clip's tokens that a router makes (docs/models_hvjepa.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trireme/config/job.h"
+#include "trireme/model/families/encoder.h"
+#include "trireme/model/graph.h"
+
+namespace trireme::model {
+
+bool has_chunks(const config::Job& job);
+
+// The tower's tokens before they are chunks: `tower` with the width and heads of `chunk`.
+config::Vision chunk_vision(const config::Job& job);
+Encoder chunk_encoder(const config::Job& job, const Encoder& tower);
+
+// A block in which tokens attend to neighbours, as a node: reads tokens and, of a student, which these are.
+plan::ValueId neighbours_node(Graph& graph, const config::Job& job, const Encoder& tokens,
+                              std::string name, plan::UnitId unit,
+                              const std::vector<plan::ValueId>& reads, std::string writes,
+                              bool teacher);
+
+// In the order that models bind: the norm before the router, query, keys and values of pooling, the projection to the
+// tower's width, and, but in mode fixed, the router's query and key.
+std::vector<ParamSpec> chunk_params(const config::Job& job, const std::string& prefix);
+
+// What making chunks of an encoder's tokens computes, in fp32 at least: says so of the unit of chunk_params.
+Work chunk_work(const Graph& graph, const config::Job& job, const Encoder& encoder);
+plan::UnitId exact(Graph& graph, plan::UnitId unit);
+
+// What goes with chunks, [chunks, columns]: time, row and column of their centres, each in `exact_parts` columns, the
+// logarithm of their sizes, 1 where a sequence begins, or 2 where its sample only fills up a batch; and of a teacher 1
+// where a mask hides half of a chunk or more, a column a mask.
+std::int64_t place_columns(const PerRank& rank, bool teacher);
+plan::Value places(const Graph& graph, const Encoder& chunks, std::string name, bool teacher);
+
+// Attentive pooling of a view's chunks and two expanders, of whole clips and of chunks.
+std::vector<ParamSpec> vicreg_params(const config::Job& job);
+plan::Node vicreg_node(const Graph& graph, const config::Job& job);
+Work vicreg_work(const Graph& graph, const config::Job& job, const Encoder& chunks);
+
+}  // namespace trireme::model

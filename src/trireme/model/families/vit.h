@@ -1,0 +1,14 @@
+// Vision transformers that tell images apart, as data (Dosovitskiy et al. 2021).
+#pragma once
+
+#include "trireme/config/job.h"
+#include "trireme/model/spec.h"
+#include "trireme/model/training.h"
+#include "trireme/model/work/per_rank.h"
+
+namespace trireme::model {
+
+// `job` is resolved, of family vit. Units embed, block.0 .. and head; reads images and labels, counts accuracy.
+ModelSpec vit_spec(const config::Job& job, const PerRank& rank, const Training& training);
+
+}  // namespace trireme::model

@@ -1,0 +1,47 @@
+// What attention holds while it runs, as ops/ computes it in each of its ways.
+#pragma once
+
+#include "trireme/model/work/per_rank.h"
+#include "trireme/model/work/tape.h"
+
+namespace trireme::model {
+
+class AttentionTape {
+ public:
+  AttentionTape(const config::Model& model, const Sizes& sizes, const PerRank& rank);
+
+  // Begins with input() and leaves made() beside it.
+  void forward(Tape& tape) const;
+  // Begins with kept() and the result's gradient; leaves that of the input instead.
+  void backward(Tape& tape) const;
+
+  std::int64_t input() const;  // queries, keys and values as they come
+  // Result and log-sum-exps; where heads are exchanged, also queries, keys and values of the heads it computes, and
+  // the result in the rank's own.
+  std::int64_t made() const;
+  std::int64_t kept() const { return made() + (exchanges_ ? 0 : input()); }
+  std::int64_t result() const;  // as it goes on
+
+ private:
+  std::int64_t tile(std::int64_t keys) const;
+  std::int64_t forward_work(std::int64_t segment, std::int64_t keys) const;
+  std::int64_t backward_work(std::int64_t segment, std::int64_t queries) const;
+  std::int64_t added(std::int64_t keys) const;
+  void core_forward(Tape& tape) const;
+  void core_backward(Tape& tape) const;
+
+  std::int64_t ranks_;  // over which keys and values are spread when attention itself runs
+  bool exchanges_;
+  bool gathers_;
+  std::int64_t width_;  // of a head
+  std::int64_t element_, statistic_;
+  std::int64_t added_product_;
+  bool packs_;           // keys and values, where the CPU multiplies pairs of bf16
+  std::int64_t tokens_;  // of a sample, as attention itself has them
+  // Elements as attention has them; keys are as many as values.
+  std::int64_t queries_, keys_;
+  std::int64_t own_queries_, own_keys_;  // before heads are exchanged
+  std::int64_t log_sums_;
+};
+
+}  // namespace trireme::model

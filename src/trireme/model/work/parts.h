@@ -1,0 +1,37 @@
+// What nodes of language models can leave out of what they keep and compute again.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "trireme/model/work/per_rank.h"
+#include "trireme/plan/program.h"
+
+namespace trireme::model {
+
+// Names of parts, as in recompute.parts.
+inline constexpr std::string_view kNorms = "norms";          // what both norms of a block give
+inline constexpr std::string_view kAttention = "attention";  // attention's result and log-sum-exps
+inline constexpr std::string_view kMlp = "mlp";  // what the feed-forward's activation reads
+inline constexpr std::string_view kLogits = "logits";
+
+// Of the vocabulary, tokens whose logits are there at a time if they are not kept.
+inline constexpr std::int64_t kLogitColumns = 8192;
+
+// What a family's block is made of.
+struct BlockShape {
+  std::int64_t inner = 0;      // features of a token that the activation reads, on one rank
+  double norm_flops = 0;       // of an element
+  double attention_flops = 0;  // of a micro-batch
+  double inner_flops = 0;
+  int norms = 2;         // of which what they give is kept
+  bool attended = true;  // a gradient comes back to attention
+  bool up_trains =
+      true;  // what feeds the activation; else it is computed again from its norm, which is not kept
+};
+std::vector<plan::Part> block_parts(const Sizes& sizes, const BlockShape& block);
+
+// `flops`: of the output layer's product. One that is frozen keeps what it reads only to compute logits again.
+std::vector<plan::Part> head_parts(const Sizes& sizes, double flops, bool weight_trains);
+
+}  // namespace trireme::model

@@ -1,0 +1,288 @@
+#include "trireme/model/work/transients.h"
+
+#include "trireme/model/work/attention_tape.h"
+
+namespace trireme::model {
+namespace {
+
+// As ops/dispatch.h has them.
+constexpr std::int64_t kSumRows = 256;
+
+// Whether a backward does all at once, or leaves weights for later.
+enum class Half { kWhole, kInput };
+
+// What layers make and drop; sizes in bytes. In backwards, what a layer kept is given back by the caller.
+struct Layers {
+  Layers(const config::Model& model, const Sizes& s, const PerRank& rank)
+      : sizes(s),
+        gpt(model.family == config::Family::kGpt),
+        shared(rank.tp > 1 && rank.sequence),
+        alone(rank.tp == 1),
+        row(s.rows * s.d * s.element),
+        partial(s.tokens * s.d * s.element),
+        gathered(shared ? rank.tp * row : 0),
+        statistics((gpt ? 2 : 1) * s.rows * s.statistic),
+        dropped(model.dropout > 0 ? row : 0) {}
+
+  // Columns added up over rows, a chunk at a time.
+  std::int64_t sums(std::int64_t rows, std::int64_t columns) const {
+    return (rows + kSumRows - 1) / kSumRows * columns * sizes.statistic;
+  }
+  // From a product of all rows to its sum over tp ranks, of which a rank keeps its rows.
+  void sum(Tape& tape) const {
+    if (!shared) return;
+    const std::int64_t padding = gathered == partial ? 0 : gathered;
+    tape.take(padding + row);
+    tape.give(padding + partial);
+  }
+  void column_forward(Tape& tape, std::int64_t output) const {
+    tape.take(gathered + output);
+    tape.give(gathered);
+  }
+  void row_forward(Tape& tape) const {
+    tape.take(partial);
+    sum(tape);
+  }
+  // Leaves the input's gradient and, where it is gathered, the output's.
+  void row_backward(Tape& tape, std::int64_t input) const {
+    tape.take(gathered);
+    if (gpt) tape.pass(sums(sizes.rows, sizes.d));
+    tape.take(input);
+    tape.pass(sizes.added_product);
+  }
+  // Of `layers` with one input: leaves its gradient, if it goes on.
+  void column_backward(Tape& tape, std::int64_t width, int layers, Half half, bool trains,
+                       bool goes_on) const {
+    const std::int64_t again = half == Half::kWhole && trains ? gathered : 0;
+    tape.take(again + (goes_on ? partial : 0));
+    tape.pass(sizes.added_product);
+    if (alone && layers > 1 && goes_on) tape.pass(partial);  // each layer's, before it is added
+    if (goes_on) sum(tape);
+    if (gpt) tape.pass(sums(sizes.tokens, width));
+    tape.give(again);
+  }
+  // Uses up the output's gradient and what it kept, leaves the input's.
+  void norm_backward(Tape& tape) const {
+    const std::int64_t own = sums(sizes.rows, 2 * sizes.d);
+    tape.take(row + own);
+    tape.give(row + own + statistics);
+  }
+
+  const Sizes& sizes;
+  bool gpt;
+  bool shared;  // tp ranks share rows
+  bool alone;
+  std::int64_t row;         // an activation between tensor-parallel regions
+  std::int64_t partial;     // one of all tokens
+  std::int64_t gathered;    // of a gather over tp ranks; 0 where there is none
+  std::int64_t statistics;  // that a norm keeps
+  std::int64_t dropped;     // what dropout makes
+};
+
+class Block {
+ public:
+  Block(const config::Model& model, const Sizes& sizes, const PerRank& rank,
+        const TrainedBlock& trained)
+      : layers_(model, sizes, rank),
+        trained_(trained),
+        attention_(model, sizes, rank),
+        rotated_(layers_.gpt ? 0 : sizes.tokens * (sizes.q + sizes.kv) * sizes.element),
+        biased_(model.qkv_bias),
+        normed_(trained.normed_heads ? sizes.tokens * sizes.q * sizes.element : 0),
+        heads_kept_(normed_heads_bytes(sizes, trained)),
+        feature_(sizes.tokens * sizes.ffn * sizes.element),
+        width_(layers_.gpt ? sizes.q + 2 * sizes.kv : sizes.q),
+        ffn_(sizes.ffn) {}
+
+  plan::NodeWork work() const {
+    Tape keeping, passing;
+    forward(keeping, true);
+    forward(passing, false);
+    Tape whole, input;
+    backward(whole, Half::kWhole);
+    backward(input, Half::kInput);
+    // And gradients of output and input.
+    const std::int64_t counted = kept() + (1 + trained_.gradients.input) * layers_.row;
+    const bool gathers = trained_.trains(trained_.qkv) || trained_.trains(trained_.up);
+    return {.forward = keeping.most() - kept() - layers_.row,
+            .passing = passing.most() - layers_.row,
+            .backward = whole.most() - counted,
+            .input = input.most() - counted,
+            .weight = (gathers ? layers_.gathered : 0) + layers_.sizes.added_product +
+                      layers_.sums(layers_.sizes.tokens, std::max(width_, ffn_))};
+  }
+
+ private:
+  // Of attention's, what the forward's variables hold to its end: gpt's hold what comes of it instead.
+  std::int64_t lasting() const { return layers_.gpt ? 0 : attention_.result(); }
+  int inner() const { return layers_.gpt ? 1 : 2; }  // tensors that the feed-forward keeps
+  std::int64_t normed(const LinearLayers& by) const { return trained_.trains(by) * layers_.row; }
+  std::int64_t kept() const {
+    const std::int64_t attended =
+        layers_.row + layers_.statistics + attention_.kept() + heads_kept_;
+    return normed(trained_.qkv) + trained_.normed() * layers_.statistics +
+           trained_.attended() * attended + normed(trained_.up) + inner() * feature_ + adapters();
+  }
+  std::int64_t adapters() const {
+    std::int64_t ranks = 0;
+    for (const LinearLayers* layers : {&trained_.qkv, &trained_.out, &trained_.up, &trained_.down})
+      ranks += layers->inner;
+    return ranks * layers_.sizes.tokens * layers_.sizes.element;
+  }
+  // Of what norms of queries and keys keep, what these do not hold anyway.
+  std::int64_t heads_statistics() const { return normed_ > 0 ? heads_kept_ - rotated_ : 0; }
+  // What is dropped of `read` for adapters, and once more on the way back.
+  void drop(Tape& tape, const LinearLayers& by, std::int64_t read, int copies = 1) const {
+    if (trained_.dropout && by.adapted()) tape.pass(copies * read);
+  }
+
+  void forward(Tape& tape, bool keeps) const {
+    const std::int64_t norm_passed = keeps && trained_.normed() ? 0 : 1;
+    const std::int64_t passed = keeps && trained_.attended() ? 0 : 1;
+    tape.take(layers_.row + layers_.statistics + (keeps ? adapters() : 0));
+    tape.give(norm_passed * layers_.statistics);
+    layers_.column_forward(tape, attention_.input());
+    drop(tape, trained_.qkv, layers_.partial);
+    tape.take(rotated_ + heads_statistics());
+    tape.pass(normed_);
+    tape.give(passed * heads_statistics());
+    attention_.forward(tape);
+    drop(tape, trained_.out, attention_.result());
+    layers_.row_forward(tape);
+    tape.give(passed * (attention_.made() - lasting() + rotated_));
+    tape.take(layers_.dropped + 2 * layers_.row + layers_.statistics);
+    tape.give(layers_.dropped + passed * layers_.statistics);
+    if (!layers_.gpt) tape.give(layers_.row);
+    layers_.column_forward(tape, inner() * feature_);
+    drop(tape, trained_.up, layers_.partial);
+    tape.pass((1 + trained_.gates) * feature_);
+    tape.take(feature_);
+    drop(tape, trained_.down, feature_);
+    layers_.row_forward(tape);
+    tape.give(feature_);
+    tape.take(layers_.dropped + layers_.row);
+  }
+
+  void backward(Tape& tape, Half half) const {
+    // What a layer's weights need stays for their half.
+    const auto gone = [&](const LinearLayers& of) {
+      return half == Half::kWhole || !trained_.trains(of);
+    };
+    tape.take(kept() + layers_.row + layers_.dropped);
+    layers_.row_backward(tape, feature_);
+    drop(tape, trained_.down, feature_, 2);
+    tape.take(inner() * feature_);  // the activation again and, of gate and up, another gradient
+    if (trained_.trains(trained_.down)) tape.pass(layers_.sizes.added_product);
+    drop(tape, trained_.down, feature_);
+    if (gone(trained_.down)) tape.give(feature_ + layers_.gathered);
+    tape.give(layers_.dropped + inner() * feature_);
+    layers_.column_backward(tape, ffn_, inner(), half, trained_.trains(trained_.up),
+                            trained_.attended());
+    drop(tape, trained_.up, layers_.partial, 2);
+    if (gone(trained_.up)) tape.give(normed(trained_.up) + inner() * feature_);
+    if (trained_.attended()) attention_backward(tape, half, gone(trained_.out), gone(trained_.qkv));
+  }
+
+  void attention_backward(Tape& tape, Half half, bool out_gone, bool qkv_gone) const {
+    layers_.norm_backward(tape);
+    tape.give(layers_.row);
+    tape.take(layers_.dropped);
+    layers_.row_backward(tape, attention_.result());
+    drop(tape, trained_.out, attention_.result(), 2);
+    if (out_gone) tape.give(layers_.gathered);
+    tape.give(layers_.dropped);
+    attention_.backward(tape);
+    tape.pass(rotated_);
+    if (normed_ > 0) tape.pass(rotated_ + layers_.sums(layers_.sizes.tokens, 2 * width_));
+    tape.give(heads_kept_);
+    if (biased_) tape.pass(layers_.sums(layers_.sizes.tokens, width_));
+    layers_.column_backward(tape, width_, layers_.gpt ? 1 : 3, half, trained_.trains(trained_.qkv),
+                            trained_.normed());
+    drop(tape, trained_.qkv, layers_.partial, 2);
+    if (qkv_gone) tape.give(normed(trained_.qkv) + attention_.input());
+    if (trained_.normed()) layers_.norm_backward(tape);
+  }
+
+  Layers layers_;
+  const TrainedBlock& trained_;
+  AttentionTape attention_;
+  std::int64_t rotated_;     // queries and keys once more
+  bool biased_;              // queries, keys and values are
+  std::int64_t normed_;      // queries that their norm gives; 0: there is none
+  std::int64_t heads_kept_;  // by norms of queries and keys
+  std::int64_t feature_;     // one of the feed-forward's inner tensors
+  std::int64_t width_, ffn_;
+};
+
+}  // namespace
+
+plan::NodeWork embed_transients(const config::Model& model, const Sizes& sizes,
+                                const PerRank& rank) {
+  const Layers layers(model, sizes, rank);
+  const bool places = sizes.spread || rank.documents;
+  Tape forward, backward;
+  forward.take(layers.partial);
+  layers.sum(forward);
+  if (layers.gpt) {
+    // Rows of the table of positions, and the sum.
+    forward.take((places ? layers.row : 0) + layers.row);
+    forward.take(layers.dropped);
+  }
+  backward.take(layers.row + layers.dropped + layers.gathered);
+  // Positions' gradient is summed over samples, laid out as the table's and, of another type, converted.
+  const std::int64_t positions = model.seq_len * sizes.d;
+  if (layers.gpt && !places) {
+    const bool converts = sizes.element != sizes.statistic;
+    backward.take(positions * (sizes.element + (converts ? sizes.statistic : sizes.element)));
+  }
+  return {.forward = forward.most() - layers.row,
+          .passing = forward.most() - layers.row,
+          .backward = backward.most() - layers.row,
+          .input = backward.most() - layers.row};
+}
+
+plan::NodeWork block_transients(const config::Model& model, const Sizes& sizes, const PerRank& rank,
+                                const TrainedBlock& trained) {
+  return Block(model, sizes, rank, trained).work();
+}
+
+// With logits that are kept; computed again they are a part of the node. The input's gradient is added up over pieces of
+// the vocabulary, in the type of sums.
+plan::NodeWork head_transients(const config::Model& model, const Sizes& sizes, const PerRank& rank,
+                               const TrainedHead& trained) {
+  const Layers layers(model, sizes, rank);
+  const std::int64_t log_sums = sizes.tokens * sizes.statistic;
+  const std::int64_t logits = sizes.tokens * sizes.vocab * sizes.element;
+  const std::int64_t normed = trained.weight * layers.row;
+  const std::int64_t added = sizes.tokens * sizes.d * sizes.statistic;
+  const std::int64_t kept = normed + trained.normed() * layers.statistics + logits + log_sums;
+
+  Tape forward;
+  forward.take(layers.row + layers.statistics + layers.gathered + logits);
+  forward.take(2 * log_sums);
+  forward.pass(2 * log_sums);                                     // of a piece
+  if (!layers.alone) forward.take((4 + 2 * rank.tp) * log_sums);  // of all tp ranks
+
+  const auto backward = [&](Half half) {
+    const bool whole = half == Half::kWhole || !trained.weight;
+    const std::int64_t gathered = whole && trained.weight ? layers.gathered : 0;
+    Tape tape;
+    tape.take(kept + gathered + trained.normed() * added);
+    tape.pass(sizes.added_product);
+    if (trained.normed() && added != layers.partial) {
+      tape.take(layers.partial);
+      tape.give(added);
+    }
+    if (trained.normed()) layers.sum(tape);
+    if (whole) tape.give(gathered + logits + log_sums + normed);
+    if (trained.normed()) layers.norm_backward(tape);
+    return tape.most() - kept - trained.gradients.input * layers.row;
+  };
+  return {.forward = forward.most() - kept,
+          .passing = forward.most(),
+          .backward = backward(Half::kWhole),
+          .input = backward(Half::kInput),
+          .weight = trained.weight * (layers.gathered + sizes.added_product)};
+}
+
+}  // namespace trireme::model

@@ -1,0 +1,18 @@
+// Transients: what nodes of a language model hold while they run, beside what the plan counts by itself.
+#pragma once
+
+#include "trireme/model/work/per_rank.h"
+#include "trireme/model/work/work.h"
+#include "trireme/plan/program.h"
+
+namespace trireme::model {
+
+// Tensors that models/ and ops/ make on the way and that are gone when the line ends; for one thread a rank.
+plan::NodeWork embed_transients(const config::Model& model, const Sizes& sizes,
+                                const PerRank& rank);
+plan::NodeWork block_transients(const config::Model& model, const Sizes& sizes, const PerRank& rank,
+                                const TrainedBlock& trained);
+plan::NodeWork head_transients(const config::Model& model, const Sizes& sizes, const PerRank& rank,
+                               const TrainedHead& trained);
+
+}  // namespace trireme::model

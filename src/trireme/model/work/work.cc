@@ -1,0 +1,193 @@
+#include "trireme/model/work/work.h"
+
+#include "trireme/config/head_width.h"
+#include "trireme/model/work/parts.h"
+
+namespace trireme::model {
+namespace {
+
+double product_flops(const Sizes& sizes, double elements) {
+  return 2.0 * static_cast<double>(sizes.tokens) * elements;
+}
+
+// Attention is counted as it is computed: causal, so half of QK^T and half of PV.
+double attention_flops(const config::Model& model, const Sizes& sizes, int tp) {
+  return 2.0 * static_cast<double>(sizes.tokens) *
+         static_cast<double>(model.seq_len * config::attended_width(model)) / tp;
+}
+
+// Where the documents of attention's tokens begin, and the numbers that turn queries and keys, `rotated` a token, where
+// they are not the first rows of the table.
+std::int64_t document_saved(const Sizes& sizes, const PerRank& rank, std::int64_t rotated) {
+  if (!rank.documents)
+    return rank.cp > 1 ? sizes.tokens / rank.micro_batch * rotated * sizes.statistic : 0;
+  return sizes.attention.tokens * 8 + sizes.tokens * rotated * sizes.statistic;
+}
+
+// In the rank's heads: q, k, v, attention's result, once more where heads were exchanged, log-sum-exp.
+std::int64_t attention_saved(const Sizes& sizes) {
+  const Sizes::Attention& own = sizes.attention;
+  return own.tokens * (2 * (own.q + own.kv) * sizes.element + own.heads * sizes.statistic) +
+         sizes.exchanged * sizes.tokens * sizes.q * sizes.element;
+}
+
+class BlockWork {
+ public:
+  BlockWork(const config::Model& model, const Sizes& sizes, const PerRank& rank,
+            const TrainedBlock& block)
+      : sizes_(sizes),
+        rank_(rank),
+        block_(block),
+        attention_((block.causal ? 1 : 2) * attention_flops(model, sizes, rank.tp)) {}
+
+  // By rows: what qkv reads and the first norm's statistics, x between the branches and the second's, and what the
+  // layers up read; of all tokens, in the rank's features: what is activated, and adapters' inner rows.
+  std::int64_t saved() const {
+    if (!block_.reached()) return 0;
+    const std::int64_t row = sizes_.d * sizes_.element;
+    const std::int64_t norm = block_.statistics * sizes_.statistic;
+    std::int64_t rows = block_.normed() * norm + block_.trains(block_.up) * row;
+    std::int64_t all = sizes_.tokens * block_.inner * sizes_.element + inner_bytes();
+    if (block_.attended()) {
+      rows += block_.trains(block_.qkv) * row + row + norm;
+      all += attention_saved(sizes_) + document_saved(sizes_, rank_, block_.rotated) +
+             normed_heads_bytes(sizes_, block_);
+    }
+    return sizes_.rows * rows + all;
+  }
+
+  double forward() const {
+    return product_flops(sizes_, weights() / rank_.tp + adapters()) + attention_;
+  }
+
+  double backward() const {
+    double flops = input(block_.down, true) + input(block_.up, block_.attended()) + weight();
+    if (block_.attended())
+      flops += input(block_.out, true) + input(block_.qkv, block_.normed()) + 2 * attention_;
+    return flops;
+  }
+
+  double weight() const {
+    const double own = block_.gradients.own ? weights() / rank_.tp : 0;
+    return product_flops(sizes_, own + adapters());
+  }
+
+  // From half to half of a backward: what layers that train read, and the gradients of what they gave; of
+  // adapters their inner rows and the gradients of these; of gains and biases sums.
+  std::int64_t kept() const {
+    std::int64_t tokens = 0, rows = 0;
+    if (block_.trains(block_.qkv)) {
+      tokens += sizes_.q + 2 * sizes_.kv + sizes_.q + sizes_.d;
+      rows += sizes_.d;
+    }
+    if (block_.trains(block_.up)) {
+      tokens += block_.inner + sizes_.ffn + sizes_.d;
+      rows += sizes_.d;
+    }
+    const std::int64_t sums = block_.gradients.own ? block_.sums : 0;
+    return (sizes_.tokens * tokens + sizes_.rows * rows) * sizes_.element + 2 * inner_bytes() +
+           sums * sizes_.d * sizes_.statistic;
+  }
+
+  std::vector<plan::Part> parts() const {
+    const LinearLayers& up = block_.up;
+    const double elements = static_cast<double>(up.weights) / rank_.tp + up.down + up.up;
+    const bool up_trains = block_.trains(up);
+    // A norm to which no gradient comes back keeps what it read to compute again what it gave.
+    return block_parts(sizes_,
+                       {.inner = block_.reached() ? block_.inner : 0,
+                        .norm_flops = block_.norm_flops,
+                        .attention_flops = attention_,
+                        .inner_flops = product_flops(sizes_, elements),
+                        .norms = block_.trains(block_.qkv) + (up_trains && block_.attended()),
+                        .attended = block_.attended(),
+                        .up_trains = up_trains});
+  }
+
+ private:
+  double weights() const {
+    return static_cast<double>(block_.qkv.weights + block_.out.weights + block_.up.weights +
+                               block_.down.weights);
+  }
+  double adapters() const {
+    double elements = 0;
+    for (const LinearLayers* layers : {&block_.qkv, &block_.out, &block_.up, &block_.down})
+      elements += layers->down + layers->up;
+    return elements;
+  }
+  std::int64_t inner_bytes() const {
+    return sizes_.tokens * sizes_.element *
+           (block_.qkv.inner + block_.out.inner + block_.up.inner + block_.down.inner);
+  }
+  // Back to the adapters' inner rows, and on to what the layers read if a gradient goes on there.
+  double input(const LinearLayers& layers, bool goes_on) const {
+    const double on = static_cast<double>(layers.weights) / rank_.tp + layers.down;
+    return product_flops(sizes_, layers.up + (goes_on ? on : 0));
+  }
+
+  const Sizes& sizes_;
+  const PerRank& rank_;
+  const TrainedBlock& block_;
+  double attention_;
+};
+
+}  // namespace
+
+LinearLayers layers_of(const std::vector<ParamSpec>& params, const std::vector<int>& indices,
+                       int dim, const PerRank& rank, std::int64_t adapter_rank) {
+  LinearLayers layers;
+  for (const int index : indices) {
+    const ParamSpec& weight = params[static_cast<std::size_t>(index)];
+    if (weight.cut.dim != dim) continue;
+    const auto elements = [&](int side) {
+      const auto whole =
+          static_cast<double>(adapter_rank * weight.shape[static_cast<std::size_t>(side)]);
+      return side == dim ? whole / rank.tp : whole;
+    };
+    layers.weights += weight.numel();
+    layers.down += elements(1);
+    layers.up += elements(0);
+    layers.inner += adapter_rank;
+  }
+  return layers;
+}
+
+std::int64_t normed_heads_bytes(const Sizes& sizes, const TrainedBlock& block) {
+  if (!block.normed_heads) return 0;
+  const std::int64_t channels = sizes.q + sizes.kv, heads = channels / block.rotated;
+  return sizes.tokens * (channels * sizes.element + heads * sizes.statistic);
+}
+
+Work block_work(const config::Model& model, const Sizes& sizes, const PerRank& rank,
+                const TrainedBlock& block) {
+  const BlockWork work(model, sizes, rank, block);
+  Work result{.saved_bytes = work.saved(), .flops = work.forward(), .parts = work.parts()};
+  const bool adapted = block.qkv.adapted() || block.up.adapted();
+  if (!block.gradients.input || !block.gradients.own || adapted)
+    result.backward_flops = work.backward();
+  if (block.gradients.own || adapted)
+    result.split = {.kept_bytes = work.kept(), .weight_flops = work.weight()};
+  return result;
+}
+
+// Kept: the normed input for a weight that trains, the norm's statistics, the log-sum-exp and the logits, which become
+// their own gradient. From half to half of its backward: the first, the logits' gradient and the norm's sums.
+Work head_work(const config::Model& model, const Sizes& sizes, const PerRank& rank,
+               const TrainedHead& head) {
+  const std::int64_t input = sizes.rows * sizes.d * sizes.element;
+  const std::int64_t logits = sizes.tokens * sizes.vocab * sizes.element;
+  const double product = product_flops(sizes, static_cast<double>(sizes.d * model.vocab) / rank.tp);
+  Work work{.saved_bytes = head.weight * input +
+                           head.normed() * sizes.rows * head.statistics * sizes.statistic + logits +
+                           sizes.tokens * sizes.statistic,
+            .flops = product,
+            .parts = head_parts(sizes, product, head.weight)};
+  if (!head.normed() || !head.weight) work.backward_flops = (head.normed() + head.weight) * product;
+  if (head.gradients.own || head.weight)
+    work.split = {.kept_bytes = head.weight * (input + logits) +
+                                head.gradients.own * head.statistics * sizes.d * sizes.statistic,
+                  .weight_flops = head.weight * product};
+  return work;
+}
+
+}  // namespace trireme::model

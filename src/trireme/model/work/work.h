@@ -1,0 +1,80 @@
+// What the nodes of a language model compute and keep, of one micro-batch on one rank.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "trireme/config/job.h"
+#include "trireme/model/spec.h"
+#include "trireme/model/work/per_rank.h"
+#include "trireme/plan/program.h"
+
+namespace trireme::model {
+
+struct Work {
+  std::int64_t saved_bytes = 0;
+  double flops = 0;                        // multiply-adds count two
+  std::optional<double> backward_flops{};  // none: twice that
+  std::optional<plan::BackwardSplit> split{};
+  std::vector<plan::Part> parts{};
+};
+
+// Which gradients a node computes: of what it reads, of its own unit.
+struct Gradients {
+  bool input = true;
+  bool own = true;
+};
+
+// Linear layers that read one tensor, and their adapters.
+struct LinearLayers {
+  std::int64_t weights = 0;  // whole
+  double down = 0;           // elements of A and B on a rank
+  double up = 0;
+  std::int64_t inner = 0;  // ranks of all adapters together
+
+  bool adapted() const { return inner > 0; }
+};
+// Of the parameters with these indices, those that are cut along `dim`; adapters have this rank, or 0 for none.
+LinearLayers layers_of(const std::vector<ParamSpec>& params, const std::vector<int>& indices,
+                       int dim, const PerRank& rank, std::int64_t adapter_rank);
+
+// A transformer's block of attention and feed-forward.
+struct TrainedBlock {
+  LinearLayers qkv, out, up, down;
+  std::int64_t statistics = 0;  // numbers that a norm keeps a row
+  double norm_flops = 0;        // of an element
+  std::int64_t inner = 0;       // features of a token before the activation
+  std::int64_t gates = 0;       // features that the activation makes besides its result
+  std::int64_t rotated = 0;     // numbers that turn a token's queries and keys within its document
+  bool normed_heads = false;    // queries and keys have norms of their own
+  std::int64_t sums = 0;        // gradients of gains and biases that wait as sums
+  Gradients gradients{};
+  bool dropout = false;  // of what adapters read
+  bool causal = true;    // half of the scores are never computed
+
+  // Whether a gradient comes back to what the first norm gave, and to attention.
+  bool normed() const { return gradients.input || gradients.own; }
+  bool attended() const { return normed() || qkv.adapted(); }
+  // Whether layers have gradients of their own, for which what they read is kept.
+  bool trains(const LinearLayers& layers) const { return gradients.own || layers.adapted(); }
+  // Whether it has a backward at all.
+  bool reached() const { return attended() || trains(up); }
+};
+// What norms of queries and keys keep on a rank: what they read, and a number a head.
+std::int64_t normed_heads_bytes(const Sizes& sizes, const TrainedBlock& block);
+Work block_work(const config::Model& model, const Sizes& sizes, const PerRank& rank,
+                const TrainedBlock& block);
+
+// Final norm and output layer.
+struct TrainedHead {
+  std::int64_t statistics = 0;  // of its norm, and gradients of gain and bias
+  Gradients gradients{};        // `own` is the norm's
+  bool weight = true;           // whether the output layer trains
+
+  bool normed() const { return gradients.input || gradients.own; }
+};
+Work head_work(const config::Model& model, const Sizes& sizes, const PerRank& rank,
+               const TrainedHead& head);
+
+}  // namespace trireme::model

@@ -1,0 +1,52 @@
+// Self-attention that keeps no scores, on one rank or with the sequence spread over many.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "trireme/ops/again.h"
+#include "trireme/ops/attention/context.h"
+#include "trireme/ops/attention/mask.h"
+
+namespace trireme::ops {
+
+// The heads of this rank and where they stand among all.
+struct AttentionHeads {
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  // Query heads that read one key-value head. Head h reads key-value head (h + offset) / group. 0: heads / kv_heads.
+  std::int64_t group = 0;
+  // First query head of this rank among all, less the first key-value head times `group`: heads that were split among
+  // ranks without regard to groups.
+  std::int64_t offset = 0;
+  std::int64_t first_head = 0;  // of this rank among all query heads
+  std::int64_t all_heads = 0;   // query heads of all ranks; 0: heads
+  double dropout = 0;           // of probabilities, in [0, 1)
+  std::uint64_t key = 0;        // of that noise
+
+  // With the values that 0 stands for; checks what must hold.
+  AttentionHeads resolved() const;
+  std::int64_t kv_head(std::int64_t head) const { return (head + offset) / group; }
+};
+
+// softmax(q k^T / sqrt(head_dim)) v over the keys that the mask shows (Vaswani et al. 2017); a query that sees none
+// gives 0. q: [samples, tokens, heads * head_dim]; k, v: [samples, tokens, kv_heads * head_dim]; result as q. Scores and
+// sums are fp32 (fp64 for fp64). Scores live for 64 rows and 2,048 columns at a time and are computed again in backward
+// (Dao et al. 2022): keeps q, k, v, the result and one number a row. These two can be computed again, which exchanges
+// once more what forward does of keys and values, and of results.
+//
+// Noise is a function of the key and the probability's sample, head, query and key in the whole problem, so that it does
+// not depend on how heads and tokens are spread.
+//
+// Under context parallelism every rank calls it with its own tokens (see context.h); the result and the gradients are
+// of these. Forward and backward are collective.
+Operand attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                  const AttentionHeads& heads, const Mask& mask,
+                  const ContextParallel& context = {}, Keep result = Keep::kYes);
+
+// The same with q, k and v side by side in the last dim, whose gradient is then one tensor.
+Operand attention_packed(const at::Tensor& qkv, const AttentionHeads& heads, const Mask& mask,
+                         const ContextParallel& context = {}, Keep result = Keep::kYes);
+
+}  // namespace trireme::ops

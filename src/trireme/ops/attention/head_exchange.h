@@ -1,0 +1,30 @@
+// Heads against tokens: before attention every rank gives away other ranks' heads and gets their tokens of its own
+// (DeepSpeed-Ulysses, Jacobs et al. 2023).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "trireme/ops/attention/attention.h"
+
+namespace trireme::ops {
+
+// The heads of `heads` (resolved) that rank `rank` of `ranks` attends with: its mesh::share, with every key-value
+// head that they read, so that several ranks may hold one.
+AttentionHeads head_share(const AttentionHeads& heads, int rank, int ranks);
+
+// From q, k and v of this rank's tokens (one packed tensor or three), heads `width` wide, to those of all tokens of the
+// group with this rank's share of heads, packed. Differentiable and collective, backward too.
+at::Tensor gather_tokens(const at::Tensor& qkv, const AttentionHeads& heads, std::int64_t width,
+                         comm::Group& group);
+at::Tensor gather_tokens(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                         const AttentionHeads& heads, std::int64_t width, comm::Group& group);
+
+// The way back for attention's result: from [samples, all tokens, share of heads * width] to [samples, tokens,
+// heads * width].
+at::Tensor gather_heads(const at::Tensor& out, const AttentionHeads& heads, std::int64_t width,
+                        comm::Group& group);
+
+// Documents of all tokens of the group from those of this rank's. Collective.
+Documents gather_documents(const Documents& documents, comm::Group& group);
+
+}  // namespace trireme::ops

@@ -1,0 +1,316 @@
+#include "trireme/plan/check/offload_check.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "trireme/plan/unit_types.h"
+
+namespace trireme::plan {
+
+using mesh::Axis;
+
+OffloadCheck::OffloadCheck(const ListView& view) : view_(view) {
+  const DataParallelRow row = data_parallel_row(view.plan.recipe.zero);
+  const bool shards = !view.plan.mesh.real(mesh::kShards).empty();
+  scatters_each_ = row.reduce_each_mb && shards;
+  gathers_ = row.sharded_params && shards;
+  gathers_after_ = row.unshard_after_step && shards;
+  const Away away(view.program(), view.plan.recipe);
+  for (UnitId unit = 0; unit < static_cast<UnitId>(view.program().units.size()); ++unit) {
+    UnitState state;
+    state.states.away = away(unit, Piece::kStates);
+    state.params.away = away(unit, Piece::kParams);
+    state.grad.away = away(unit, Piece::kGrads);
+    for (NodeId user : gradient_users(view.program(), view.flow, unit, view.stage)) {
+      Sums& sums = state.grad.chunks[view.node(user).chunk];
+      ++sums.users;
+      sums.rounds = rounds(view.node(user), view.plan.recipe.micro_batches);
+    }
+    units_.push_back(std::move(state));
+  }
+  for (int i = 0; i < static_cast<int>(view.list.size()); ++i)
+    if (computes(view.list[static_cast<std::size_t>(i)])) last_compute_ = i;
+}
+
+void OffloadCheck::line(int index) {
+  const Instr& line = view_.list[static_cast<std::size_t>(index)];
+  if (takes_memory(line)) require_room(index);
+  if (computes(line)) compute(index, line);
+  switch (line.verb) {
+    case Verb::kUnshard:
+      if (!at(line.unit).params.away) break;
+      require_here(index, line.unit, at(line.unit).params, "parameters");
+      if (at(line.unit).params.changed >= 0) at(line.unit).params.changed = index;
+      break;
+    case Verb::kReshard: {
+      last_reshard_ = index;
+      Held& params = at(line.unit).params;
+      if (!params.away) break;
+      require_here(index, line.unit, params, "parameters");
+      params.brought = -1;
+      break;
+    }
+    case Verb::kSend:
+      if (!line.gradient && values_away_.contains({line.value, line.mb}))
+        view_.refuse(index, "the value is away");
+      break;
+    case Verb::kReduceGrads:
+    case Verb::kSyncTied: reduce(index, line); break;
+    case Verb::kGradNorm:
+      for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit)
+        if (at(unit).grad.away && !at(unit).grad.chunks.empty() && !at(unit).grad.summed)
+          view_.refuse(index, "the gradient of unit {} has not left", unit_name(unit));
+      break;
+    case Verb::kStep: step(index, line); break;
+    case Verb::kReload:
+    case Verb::kOffload:
+      if (line.value >= 0)
+        move_value(index, line);
+      else if (line.verb == Verb::kReload)
+        reload(index, line);
+      else
+        offload(index, line);
+      break;
+    default: break;
+  }
+}
+
+void OffloadCheck::require_here(int index, UnitId unit, const Held& held, const char* what) const {
+  if (held.brought < 0) view_.refuse(index, "{} of unit {} are away", what, unit_name(unit));
+  if (held.brought != index)
+    view_.require_before(held.brought, index, fmt::format("which brings {} of it", what));
+}
+
+// All but what left last has left when memory is taken.
+void OffloadCheck::require_room(int index) const {
+  if (leaving_.empty()) return;
+  const auto at = [&](int line) -> const Instr& {
+    return view_.list[static_cast<std::size_t>(line)];
+  };
+  for (std::size_t i = leaving_.size(); i-- > 0;)
+    if (!same_subject(at(leaving_[i]), at(leaving_.back())))
+      return view_.require_before(leaving_[i], index, "which gives its memory back");
+}
+
+void OffloadCheck::compute(int index, const Instr& line) {
+  const Node& node = view_.node(line.node);
+  if (reads_values(line)) {
+    if (!gathers_ && uses_parameters(node, line))
+      for (UnitId unit : node.units)
+        if (at(unit).params.away) require_here(index, unit, at(unit).params, "parameters");
+    for (ValueId value : node.reads)
+      for (int mb : batches(node, line.mb, view_.plan.recipe.micro_batches)) {
+        if (values_away_.contains({value, mb}))
+          view_.refuse(index, "{} of micro-batch {} is away",
+                       view_.program().values[static_cast<std::size_t>(value)].name, mb);
+        const auto back = values_back_.find({value, mb});
+        if (back != values_back_.end())
+          view_.require_before(back->second, index, "which brings what it reads");
+        values_read_[{value, mb}] = index;
+      }
+  }
+  if (!adds_gradients(line)) return;
+  for (UnitId unit : node.units)
+    if (at(unit).grad.away) add(index, unit, node.chunk);
+}
+
+void OffloadCheck::add(int index, UnitId unit, int chunk) {
+  Sums& sums = at(unit).grad.chunks[chunk];
+  at(unit).grad.made = index;
+  if (++sums.parts < sums.users) return;
+  sums.parts = 0;
+  if (!scatters_each_) push(index, unit, chunk);
+}
+
+// The sum of a micro-batch meets those before it as in a binary counter.
+void OffloadCheck::push(int index, UnitId unit, int chunk) {
+  Gradient& grad = at(unit).grad;
+  Sums& sums = grad.chunks[chunk];
+  const bool canonical = view_.plan.recipe.canonical;
+  const unsigned met = (1u << levels_met(sums.pushed, canonical)) - 1;
+  if ((sums.there & met) != met)
+    view_.refuse(index, "sums of unit {} that micro-batch {} is added to are away", unit_name(unit),
+                 sums.pushed);
+  if (grad.brought >= 0)
+    view_.require_before(grad.brought, index, "which brings sums of unit " + unit_name(unit));
+  sums.there = (sums.there & ~met) | 1u << level_of_sum(sums.pushed, canonical);
+  ++sums.pushed;
+}
+
+void OffloadCheck::reduce(int index, const Instr& line) {
+  Gradient& grad = at(line.unit).grad;
+  if (!grad.away) return;
+  if (grad.summed) view_.refuse(index, "the gradient is away");
+  if (line.scatter && line.mb >= 0)
+    push(index, line.unit, line.chunk);
+  else if (line.mb < 0)
+    collapse(index, line.unit);
+  grad.made = index;
+}
+
+void OffloadCheck::collapse(int index, UnitId unit) {
+  const Gradient& grad = at(unit).grad;
+  for (const auto& [chunk, sums] : grad.chunks)
+    if (sums.gone != 0) view_.refuse(index, "sums of unit {} are away", unit_name(unit));
+  if (grad.brought >= 0)
+    view_.require_before(grad.brought, index, "which brings sums of unit " + unit_name(unit));
+}
+
+void OffloadCheck::step(int index, const Instr& line) {
+  UnitState& state = at(line.unit);
+  if (state.states.away) require_here(index, line.unit, state.states, "states");
+  const bool made_anew = has_master_copy(
+      view_.plan.recipe, view_.plan.program.units[static_cast<std::size_t>(line.unit)]);
+  if (state.params.away && !made_anew) require_here(index, line.unit, state.params, "parameters");
+  if (state.params.away && made_anew) {
+    if (state.params.brought >= 0)
+      view_.refuse(index, "its parameters are in memory since line {}", state.params.brought);
+    state.params.brought = index;
+  }
+  state.states.changed = state.params.changed = index;
+  if (!state.grad.away) return;
+  if (!state.grad.there) view_.refuse(index, "its gradient is away");
+  view_.require_before(state.grad.brought, index, "which brings its gradient");
+}
+
+void OffloadCheck::move_value(int index, const Instr& line) {
+  const Value& value = view_.program().values[static_cast<std::size_t>(line.value)];
+  const Tier tier = view_.plan.recipe.offload.activations;
+  if (tier == Tier::kNone) view_.refuse(index, "values of this recipe stay in memory");
+  if (tier == Tier::kTp && (!value.whole || line.axes != mesh::AxisSet(Axis::kTp)))
+    view_.refuse(index, "{} is not what all tp ranks have", value.name);
+  const std::pair piece{line.value, line.mb};
+  const auto away = values_away_.find(piece);
+  if (line.verb == Verb::kReload) {
+    if (away == values_away_.end()) view_.refuse(index, "the value is not away");
+    view_.require_before(away->second, index, "which sends it away");
+    values_away_.erase(away);
+    values_back_[piece] = index;
+    return;
+  }
+  if (away != values_away_.end() || values_back_.contains(piece))
+    view_.refuse(index, "leaves a second time");
+  const auto read = values_read_.find(piece);
+  if (read == values_read_.end()) view_.refuse(index, "leaves before it is read");
+  view_.require_before(read->second, index, "which reads it");
+  values_away_[piece] = index;
+  if (line.lane == Lane::kD2h) leaving_.push_back(index);
+}
+
+void OffloadCheck::reload(int index, const Instr& line) {
+  if (line.piece == Piece::kGrads) return reload_grads(index, line);
+  Held& held = this->held(line);
+  if (!held.away) view_.refuse(index, "the unit's {} stay in memory", name(line.piece));
+  if (held.brought >= 0) view_.refuse(index, "is in memory since line {}", held.brought);
+  if (held.changed >= 0) view_.refuse(index, "has been stepped");
+  if (line.piece == Piece::kParams && last_reshard_ >= 0)
+    view_.require_before(last_reshard_, index, "whose memory it takes");
+  held.brought = index;
+  stage(index);
+}
+
+void OffloadCheck::offload(int index, const Instr& line) {
+  if (line.piece == Piece::kGrads) return offload_grads(index, line);
+  Held& held = this->held(line);
+  if (!held.away) view_.refuse(index, "the unit's {} stay in memory", name(line.piece));
+  if (held.brought < 0 || held.changed < 0) view_.refuse(index, "has not changed in memory");
+  view_.require_before(held.changed, index, "which changes it");
+  const bool stale =
+      gathers_after_ && view_.list[static_cast<std::size_t>(held.changed)].verb != Verb::kUnshard;
+  if (line.piece == Piece::kParams && stale)
+    view_.refuse(index, "leaves before it is gathered behind its step");
+  held.brought = -1;
+  held.saved = true;
+  leaving_.push_back(index);
+}
+
+void OffloadCheck::bring(int index, UnitId unit, Sums& sums, unsigned levels) {
+  if ((sums.gone & levels) != levels || sums.there != 0)
+    view_.refuse(index, "sums of unit {} are in memory", unit_name(unit));
+  sums.gone &= ~levels;
+  sums.there |= levels;
+}
+
+void OffloadCheck::reload_grads(int index, const Instr& line) {
+  Gradient& grad = at(line.unit).grad;
+  if (!grad.away || grad.chunks.empty()) view_.refuse(index, "the unit's gradient stays in memory");
+  if (grad.left < 0) view_.refuse(index, "the unit's gradient has not left");
+  view_.require_before(grad.left, index, "which sends it away");
+  int rest = 0;  // gradients of micro-batches that are to come
+  for (const auto& [chunk, sums] : grad.chunks) rest += sums.rounds - sums.pushed;
+  if (!grad.summed && (line.mb < 0) != (rest == 1))
+    view_.refuse(
+        index, "the last gradient of a step, and no other, brings all sums; {} are to come", rest);
+  if (line.mb >= 0) {
+    if (!grad.chunks.contains(line.chunk)) view_.refuse(index, "chunk {}", line.chunk);
+    Sums& sums = grad.chunks[line.chunk];
+    const int met = levels_met(sums.pushed, view_.plan.recipe.canonical);
+    if (line.mb != sums.pushed || met == 0)
+      view_.refuse(index, "micro-batch {} meets no sums here", line.mb);
+    bring(index, line.unit, sums, (1u << met) - 1);
+  } else if (!grad.summed) {
+    unsigned any = 0;
+    for (auto& [chunk, sums] : grad.chunks) {
+      any |= sums.gone;
+      bring(index, line.unit, sums, sums.gone);
+    }
+    if (any == 0) view_.refuse(index, "no sums are away");
+  } else {
+    if (grad.there) view_.refuse(index, "is in memory since line {}", grad.brought);
+    grad.there = true;
+    stage(index);
+  }
+  grad.brought = index;
+}
+
+void OffloadCheck::offload_grads(int index, const Instr& line) {
+  Gradient& grad = at(line.unit).grad;
+  if (!grad.away || grad.chunks.empty()) view_.refuse(index, "the unit's gradient stays in memory");
+  if (grad.summed) view_.refuse(index, "the gradient has left since line {}", grad.left);
+  if (grad.made < 0) view_.refuse(index, "the unit has no gradient yet");
+  view_.require_before(grad.made, index, "which makes it");
+  if (line.mb >= 0) {
+    if (!grad.chunks.contains(line.chunk)) view_.refuse(index, "chunk {}", line.chunk);
+    Sums& sums = grad.chunks[line.chunk];
+    if (line.mb + 1 != sums.pushed || sums.there == 0)
+      view_.refuse(index, "micro-batch {} has left no sum here", line.mb);
+    sums.gone |= std::exchange(sums.there, 0);
+  } else {
+    for (const auto& [chunk, sums] : grad.chunks)
+      if (sums.pushed != sums.rounds)
+        view_.refuse(index, "the gradient lacks micro-batch {}", sums.pushed);
+    collapse(index, line.unit);
+    grad.summed = true;
+    grad.there = false;
+  }
+  grad.left = index;
+  leaving_.push_back(index);
+}
+
+// Units in memory for their steps.
+void OffloadCheck::stage(int index) {
+  if (index < last_compute_) return;
+  int there = 0;
+  for (const UnitState& state : units_)
+    there += state.states.brought >= 0 || state.params.brought >= 0 ||
+             (state.grad.summed && state.grad.there && state.states.changed < 0);
+  if (const int most = staged_units(view_.plan); there > most)
+    view_.refuse(index, "{} units would be in memory for their steps, {} may be", there, most);
+}
+
+void OffloadCheck::finish() {
+  for (UnitId unit : units_of_stage(view_.program(), view_.stage)) {
+    const UnitState& state = at(unit);
+    for (const auto& [held, what] :
+         {std::pair(&state.states, "states"), std::pair(&state.params, "parameters")}) {
+      if (!held->away) continue;
+      if (held->brought >= 0)
+        view_.refuse(-1, "{} of unit {} are left in memory", what, unit_name(unit));
+      if (held->changed >= 0 && !held->saved)
+        view_.refuse(-1, "{} of unit {} are stepped and lost", what, unit_name(unit));
+    }
+  }
+  for (const auto& [piece, line] : values_away_) view_.refuse(line, "never comes back");
+}
+
+}  // namespace trireme::plan

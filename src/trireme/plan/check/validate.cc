@@ -1,0 +1,195 @@
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "trireme/plan/check/list_check.h"
+#include "trireme/plan/check/offload_check.h"
+#include "trireme/plan/check/recipe_check.h"
+#include "trireme/plan/text/instr_fields.h"
+
+namespace trireme::plan {
+namespace {
+
+using mesh::Axis;
+
+// The lane of a verb; p2p goes down towards the next stage and up towards the previous.
+Lane lane_of(const Instr& line, int stage) {
+  switch (line.verb) {
+    case Verb::kUnshard:
+    case Verb::kReduceGrads:
+    case Verb::kSyncTied:
+    case Verb::kGradNorm: return Lane::kDp;
+    case Verb::kSend: return line.peer > stage ? Lane::kDown : Lane::kUp;
+    case Verb::kRecv: return line.peer > stage ? Lane::kUp : Lane::kDown;
+    case Verb::kOffload: return line.axes.empty() ? Lane::kD2h : Lane::kComp;
+    case Verb::kReload: return line.axes.empty() ? Lane::kH2d : Lane::kDp;
+    default: return Lane::kComp;
+  }
+}
+
+struct Fields {
+  bool node = false, unit = false, value = false, mb = false, peer = false, axes = false;
+};
+
+Fields fields_of(const Instr& line, const Recipe& recipe) {
+  switch (subject_of(line.verb)) {
+    case Subject::kNone: return {.mb = line.verb == Verb::kLoad};
+    case Subject::kNode: return {.node = true, .mb = true};
+    case Subject::kValue: return {.value = true, .mb = true, .peer = true};
+    case Subject::kUnit:
+      return {.unit = true,
+              .mb = line.verb == Verb::kReduceGrads && line.mb >= 0,
+              .axes = line.verb == Verb::kUnshard || line.verb == Verb::kSyncTied ||
+                      line.verb == Verb::kReduceGrads};
+    case Subject::kMoved: break;
+  }
+  if (line.piece == Piece::kNone)
+    return {.value = true, .mb = true, .axes = recipe.offload.activations == Tier::kTp};
+  return {.unit = true, .mb = line.piece == Piece::kGrads && line.mb >= 0};
+}
+
+void check_after(const ListView& view, int index) {
+  const Instr& line = view.list[static_cast<std::size_t>(index)];
+  int previous = -1;
+  for (int earlier : line.after) {
+    if (earlier <= previous || earlier >= index)
+      view.refuse(index, "after={} is not an ascending list of earlier lines", earlier);
+    if (line.verb != Verb::kSend &&
+        queue_of(view.list[static_cast<std::size_t>(earlier)]) == queue_of(line))
+      view.refuse(index, "after={} names its own queue, which is in order", earlier);
+    previous = earlier;
+  }
+}
+
+// Every rank has a list, and every list belongs to one stage.
+void check_ranks(const PlanSet& plan) {
+  const std::string& name = plan.program.name;
+  if (plan.list_of_rank.size() != static_cast<std::size_t>(plan.mesh.world()))
+    fail(ErrorKind::kInternal, "plan {}: {} ranks have lists, the world has {}", name,
+         plan.list_of_rank.size(), plan.mesh.world());
+  if (plan.mesh.degree(Axis::kPp) != stage_count(plan.program))
+    fail(ErrorKind::kInternal, "plan {}: pp {} for {} stages", name, plan.mesh.degree(Axis::kPp),
+         stage_count(plan.program));
+  for (std::size_t list = 0; list < plan.lists.size(); ++list)
+    if (plan.lists[list].size() < static_cast<std::size_t>(plan.recipe.micro_batches))
+      fail(ErrorKind::kInternal, "plan {}: list {} has {} lines for {} micro-batches", name, list,
+           plan.lists[list].size(), plan.recipe.micro_batches);
+  std::vector<int> stage_of(plan.lists.size(), -1);
+  for (int rank = 0; rank < plan.mesh.world(); ++rank) {
+    const int list = plan.list_of_rank[static_cast<std::size_t>(rank)];
+    if (list < 0 || list >= static_cast<int>(plan.lists.size()))
+      fail(ErrorKind::kInternal, "plan {}, rank {}: list {} of {}", name, rank, list,
+           plan.lists.size());
+    int& stage = stage_of[static_cast<std::size_t>(list)];
+    const int mine = plan.mesh.coordinate(rank, Axis::kPp);
+    if (stage >= 0 && stage != mine)
+      fail(ErrorKind::kInternal, "plan {}, rank {}: list {} belongs to stage {}, not {}", name,
+           rank, list, stage, mine);
+    stage = mine;
+  }
+  for (std::size_t list = 0; list < stage_of.size(); ++list)
+    if (stage_of[list] < 0) fail(ErrorKind::kInternal, "plan {}: no rank runs list {}", name, list);
+}
+
+ListView view_of(const PlanSet& plan, const GradientFlow& flow, int list, bool drawn = true) {
+  const int rank =
+      static_cast<int>(std::ranges::find(plan.list_of_rank, list) - plan.list_of_rank.begin());
+  return {.plan = plan,
+          .flow = flow,
+          .list = plan.lists[static_cast<std::size_t>(list)],
+          .rank = rank,
+          .stage = plan.mesh.coordinate(rank, Axis::kPp),
+          .order = {},
+          .drawn = drawn};
+}
+
+void check_list(const PlanSet& plan, const GradientFlow& flow, int list) {
+  ListView view = view_of(plan, flow, list);
+  view.order = LaneOrder(view.list);
+  FlowCheck values(view);
+  UnitCheck units(view);
+  OffloadCheck moves(view);
+  for (int index = 0; index < static_cast<int>(view.list.size()); ++index) {
+    values.line(index);
+    units.line(index);
+    moves.line(index);
+  }
+  values.finish();
+  units.finish();
+  moves.finish();
+}
+
+// What waits to be sent is bounded. After the rendezvous, which has more to say of a send that is not there.
+void check_unsent(const ListView& view) {
+  const auto most = static_cast<std::size_t>(view.plan.recipe.unsent);
+  std::map<std::tuple<int, ValueId, bool>, std::vector<int>> sends;
+  for (int index = 0; index < static_cast<int>(view.list.size()); ++index) {
+    const Instr& line = view.list[static_cast<std::size_t>(index)];
+    if (line.verb != Verb::kSend) continue;
+    std::vector<int>& earlier = sends[{line.peer, line.value, line.gradient}];
+    if (earlier.size() >= most && !contains(line.after, earlier[earlier.size() - most]))
+      view.refuse(index,
+                  "does not wait for line {}, so that {} micro-batches could wait to be sent",
+                  earlier[earlier.size() - most], most + 1);
+    earlier.push_back(index);
+  }
+}
+
+}  // namespace
+
+void check_fields(const ListView& view) {
+  const Program& program = view.program();
+  const auto in = [](int id, std::size_t count) { return id >= 0 && id < static_cast<int>(count); };
+  for (int index = 0; index < static_cast<int>(view.list.size()); ++index) {
+    const Instr& line = view.list[static_cast<std::size_t>(index)];
+    const Fields fields = fields_of(line, view.plan.recipe);
+    if (fields.node ? !in(line.node, program.nodes.size()) : line.node != -1)
+      view.refuse(index, "node {}", line.node);
+    if (fields.unit ? !in(line.unit, program.units.size()) : line.unit != -1)
+      view.refuse(index, "unit {}", line.unit);
+    if (fields.value ? !in(line.value, program.values.size()) : line.value != -1)
+      view.refuse(index, "value {}", line.value);
+    const int all = view.plan.recipe.micro_batches;
+    const int count = fields.node ? rounds(view.node(line.node), all) : all;
+    if (fields.mb ? line.mb < 0 || line.mb >= count : line.mb != -1)
+      view.refuse(index, "micro-batch {} of {}", line.mb, count);
+    if (fields.peer ? line.peer < 0 || line.peer >= view.plan.mesh.degree(Axis::kPp) ||
+                          line.peer == view.stage
+                    : line.peer != -1)
+      view.refuse(index, "peer {} of {} stages", line.peer, view.plan.mesh.degree(Axis::kPp));
+    const bool moves = line.verb == Verb::kOffload || line.verb == Verb::kReload;
+    const bool one_of_chunks =
+        line.verb == Verb::kReduceGrads || (line.piece == Piece::kGrads && line.mb >= 0);
+    if (line.chunk < 0 || (line.chunk > 0 && !one_of_chunks))
+      view.refuse(index, "chunk {}", line.chunk);
+    if (fields.axes == line.axes.empty()) view.refuse(index, "over={}", mesh::print(line.axes));
+    if (fields.node && view.node(line.node).stage != view.stage)
+      view.refuse(index, "the node runs on stage {}, this is stage {}", view.node(line.node).stage,
+                  view.stage);
+    if ((line.keep && line.verb != Verb::kForward) ||
+        (line.scatter && line.verb != Verb::kReduceGrads) ||
+        (line.gradient && !is_transfer(line)) || (line.piece != Piece::kNone && !moves))
+      view.refuse(index, "carries a flag that is not its own");
+    if (line.lane != lane_of(line, view.stage))
+      view.refuse(index, "is on lane {}, needs {}", name(line.lane),
+                  name(lane_of(line, view.stage)));
+    check_after(view, index);
+  }
+}
+
+void validate(const PlanSet& plan) {
+  check_program(plan.program);
+  if (const auto mistake = mistake_in(plan.recipe))
+    fail(ErrorKind::kInternal, "plan {}: {}", plan.program.name, *mistake);
+  check_ranks(plan);
+  const GradientFlow flow = gradient_flow(plan.program);
+  for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list)
+    check_fields(view_of(plan, flow, list, /*drawn=*/false));
+  for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list)
+    check_list(plan, flow, list);
+  check_rendezvous(plan);
+  for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list)
+    check_unsent(view_of(plan, flow, list));
+}
+
+}  // namespace trireme::plan

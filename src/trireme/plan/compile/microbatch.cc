@@ -1,0 +1,22 @@
+#include "trireme/plan/compile/microbatch.h"
+
+namespace trireme::plan {
+
+using mesh::Axis;
+
+std::int64_t global_micro_batches(const mesh::Mesh& mesh, const Recipe& recipe) {
+  return std::int64_t{mesh.degree(Axis::kDpReplicate)} * mesh.degree(Axis::kDpShard) *
+         recipe.micro_batches;
+}
+
+std::int64_t micro_batch_id(const mesh::Mesh& mesh, const Recipe& recipe, int rank, int mb) {
+  const std::int64_t replica = mesh.coordinate(rank, Axis::kDpReplicate);
+  const std::int64_t shard = mesh.coordinate(rank, Axis::kDpShard);
+  const std::int64_t shards = mesh.degree(Axis::kDpShard);
+  const std::int64_t count = recipe.micro_batches;
+  if (data_parallel_row(recipe.zero).reduce_each_mb)
+    return replica * count * shards + mb * shards + shard;
+  return (replica * shards + shard) * count + mb;
+}
+
+}  // namespace trireme::plan

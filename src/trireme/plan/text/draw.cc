@@ -1,0 +1,422 @@
+#include "trireme/plan/text/draw.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "trireme/base/hash.h"
+#include "trireme/plan/actions.h"
+#include "trireme/plan/compile/fold.h"
+#include "trireme/plan/compile/placement.h"
+#include "trireme/plan/compile/recompute.h"
+#include "trireme/plan/offload.h"
+#include "trireme/plan/text/text.h"
+#include "trireme/plan/unit_share.h"
+#include "trireme/plan/unit_types.h"
+
+namespace trireme::plan {
+namespace {
+
+using mesh::Axis;
+
+constexpr std::size_t kColumns = 110;
+
+std::string offload_line(const PlanSet& plan) {
+  const Offload& offload = plan.recipe.offload;
+  if (!offload.any()) return "";
+  std::string text;
+  const auto add = [&](std::string_view what, Tier tier) {
+    if (tier == Tier::kNone) return;
+    text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", what,
+                        tier == Tier::kTp ? "shared over" : "on", name(tier));
+  };
+  const double share = Away(plan.program, plan.recipe).states_share();
+  add(offload.ratio < 1
+          ? fmt::format("{:.3g}% of the optimizer (ratio {})", 100 * share, offload.ratio)
+          : "optimizer",
+      offload.optimizer);
+  add("parameters", offload.params);
+  add("gradients", offload.grads);
+  add("activations", offload.activations);
+  return fmt::format("offload   {}, {} ahead\n", text, offload.prefetch);
+}
+
+std::string recipe_text(const PlanSet& plan) {
+  const Recipe& recipe = plan.recipe;
+  const std::string again = recomputation_text(plan.program);
+  std::string types = fmt::format("{} compute, {} master, {} gradients", name(recipe.compute),
+                                  name(recipe.master), name(recipe.grads));
+  if (recipe.reduce) types += fmt::format(" ({} between ranks)", name(*recipe.reduce));
+  if (recipe.int8_states) types += ", int8 optimizer states";
+  return fmt::format("ZeRO-{}, {} micro-batch{}, schedule {}{}, {} sums\ntypes     {}\n{}{}",
+                     recipe.zero, recipe.micro_batches, recipe.micro_batches == 1 ? "" : "es",
+                     name(recipe.schedule),
+                     recipe.zero == 3 ? fmt::format(", prefetch {}", recipe.prefetch) : "",
+                     recipe.canonical ? "canonical" : "fast", types,
+                     again.empty() ? "" : "recompute " + again + "\n", offload_line(plan));
+}
+
+// A row of the table of units: one, or several alike.
+struct UnitRow {
+  std::string names;
+  int count = 1;
+  std::int64_t numel = 0;
+  std::int64_t stepped = 0;  // by a rank
+  std::string role;
+};
+
+// "block0..5" for names that count, "embed .. norm" for others.
+std::string together(const std::vector<std::string>& names) {
+  if (names.size() == 1) return names.front();
+  const std::vector<std::string> folded = fold(names);
+  const std::string prefix = fmt::format("{}x[", names.size());
+  if (folded.size() > 1 || !folded[0].starts_with(prefix))
+    return names.front() + " .. " + names.back();
+  return folded[0].substr(prefix.size(), folded[0].size() - prefix.size() - 1);
+}
+
+std::vector<UnitRow> unit_rows(const PlanSet& plan) {
+  const Program& program = plan.program;
+  // Units of one size and role fold by their names.
+  std::vector<UnitRow> rows;
+  for (std::size_t first = 0; first < program.units.size();) {
+    const auto role = [&](const Unit& unit) -> std::string {
+      if (unit.ema_of >= 0) return "average";
+      const std::string type = unit.type ? fmt::format(", {}", name(*unit.type)) : "";
+      return (unit.trainable ? "trainable" : "frozen") + type;
+    };
+    std::size_t end = first + 1;
+    const Unit& unit = program.units[first];
+    while (end < program.units.size() && program.units[end].numel == unit.numel &&
+           role(program.units[end]) == role(unit))
+      ++end;
+    std::vector<std::string> names;
+    for (std::size_t i = first; i < end; ++i) names.push_back(program.units[i].name);
+    rows.push_back({.names = together(names),
+                    .count = static_cast<int>(end - first),
+                    .numel = unit.numel,
+                    .stepped = share_of(plan, static_cast<UnitId>(first)).part,
+                    .role = role(unit)});
+    first = end;
+  }
+  return rows;
+}
+
+std::string units_text(const PlanSet& plan) {
+  constexpr std::size_t kRows = 8;
+  const std::vector<UnitRow> rows = unit_rows(plan);
+  std::string text = fmt::format("\n{:<40} {:>6} {:>16} {:>16}  {}\n", "units", "count",
+                                 plan.mesh.degree(Axis::kTp) > 1 ? "here, under tp" : "parameters",
+                                 "stepped by a rank", "");
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    total += rows[i].count * rows[i].numel;
+    if (i >= kRows) continue;
+    text += fmt::format("  {:<38.38} {:>6} {:>16} {:>16}  {}\n", rows[i].names, rows[i].count,
+                        grouped_text(rows[i].numel), grouped_text(rows[i].stepped), rows[i].role);
+  }
+  if (rows.size() > kRows) text += fmt::format("  and {} rows more\n", rows.size() - kRows);
+  return text + fmt::format("  {:<38} {:>6} {:>16}\n", "all", plan.program.units.size(),
+                            grouped_text(total));
+}
+
+// Bytes of the whole buffer that a collective or transfer is about.
+double payload(const PlanSet& plan, int rank, const Instr& line) {
+  if (line.verb == Verb::kReload || line.verb == Verb::kOffload)
+    return static_cast<double>(transit_bytes(plan, plan.mesh.coordinate(rank, Axis::kPp), line));
+  if (line.value >= 0) return static_cast<double>(plan.program.values[line.value].bytes);
+  if (line.unit < 0) return 0;
+  if (line.verb == Verb::kReduceGrads && line.axes == mesh::AxisSet(Axis::kTp))
+    return static_cast<double>(plan.program.units[line.unit].tp_partial) *
+           static_cast<double>(size_of(reduce_type(plan.recipe)));
+  const bool parts =
+      line.verb == Verb::kSyncTied || (line.verb == Verb::kReduceGrads && !line.scatter);
+  const UnitShare share = share_of(plan, line.unit);
+  const DType type = line.verb == Verb::kUnshard
+                         ? param_type(plan.recipe, plan.program.units[line.unit])
+                         : reduce_type(plan.recipe);
+  return static_cast<double>(parts ? share.part : share.full) * static_cast<double>(size_of(type));
+}
+
+struct Communication {
+  std::string what;
+  int count = 0;
+  double bytes = 0;
+};
+
+// A rank's, by verb and axes, in order of appearance.
+std::vector<Communication> communications(const PlanSet& plan, int rank) {
+  std::vector<Communication> all;
+  const auto entry = [&](const std::string& what) -> Communication& {
+    const auto found = std::ranges::find(all, what, &Communication::what);
+    return found != all.end() ? *found : all.emplace_back(Communication{.what = what});
+  };
+  for (const Instr& line : plan.list(rank)) {
+    if (line.node >= 0)
+      for (const NodeExchange& one : plan.program.nodes[line.node].exchanges) {
+        const int times = plan::times(plan.program.nodes[line.node], one, line.verb);
+        if (times == 0) continue;
+        Communication& inside =
+            entry(fmt::format("{} in blocks over {}", name(one.kind), mesh::print(one.axes)));
+        inside.count += times;
+        inside.bytes += times * static_cast<double>(one.bytes);
+      }
+    if (line.lane == Lane::kComp) continue;
+    std::string what(name(line.verb));
+    if (line.verb == Verb::kReduceGrads)
+      what = line.scatter ? "reduce_grads (scatter)" : "reduce_grads (all)";
+    if (line.piece != Piece::kNone) what += fmt::format(" {}", name(line.piece));
+    if (line.verb == Verb::kReload || line.verb == Verb::kOffload)
+      what += line.value >= 0 ? " values" : "";
+    if (line.gradient) what += " gradient";
+    if (line.peer >= 0) what += fmt::format(" stage {}", line.peer);
+    if (!line.axes.empty()) what += " over " + mesh::print(line.axes);
+    Communication& one = entry(what);
+    ++one.count;
+    one.bytes += payload(plan, rank, line);
+  }
+  return all;
+}
+
+std::string communication_text(const PlanSet& plan, int rank) {
+  std::string text =
+      fmt::format("\n{:<40} {:>6} {:>16}\n", fmt::format("communication of rank {}, a step", rank),
+                  "count", "payload");
+  for (const Communication& one : communications(plan, rank))
+    text += fmt::format("  {:<38.38} {:>6} {:>16}\n", one.what, one.count, bytes_text(one.bytes));
+  return text;
+}
+
+std::string memory_text(const PlanSet& plan, int rank, const MemoryAccount& account) {
+  std::string kinds, persistent, peak;
+  std::int64_t sum = 0;
+  for (std::size_t kind = 0; kind < account.peak.size(); ++kind) {
+    const bool always = kind <= static_cast<std::size_t>(MemoryKind::kActivations);
+    if (!always && account.peak[kind] == 0) continue;
+    kinds += fmt::format("{:>13}", name(static_cast<MemoryKind>(kind)));
+    persistent += fmt::format("{:>13}", bytes_text(static_cast<double>(account.persistent[kind])));
+    peak += fmt::format("{:>13}", bytes_text(static_cast<double>(account.peak[kind])));
+    sum += account.persistent[kind];
+  }
+  std::string text =
+      fmt::format("\n{:<19}{}{:>13}\n", fmt::format("memory of rank {}", rank), kinds, "together");
+  text += fmt::format("  {:<17}{}{:>13}\n", "between steps", persistent,
+                      bytes_text(static_cast<double>(sum)));
+  text += fmt::format("  {:<17}{}{:>13}\n", "largest in a step", peak,
+                      bytes_text(static_cast<double>(account.peak_total)));
+  if (account.peak_line >= 0) {
+    Instr line = plan.list(rank)[static_cast<std::size_t>(account.peak_line)];
+    line.after.clear();
+    text += fmt::format("  largest together at line {} `{}`; model states {}\n", account.peak_line,
+                        line_text(plan.program, line),
+                        bytes_text(static_cast<double>(account.model_states)));
+  }
+  return text;
+}
+
+// "F0(embed)": verb, micro-batch, subject.
+std::string compact(const Program& program, const Instr& line) {
+  static const std::map<Verb, const char*> kLetters = {
+      {Verb::kLoad, "L"},          {Verb::kUnshard, "U"},        {Verb::kReshard, "-"},
+      {Verb::kForward, "F"},       {Verb::kRecompute, "C"},      {Verb::kBackward, "B"},
+      {Verb::kBackwardInput, "I"}, {Verb::kBackwardWeight, "W"}, {Verb::kSend, "S"},
+      {Verb::kRecv, "R"},          {Verb::kReduceGrads, "G"},    {Verb::kSyncTied, "T"},
+      {Verb::kGradNorm, "N"},      {Verb::kStep, "O"},           {Verb::kEma, "E"},
+      {Verb::kReload, "<"},        {Verb::kOffload, ">"}};
+  const auto letter = kLetters.find(line.verb);
+  std::string text = letter == kLetters.end() ? std::string(name(line.verb)) : letter->second;
+  const bool joint = line.node >= 0 && program.nodes[line.node].joint;
+  if (line.mb >= 0 && !joint) text += std::to_string(line.mb);
+  if (line.node >= 0) text += "(" + program.nodes[line.node].name + ")";
+  const std::string piece = line.piece == Piece::kNone ? "" : " " + std::string(name(line.piece));
+  if (line.unit >= 0) text += "(" + program.units[line.unit].name + piece + ")";
+  if (line.value >= 0)
+    text += "(" + program.values[line.value].name + (line.gradient ? "'" : "") + ")";
+  return text;
+}
+
+// The list in compact notation, wrapped.
+std::string step_text(const PlanSet& plan, std::size_t list, std::size_t most_lines) {
+  std::vector<std::string> words;
+  for (const Instr& line : plan.lists[list]) words.push_back(compact(plan.program, line));
+  std::string folded;
+  for (const std::string& word : fold(words)) folded += (folded.empty() ? "" : " ") + word;
+  std::string text;
+  std::size_t lines = 0;
+  while (!folded.empty()) {
+    if (++lines > most_lines) return text + "  ... (all lines: --rank)\n";
+    std::size_t end = folded.size();
+    if (end > kColumns - 2) {
+      end = folded.rfind(' ', kColumns - 2);
+      if (end == std::string::npos) end = kColumns - 2;
+    }
+    text += "  " + folded.substr(0, end) + "\n";
+    folded.erase(0, end);
+    folded.erase(0, std::min(folded.find_first_not_of(' '), folded.size()));
+  }
+  return text;
+}
+
+std::string steps_text(const PlanSet& plan) {
+  constexpr std::size_t kLists = 2;
+  std::string text =
+      "\nstep: L load, U unshard, - reshard, F forward, C recompute, B backward, G reduce_grads, N "
+      "grad_norm,\n"
+      "      O step, E ema, S send, R recv, T sync_tied; numbers are "
+      "micro-batches\n";
+  if (plan.recipe.offload.any()) text += "      < comes back into memory, > leaves it\n";
+  for (std::size_t list = 0; list < std::min(kLists, plan.lists.size()); ++list) {
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < plan.list_of_rank.size(); ++rank)
+      if (plan.list_of_rank[rank] == static_cast<int>(list))
+        ranks.push_back(static_cast<int>(rank));
+    text += fmt::format("  ranks {}, {} lines:\n", ranges_text(ranks), plan.lists[list].size());
+    text += step_text(plan, list, plan.lists.size() == 1 ? 12 : 5);
+  }
+  if (plan.lists.size() > kLists)
+    text += fmt::format("  and {} lists more\n", plan.lists.size() - kLists);
+  return text;
+}
+
+std::string forecast_text(const PlanSet& plan, const StepNumbers& numbers) {
+  if (numbers.step_s == 0) return fmt::format("forecast  {}\n", numbers.source);
+  const bool pipeline = plan.mesh.degree(Axis::kPp) > 1;
+  const std::string offload =
+      numbers.exposed_offload_s > 0
+          ? fmt::format(", exposed offload {}", seconds_text(numbers.exposed_offload_s))
+          : "";
+  std::string text = fmt::format(
+      "forecast  step {}: compute {}, exposed communication {}{}, idle {:.1f}%; a rank sends {}\n",
+      seconds_text(numbers.step_s), seconds_text(numbers.comp_busy_s),
+      seconds_text(numbers.exposed_comm_s), offload, 100 * numbers.bubble_fraction,
+      bytes_text(numbers.sent_bytes));
+  if (numbers.high_s > 0)
+    text += fmt::format("          four of five steps within {} to {}, {}\n",
+                        seconds_text(numbers.low_s), seconds_text(numbers.high_s), numbers.source);
+  else if (!numbers.source.empty())
+    text += fmt::format("          {}\n", numbers.source);
+  if (!numbers.bound.empty()) text += numbers.bound + "\n";
+  if (pipeline)
+    text += fmt::format("bubble    {:.1f}% of the pipeline; exposed transfers {}, collectives {}\n",
+                        100 * numbers.pipeline_bubble, seconds_text(numbers.exposed_transfers_s),
+                        seconds_text(numbers.exposed_comm_s - numbers.exposed_transfers_s));
+  return text;
+}
+
+bool in_halves(const PlanSet& plan) {
+  return std::ranges::any_of(plan.lists, [](const List& list) {
+    return std::ranges::find(list, Verb::kBackwardInput, &Instr::verb) != list.end();
+  });
+}
+
+// Stages and schedule below the rest of the screen.
+std::string pipeline_text(const PlanSet& plan, const StepNumbers& numbers,
+                          const std::string& above) {
+  constexpr int kLines = 50, kMost = 16, kHeads = 5;
+  const auto used = static_cast<int>(std::ranges::count(above, '\n'));
+  const int rows = std::clamp((kLines - used - kHeads) / 2, 3, kMost);
+  std::string text;
+  if (!numbers.stages.empty() && numbers.step_s > 0)
+    text += stage_table(plan, numbers.stages, rows);
+  text += fmt::format("\nschedule, unit times: {}F forward, B backward{}; micro-batches\n",
+                      chunk_count(plan.program) > 1 ? "stage, " : "",
+                      in_halves(plan) ? ", I inputs' half, W weights'" : "");
+  return text + schedule_text(plan, rows, kColumns);
+}
+
+}  // namespace
+
+std::string explain_text(const PlanSet& plan, int rank, const MemoryAccount& account,
+                         const StepNumbers& numbers) {
+  const int world = plan.mesh.world();
+  std::string text = fmt::format("plan      {} on {} rank{}, digest {}\nmesh      {}\nrecipe    {}",
+                                 plan.program.name, world, world == 1 ? "" : "s",
+                                 hex64(digest(plan)), mesh::print(plan.mesh), recipe_text(plan));
+  text += forecast_text(plan, numbers);
+  text += units_text(plan) + communication_text(plan, rank) + memory_text(plan, rank, account);
+  return text +
+         (plan.mesh.degree(Axis::kPp) > 1 ? pipeline_text(plan, numbers, text) : steps_text(plan));
+}
+
+Json explain_json(const PlanSet& plan, int rank, const MemoryAccount& account,
+                  const StepNumbers& numbers) {
+  Json json;
+  json["plan"] = plan.program.name;
+  json["digest"] = hex64(digest(plan));
+  json["world"] = plan.mesh.world();
+  for (Axis axis : mesh::kAllAxes) json["mesh"][std::string(name(axis))] = plan.mesh.degree(axis);
+  const Recipe& recipe = plan.recipe;
+  json["recipe"] = {{"zero", recipe.zero},
+                    {"micro_batches", recipe.micro_batches},
+                    {"prefetch", recipe.prefetch},
+                    {"recompute", recomputation_text(plan.program)},
+                    {"canonical", recipe.canonical},
+                    {"clip", recipe.clip},
+                    {"schedule", name(recipe.schedule)},
+                    {"compute", name(recipe.compute)},
+                    {"master", name(recipe.master)},
+                    {"grads", name(recipe.grads)},
+                    {"reduce", name(reduce_type(recipe))},
+                    {"optimizer_states", recipe.optimizer_states},
+                    {"int8_states", recipe.int8_states}};
+  json["units"] = Json::array();
+  for (UnitId id = 0; id < std::ssize(plan.program.units); ++id) {
+    const Unit& unit = plan.program.units[static_cast<std::size_t>(id)];
+    json["units"].push_back({{"name", unit.name},
+                             {"parameters", unit.numel},
+                             {"on_rank", share_of(plan, id).part},
+                             {"trainable", unit.trainable}});
+  }
+  json["communication"] = Json::array();
+  for (const Communication& one : communications(plan, rank))
+    json["communication"].push_back(
+        {{"what", one.what}, {"count", one.count}, {"payload_bytes", one.bytes}});
+  for (std::size_t kind = 0; kind < account.peak.size(); ++kind) {
+    const std::string key(name(static_cast<MemoryKind>(kind)));
+    json["memory"]["persistent_bytes"][key] = account.persistent[kind];
+    json["memory"]["peak_bytes"][key] = account.peak[kind];
+  }
+  json["memory"]["peak_total_bytes"] = account.peak_total;
+  json["memory"]["peak_line"] = account.peak_line;
+  json["memory"]["model_states_bytes"] = account.model_states;
+  json["forecast"] = {{"step_s", numbers.step_s},
+                      {"low_s", numbers.low_s},
+                      {"high_s", numbers.high_s},
+                      {"source", numbers.source},
+                      {"compute_s", numbers.comp_busy_s},
+                      {"exposed_communication_s", numbers.exposed_comm_s},
+                      {"exposed_transfers_s", numbers.exposed_transfers_s},
+                      {"exposed_offload_s", numbers.exposed_offload_s},
+                      {"bubble_fraction", numbers.bubble_fraction},
+                      {"pipeline_bubble", numbers.pipeline_bubble},
+                      {"sent_bytes", numbers.sent_bytes},
+                      {"bound", numbers.bound}};
+  if (numbers.step_s == 0)  // no time is known
+    json["forecast"] = {{"step_s", nullptr}, {"source", numbers.source}};
+  json["stages"] = Json::array();
+  for (const StageNumbers& stage : numbers.stages)
+    json["stages"].push_back(
+        {{"busy_s", stage.busy_s}, {"idle_s", stage.idle_s}, {"peak_bytes", stage.peak_bytes}});
+  json["lines"] = Json::array();
+  for (const List& list : plan.lists) json["lines"].push_back(list.size());
+  return json;
+}
+
+std::string rank_text(const PlanSet& plan, int rank) {
+  const MemoryAccount account = memory_account(plan, rank);
+  const List& list = plan.list(rank);
+  std::string text = fmt::format("rank {} of {}\n{:>4} {:<4} {:>12} line\n", rank,
+                                 plan.mesh.world(), "", "lane", "live");
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const MemoryPoint& point = account.at_line[i];
+    const std::int64_t live = std::accumulate(point.begin(), point.end(), std::int64_t{0});
+    text += fmt::format("{:>4} {:<4} {:>12} {}\n", i, name(list[i].lane),
+                        bytes_text(static_cast<double>(live)), line_text(plan.program, list[i]));
+  }
+  return text;
+}
+
+}  // namespace trireme::plan

@@ -1,0 +1,191 @@
+#include "trireme/planner/cost/estimate.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
+#include "trireme/plan/shard.h"
+#include "trireme/plan/unit_types.h"
+
+namespace trireme::planner {
+namespace {
+
+namespace schedules = schedules;
+using plan::Verb;
+
+// Of a stage's nodes in one micro-batch: computing, and what its units' shards take beside it.
+struct StageTime {
+  double forward = 0, input = 0, weight = 0;
+  double gathers = 0;    // all units once
+  double regathers = 0;  // once more, for backward
+  double renewed = 0;    // of those, what a step changes
+  double reduces = 0;
+  double first = 0;  // the unit that is gathered before anything can start
+};
+
+class StageTimes {
+ public:
+  StageTimes(const plan::Program& program, const mesh::Mesh& mesh, const plan::Recipe& recipe,
+             const Pricing& pricing, const schedules::Grid& grid)
+      : program_(program),
+        mesh_(mesh),
+        recipe_(recipe),
+        pricing_(pricing),
+        grid_(grid),
+        stages_(static_cast<std::size_t>(grid.ranks() * grid.chunks)) {
+    const plan::GradientFlow flow = plan::gradient_flow(program);
+    for (std::size_t n = 0; n < program.nodes.size(); ++n)
+      add(program.nodes[n], flow.node_has_backward[n]);
+  }
+
+  // From the first forward to the last backward. Behind computing, units come and gradients go.
+  double makespan(const Practice& practice) const {
+    const double between = grid_.ranks() > 1 ? pricing_.transfer(transferred()) : 0;
+    const double wait = practice.overlaps_transfers ? 0 : between;
+    schedules::ScheduleShape shape{.ranks = grid_.ranks(),
+                                   .chunks = grid_.chunks,
+                                   .micro_batches = grid_.micro_batches,
+                                   .transfer = between - wait};
+    for (std::size_t at = 0; at < stages_.size(); ++at) {
+      const StageTime& stage = stages_[at];
+      double forward = stage.forward + (at > 0 ? wait : 0);
+      double backward = stage.input + stage.weight + (at + 1 < stages_.size() ? wait : 0);
+      if (recipe_.zero >= 2 && practice.overlaps_shards) {
+        const bool whole = recipe_.zero < 3;
+        forward = std::max(forward, whole ? 0 : stage.gathers);
+        backward = std::max(backward, (whole ? 0 : stage.regathers) + stage.reduces);
+      }
+      const double input = backward * stage.input / std::max(stage.input + stage.weight, 1e-12);
+      shape.stages.push_back({.forward = forward, .input = input, .weight = backward - input});
+    }
+    return (recipe_.zero == 3 && practice.overlaps_shards ? stages_.front().first : 0) +
+           schedules::time_grid(grid_, shape).makespan;
+  }
+
+  // On the pipeline rank where it is longest, what remains when the last backward has ended.
+  double tail(const Practice& practice) const {
+    double longest = 0;
+    for (int rank = 0; rank < grid_.ranks(); ++rank) {
+      StageTime sum;
+      for (int chunk = 0; chunk < grid_.chunks; ++chunk) {
+        const StageTime& stage = stages_[static_cast<std::size_t>(
+            schedules::stage_of(grid_.placement, grid_.ranks(), rank, chunk))];
+        sum.forward += stage.forward;
+        sum.input += stage.input + stage.weight;
+        sum.reduces += stage.reduces;
+        sum.renewed += stage.renewed;
+      }
+      double rest = stepping(rank);
+      if (recipe_.zero <= 1)
+        rest += practice.overlaps_reduction ? std::max(sum.reduces - sum.input, 0.0) : sum.reduces;
+      if (recipe_.zero == 1 || recipe_.zero == 2)
+        rest += practice.overlaps_gathers ? std::max(sum.renewed - sum.forward, 0.0) : sum.renewed;
+      longest = std::max(longest, rest);
+    }
+    return longest;
+  }
+
+ private:
+  void add(const plan::Node& node, bool has_backward) {
+    StageTime& stage = stages_[static_cast<std::size_t>(
+        schedules::stage_of(grid_.placement, grid_.ranks(), node.stage, node.chunk))];
+    const double forward = pricing_.node_beside(program_, recipe_, node, Verb::kForward);
+    stage.forward += forward;
+    if (has_backward) {
+      const double backward = pricing_.node_beside(program_, recipe_, node, Verb::kBackward);
+      const double weight = std::min(pricing_.node(node, Verb::kBackwardWeight), backward);
+      stage.input += backward - weight + again(node);
+      stage.weight += weight;
+    }
+    for (const plan::UnitId id : node.units) {
+      const plan::Unit& unit = program_.units[static_cast<std::size_t>(id)];
+      const UnitCost cost = pricing_.unit(recipe_, unit);
+      stage.gathers += cost.gather;
+      if (has_backward) stage.regathers += cost.gather;
+      if (unit.trainable) stage.renewed += cost.gather;
+      stage.reduces += cost.reduce;
+      if (stage.first == 0) stage.first = cost.gather;
+    }
+  }
+
+  double again(const plan::Node& node) const {
+    return node.segment < 0 ? 0 : pricing_.node_beside(program_, recipe_, node, Verb::kRecompute);
+  }
+
+  // Bytes of an activation between stages.
+  double transferred() const {
+    for (const plan::Value& value : program_.values)
+      if (value.differentiable && !value.shape.empty()) return static_cast<double>(value.bytes);
+    return 0;
+  }
+
+  double stepping(int rank) const {
+    std::set<plan::UnitId> held;
+    for (const plan::Node& node : program_.nodes)
+      if (node.stage == rank) held.insert(node.units.begin(), node.units.end());
+    const int shards = recipe_.zero >= 1 ? mesh_.degree(mesh::kShards) : 1;
+    double bytes = 0;
+    for (const plan::UnitId id : held) {
+      const plan::Unit& unit = program_.units[static_cast<std::size_t>(id)];
+      const std::int64_t part = unit.numel / shards;
+      if (unit.ema_of >= 0) bytes += 3.0 * size_of(recipe_.master) * static_cast<double>(part);
+      if (!unit.trainable) continue;
+      const double moved = 2.0 * size_of(recipe_.master) + 2.0 * size_of(recipe_.grads);
+      bytes += static_cast<double>(part) * moved +
+               2.0 * static_cast<double>(plan::state_bytes(recipe_, unit, part));
+    }
+    return pricing_.streamed(bytes);
+  }
+
+  const plan::Program& program_;
+  const mesh::Mesh& mesh_;
+  const plan::Recipe& recipe_;
+  const Pricing& pricing_;
+  const schedules::Grid& grid_;
+  std::vector<StageTime> stages_;
+};
+
+}  // namespace
+
+Candidate::Candidate(config::Job job, const Practice& practice)
+    : job_(std::move(job)),
+      practice_(practice),
+      model_(model::describe(job_)),
+      mesh_(model::mesh_of(job_)),
+      recipe_(model::recipe_of(job_)),
+      grid_(model::grid_of(job_, model_)) {}
+
+plan::PlanSet Candidate::plan() const {
+  return plan::compile(model_.program, mesh_, recipe_, grid_);
+}
+
+simulate::Forecast Candidate::simulate(const Cluster& cluster) const {
+  const plan::PlanSet compiled = plan();
+  const Pricing pricing(job_, practice_, cluster);
+  return simulate::simulate(compiled, line_cost(compiled, pricing));
+}
+
+std::pair<double, double> Candidate::block_seconds(const Cluster& cluster) const {
+  const Pricing pricing(job_, practice_, cluster);
+  const auto block = std::ranges::find(model_.program.nodes, NodeKind::kBlock,
+                                       [](const plan::Node& node) { return kind_of(node.name); });
+  const auto of = [&](Verb verb) {
+    return pricing.node_beside(model_.program, recipe_, *block, verb);
+  };
+  return {of(Verb::kForward),
+          of(Verb::kBackward) + (block->segment >= 0 ? of(Verb::kRecompute) : 0)};
+}
+
+double Candidate::step_seconds(const Cluster& cluster) const {
+  const Pricing pricing(job_, practice_, cluster);
+  const StageTimes times(model_.program, mesh_, recipe_, pricing, grid_);
+  return times.makespan(practice_) + times.tail(practice_);
+}
+
+simulate::LineCost line_cost(const plan::PlanSet& plan, const Pricing& pricing) {
+  return [&](int rank, const plan::Instr& line) { return pricing.line(plan, rank, line); };
+}
+
+}  // namespace trireme::planner

@@ -1,0 +1,59 @@
+// Kernels: the seconds of single operations on one processor, from their shapes.
+#pragma once
+
+#include <vector>
+
+#include "trireme/planner/hardware/hardware.h"
+
+namespace trireme::planner {
+
+enum class Math { kFp64, kFp32, kHalf, kFp8 };
+
+// Of products of elements of a type.
+Math math_of(DType type);
+
+// One or more equal kernels, started one after the other.
+struct Kernel {
+  enum class Kind {
+    kGemm,       // `batch` products [m, k] x [k, n]
+    kAttention,  // fused: `flops` as they are computed
+    kStream      // reads and writes `bytes`
+  };
+  Kind kind = Kind::kStream;
+  Math math = Math::kHalf;
+  double m = 0, n = 0, k = 0, batch = 1;
+  bool crosswise = false;  // operands lie across the inner dimension
+  bool along = false;      // the right operand lies along it, as weights do in forward
+  double flops = 0;
+  double begun = 0;  // blocks of queries of attention, each with products of its own
+  double bytes = 0;
+  double count = 1;
+};
+
+Kernel gemm(Math math, double m, double n, double k, double batch = 1);
+Kernel attention(Math math, double flops);
+// As ops/attention computes it on CPUs, of `rows` queries in sequences of `tokens`: 64 queries of a head at a time, against the
+// keys up to the last that one of them sees.
+Kernel tiled_attention(Math math, double rows, double tokens, double heads, double width,
+                       bool causal);
+Kernel times(Kernel attention, double more);  // as much of it
+// `kernels`: over how many the bytes are spread.
+Kernel stream(double bytes, double kernels = 1);
+
+// A product takes as many waves of tiles as the processor's units need for all of them, each as long as its inner
+// dimension and a tile's beginning and end; of several tile shapes the fastest. It takes no less than moving its operands
+// takes. Rows that are no multiple of 16 bytes go by slower instructions.
+double seconds(const Gpu& gpu, const Kernel& kernel);
+double seconds(const Gpu& gpu, const std::vector<Kernel>& kernels);
+double count(const std::vector<Kernel>& kernels);
+
+// Of one kernel, without what begins it.
+double seconds(const ProductCurve& curve, double m, double n, double k);
+
+// Throws Error{kUsage} if the processor has no products of bf16 and `type` is that.
+void check_type(const Gpu& gpu, DType type);
+
+// Of a data sheet. Throws Error{kUsage} for a type that the processor has no instructions for.
+double peak(const Gpu& gpu, Math math);
+
+}  // namespace trireme::planner

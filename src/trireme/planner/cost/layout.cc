@@ -1,0 +1,158 @@
+#include "trireme/planner/cost/layout.h"
+
+#include <fmt/core.h>
+
+#include "trireme/base/error.h"
+#include "trireme/model/describe.h"
+#include "trireme/plan/schedules/info.h"
+
+namespace trireme::planner {
+namespace {
+
+void set_again(config::Recompute& recompute, Again again) {
+  if (again == Again::kAsGiven) return;
+  const config::Recompute given = recompute;
+  recompute = {};
+  recompute.logits = given.logits;
+  if (again == Again::kBlocks) recompute.policy = config::RecomputePolicy::kFull;
+  if (again == Again::kAttention || again == Again::kMlp)
+    recompute.policy = config::RecomputePolicy::kSelective;
+  if (again == Again::kMlp) recompute.parts = "norms,attention,mlp";
+}
+
+void set_away(config::Offload& offload, Away away) {
+  if (away == Away::kAsGiven) return;
+  offload = {};
+  if (away == Away::kNothing) return;
+  offload.optimizer = config::OffloadTier::kHost;
+  if (away != Away::kEverything) return;
+  offload.grads = config::OffloadTier::kHost;
+  offload.params = config::OffloadTier::kHost;
+}
+
+// Of these settings alone, what they say.
+template <typename Given, typename Choice, typename Set>
+Choice said(const Given& given, std::initializer_list<Choice> choices, const Set& set) {
+  for (const Choice choice : choices) {
+    Given one = given;
+    set(one, choice);
+    if (one == given) return choice;
+  }
+  return Choice::kAsGiven;
+}
+
+std::string again_text(Again again) {
+  switch (again) {
+    case Again::kNothing: return "nothing";
+    case Again::kAttention: return "norms and attention";
+    case Again::kMlp: return "norms, attention and activations";
+    case Again::kBlocks: return "whole blocks";
+    case Again::kAsGiven: return "as given";
+  }
+  return "";
+}
+
+std::string away_text(Away away) {
+  switch (away) {
+    case Away::kNothing: return "nothing";
+    case Away::kOptimizer: return "optimizer";
+    case Away::kEverything: return "optimizer, gradients and parameters";
+    case Away::kAsGiven: return "as given";
+  }
+  return "";
+}
+
+std::string schedule_text(const Layout& layout) {
+  if (layout.pp == 1) return "none";
+  const std::string own(schedules::name(layout.schedule));
+  return schedules::info(layout.schedule).more_chunks ? fmt::format("{} x{}", own, layout.chunks)
+                                                      : own;
+}
+
+}  // namespace
+
+Again again_of(const config::Recompute& given) {
+  return said(given, {Again::kNothing, Again::kAttention, Again::kMlp, Again::kBlocks}, set_again);
+}
+
+Away away_of(const config::Offload& given) {
+  return said(given, {Away::kNothing, Away::kOptimizer, Away::kEverything}, set_away);
+}
+
+config::Job with_layout(config::Job job, const Layout& layout) {
+  config::Parallel& parallel = job.parallel;
+  parallel.pp = layout.pp;
+  parallel.dp_replicate = layout.dp_replicate;
+  parallel.dp_shard = layout.dp_shard;
+  parallel.cp = layout.cp;
+  parallel.tp = layout.tp;
+  parallel.sequence_parallel = layout.sequence_parallel;
+  parallel.zero = layout.zero;
+  parallel.schedule = schedules::name(layout.schedule);
+  parallel.virtual_stages = schedules::info(layout.schedule).more_chunks ? layout.chunks : 0;
+  set_again(job.recompute, layout.again);
+  set_away(job.offload, layout.away);
+  job.run.micro_batch = layout.micro_batch;
+  return job;
+}
+
+bool can_compute_again(const config::Job& job, Again again) {
+  const bool all = job.model.frozen.empty() && job.lora.rank == 0;
+  if (again == Again::kNothing || (all && config::is_decoder(job.model.family))) return true;
+  try {
+    model::describe(with_layout(job, {.again = again}));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUsage) throw;
+    return false;
+  }
+  return true;
+}
+
+std::string_view name(Choice choice) {
+  constexpr std::string_view kNames[] = {
+      "tp",       "pp",          "cp",        "dp",      "shards", "zero", "sequence_parallel",
+      "schedule", "micro_batch", "recompute", "offload", "gpus"};
+  return kNames[static_cast<int>(choice)];
+}
+
+std::string value(const Layout& layout, Choice choice) {
+  switch (choice) {
+    case Choice::kTp: return std::to_string(layout.tp);
+    case Choice::kPp: return std::to_string(layout.pp);
+    case Choice::kCp: return std::to_string(layout.cp);
+    case Choice::kDp: return std::to_string(layout.dp());
+    case Choice::kShards: return std::to_string(layout.dp_shard);
+    case Choice::kZero: return fmt::format("ZeRO-{}", layout.zero);
+    case Choice::kSequence: return layout.sequence_parallel ? "on" : "off";
+    case Choice::kSchedule: return schedule_text(layout);
+    case Choice::kMicroBatch: return std::to_string(layout.micro_batch);
+    case Choice::kAgain: return again_text(layout.again);
+    case Choice::kAway: return away_text(layout.away);
+    case Choice::kGpus: return std::to_string(layout.world());
+  }
+  return "";
+}
+
+std::string text(const Layout& layout) {
+  std::string all;
+  const auto add = [&](const std::string& part) {
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", part);
+  };
+  if (layout.pp > 1) add(fmt::format("pp {}", layout.pp));
+  if (layout.dp() > 1)
+    add(fmt::format("dp {}{}", layout.dp(),
+                    layout.dp_replicate > 1 && layout.zero > 0
+                        ? fmt::format(" in shards of {}", layout.dp_shard)
+                        : ""));
+  if (layout.cp > 1) add(fmt::format("cp {}", layout.cp));
+  if (layout.tp > 1)
+    add(fmt::format("tp {}{}", layout.tp, layout.sequence_parallel ? " with rows shared" : ""));
+  add(layout.zero == 0 && layout.dp() > 1 ? "ZeRO-0 (DDP)" : fmt::format("ZeRO-{}", layout.zero));
+  if (layout.pp > 1) add(schedule_text(layout));
+  add(fmt::format("micro-batch {}", layout.micro_batch));
+  if (layout.again != Again::kNothing) add("recompute " + again_text(layout.again));
+  if (layout.away != Away::kNothing) add("on the host: " + away_text(layout.away));
+  return all;
+}
+
+}  // namespace trireme::planner

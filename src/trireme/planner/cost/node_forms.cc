@@ -1,0 +1,29 @@
+#include "trireme/planner/cost/node_forms.h"
+
+#include "trireme/base/error.h"
+
+namespace trireme::planner {
+
+NodeKind kind_of(std::string_view node) {
+  constexpr std::string_view kBlock = "block.", kDigits = "0123456789";
+  if (node == "embed") return NodeKind::kEmbed;
+  if (node == "head") return NodeKind::kHead;
+  if (node.starts_with(kBlock) && node.size() > kBlock.size() &&
+      node.find_first_not_of(kDigits, kBlock.size()) == node.npos)
+    return NodeKind::kBlock;
+  fail(ErrorKind::kUsage, "node {} has no price; needs embed, block.N or head", node);
+}
+
+NodeForms::NodeForms(const config::Job& job)
+    : types_(job.precision.compute, job.precision.nodes),
+      training_(job.model, job.lora),
+      tied_(job.model.tied) {}
+
+NodeForm NodeForms::of(const std::string& node) const {
+  const NodeKind kind = kind_of(node);
+  const bool shared = kind == NodeKind::kHead && tied_;  // its matrix is the table
+  return {
+      .kind = kind, .type = types_.of(node), .trains = training_.trains(shared ? "embed" : node)};
+}
+
+}  // namespace trireme::planner

@@ -1,0 +1,374 @@
+#include "trireme/planner/cost/pricing.h"
+
+#include <algorithm>
+
+#include "trireme/base/error.h"
+#include "trireme/model/layout.h"
+#include "trireme/model/work/parts.h"
+#include "trireme/model/work/per_rank.h"
+#include "trireme/plan/compile/placement.h"
+#include "trireme/plan/offload.h"
+#include "trireme/plan/unit_types.h"
+
+namespace trireme::planner {
+namespace {
+
+using plan::Verb;
+
+NodeCost priced(const Gpu& gpu, const Practice& practice, const NodeKernels& kernels) {
+  const auto timed = [&](const std::vector<Kernel>& list) {
+    return seconds(gpu, list) +
+           (practice.blocks_launches ? count(list) * gpu.efficiency.blocked_s : 0);
+  };
+  NodeCost cost{.forward = timed(kernels.forward),
+                .input = timed(kernels.input),
+                .weight = timed(kernels.weight),
+                .last = timed(kernels.last),
+                .attention_input = timed(kernels.attention_input)};
+  for (const auto& [name, part] : kernels.parts) cost.parts.emplace(name, timed(part));
+  if (const auto part = cost.parts.find(model::kAttention); part != cost.parts.end())
+    cost.attention = part->second;
+  return cost;
+}
+
+// The mesh in which so many neighbouring cp ranks are a group, and their groups data-parallel.
+mesh::Mesh neighbours(const mesh::Mesh& mesh, int inner) {
+  const auto degree = [&](mesh::Axis axis) { return mesh.degree(axis); };
+  return mesh::Mesh({.pp = degree(mesh::Axis::kPp),
+                     .dp_replicate = degree(mesh::Axis::kDpReplicate),
+                     .dp_shard = degree(mesh::Axis::kDpShard) * degree(mesh::Axis::kCp) / inner,
+                     .cp = inner,
+                     .tp = degree(mesh::Axis::kTp)});
+}
+
+bool is_over_cp(const plan::NodeExchange& exchange) {
+  return exchange.axes == mesh::AxisSet(mesh::Axis::kCp);
+}
+
+// Whether a line is the first of its chunk to see what another stage has sent.
+bool follows_transfer(const plan::PlanSet& plan, const plan::Instr& line) {
+  const std::vector<plan::Node>& nodes = plan.program.nodes;
+  const auto other = [&](int next) {
+    return next >= 0 && next < static_cast<int>(nodes.size()) &&
+           nodes[next].stage != nodes[line.node].stage;
+  };
+  if (line.verb == Verb::kForward) return other(line.node - 1);
+  return (line.verb == Verb::kBackward || line.verb == Verb::kBackwardInput) &&
+         other(line.node + 1);
+}
+
+// Seconds of a ring: `first` before anything has arrived, then so many turns of `each`. What the next one needs travels meanwhile.
+double turning(double first, double each, int turns, double hop) {
+  return std::max(first, hop) + (turns - 1) * std::max(each, hop) + each;
+}
+
+}  // namespace
+
+Pricing::Pricing(const config::Job& job, const Practice& practice, const Cluster& cluster)
+    : job_(job),
+      practice_(practice),
+      cluster_(cluster),
+      network_(cluster, model::mesh_of(job)),
+      forms_(job) {
+  if (!config::is_decoder(job.model.family)) program_.emplace(job, practice);
+  const config::Parallel& parallel = job.parallel;
+  if (parallel.cp > 1 && parallel.context == config::ContextMethod::kHierarchical)
+    heads_.emplace(cluster, neighbours(model::mesh_of(job), parallel.context_inner));
+}
+
+const NodeCost& Pricing::cost_of(const plan::Node& node) const {
+  if (program_) {
+    const auto [own, unpriced] = costs_of_nodes_.try_emplace(node.name);
+    if (unpriced) {
+      check_type(cluster_.gpu, program_->type_of(node.name));
+      own->second = priced(cluster_.gpu, practice_, program_->of(node.name));
+    }
+    return own->second;
+  }
+  const auto [named, unnamed] = forms_of_nodes_.try_emplace(node.name);
+  if (unnamed) {
+    named->second = forms_.of(node.name);
+    check_type(cluster_.gpu, named->second.type);
+  }
+  const NodeForm& form = named->second;
+  const auto [cost, absent] = costs_.try_emplace(form);
+  if (absent) cost->second = priced(cluster_.gpu, practice_, node_kernels(job_, practice_, form));
+  return cost->second;
+}
+
+double Pricing::exchange(const simulate::Exchanged& exchanged) const {
+  if (exchanged.axes == mesh::AxisSet(mesh::Axis::kPp)) {
+    const double ranks = exchanged.ranks;
+    const bool one_way = exchanged.kind == plan::Exchange::kSendRecv;
+    return transfer(one_way ? exchanged.bytes : 2 * exchanged.bytes * (ranks - 1) / ranks);
+  }
+  return exchanged.times * network_.seconds(exchanged.kind, exchanged.axes, exchanged.bytes);
+}
+
+double Pricing::expected(const plan::Program& program, plan::ValueId value) const {
+  const plan::Value& sent = program.values[static_cast<std::size_t>(value)];
+  double share = 1;
+  if (program_ && sent.varies)
+    for (const plan::Node& node : program.nodes)
+      if (plan::contains(node.writes, value)) share = program_->share_of(node.name);
+  return share * static_cast<double>(sent.bytes);
+}
+
+double Pricing::transfer(double bytes) const {
+  const int tp = job_.parallel.tp;
+  if (!practice_.splits_transfers || tp == 1 || job_.parallel.sequence_parallel)
+    return network_.transfer(bytes);
+  return network_.transfer(bytes / tp) +
+         network_.seconds(plan::Exchange::kAllGather, mesh::Axis::kTp, bytes);
+}
+
+// What is loaded for the first stage's nodes: of each value as much as that of them reads which is expected to read most.
+double Pricing::loaded(const plan::PlanSet& plan, int rank) const {
+  double bytes = 0;
+  for (const plan::ValueId value :
+       plan::inputs_of_stage(plan.program, plan.mesh.coordinate(rank, mesh::Axis::kPp))) {
+    double share = 0;
+    for (const plan::Node& node : plan.program.nodes)
+      if (plan::contains(node.reads, value)) share = std::max(share, program_->share_of(node.name));
+    bytes += share * static_cast<double>(plan.program.values[value].bytes);
+  }
+  return bytes;
+}
+
+double Pricing::streamed(double bytes) const {
+  if (cluster_.gpu.core) return bytes / cluster_.gpu.core->update_rate;
+  return seconds(cluster_.gpu, stream(bytes));
+}
+
+double Pricing::swept(const plan::PlanSet& plan, int rank, const plan::Instr& line) const {
+  const double bytes = simulate::moved_bytes(plan, rank, line);
+  if (bytes == 0) return 0;
+  if (!cluster_.gpu.core) return streamed(bytes);
+  const Core& core = *cluster_.gpu.core;
+  if (line.verb == Verb::kGradNorm || line.verb == Verb::kEma) return bytes / core.norm_rate;
+  if (line.verb == Verb::kLoad && program_) return loaded(plan, rank) / core.load_rate;
+  return streamed(bytes);
+}
+
+double Pricing::node(const plan::Node& node, Verb verb) const {
+  const NodeCost& cost = cost_of(node);
+  const bool backward = verb == Verb::kBackward || verb == Verb::kBackwardInput;
+  const bool weight = verb == Verb::kBackward || verb == Verb::kBackwardWeight;
+  double compute = backward || weight ? 0 : cost.forward;
+  if (verb == Verb::kRecompute && practice_.stops_early) compute -= cost.last;
+  const bool kept = verb == Verb::kRecompute && practice_.keeps_attention;
+  if (kept) compute -= cost.attention;
+  if (backward) {
+    compute += cost.input;
+    for (const plan::Part& part : node.parts)
+      if (part.again)
+        if (const auto found = cost.parts.find(part.name); found != cost.parts.end())
+          compute += found->second;
+  }
+  if (weight) compute += cost.weight;
+  return compute + tensor(node, cost, verb, compute) + (kept ? 0 : context(node, cost, verb));
+}
+
+// What tensor-parallel exchanges add to a line. Megatron-LM's backward sums gradients of what a layer reads while it computes those
+// of weights, and gathers what these need while it computes the former; gradients of what a layer gives are waited for.
+double Pricing::tensor(const plan::Node& node, const NodeCost& cost, Verb verb,
+                       double compute) const {
+  const double share = program_ ? program_->share_of(node.name) : 1;
+  const bool weight = verb == Verb::kBackward || verb == Verb::kBackwardWeight;
+  const bool backward = weight || verb == Verb::kBackwardInput;
+  double all = 0, summed = 0, again = 0;
+  for (const plan::NodeExchange& one : node.exchanges) {
+    const int times = plan::times(node, one, verb);
+    if (times == 0 || is_over_cp(one)) continue;
+    const bool sums = one.kind != plan::Exchange::kAllGather;
+    if (verb == Verb::kRecompute && practice_.keeps_operators && sums) continue;
+    const double once =
+        network_.seconds(one.kind, one.axes, share * static_cast<double>(one.bytes));
+    all += times * once;
+    if (sums) summed += times * once;
+    if (one.kind == plan::Exchange::kAllGather && weight) again += one.weight * once;
+  }
+  double hidden = 0;
+  if (practice_.tensor == TensorOverlap::kEverything) hidden = std::min(all, compute);
+  if (practice_.tensor == TensorOverlap::kBackward && backward)
+    hidden = std::min(summed, cost.weight) + std::min(again, cost.input);
+  return all - hidden;
+}
+
+// Beside its even share of attention. Half of a rank's own block is masked; then it attends to a whole one at a turn, or what it
+// has for another rank goes there and back: queries and a result, in backward with gradients. `keys`: bytes of a block's.
+double Pricing::helped(const NodeCost& cost, bool forward, double keys) const {
+  const model::Sizes sizes(job_.model, model::per_rank(job_));
+  const auto queries =
+      static_cast<double>(sizes.attention.tokens * sizes.attention.q * sizes.element);
+  const auto hop = [&](double bytes) {
+    return network_.seconds(plan::Exchange::kSendRecv, mesh::Axis::kCp, bytes);
+  };
+  const int ranks = job_.parallel.cp;
+  const double share = forward ? cost.attention : cost.attention_input, block = 2 * share / ranks;
+  const double arrives = hop(forward ? std::max(keys, queries) : std::max(2 * keys, 3 * queries));
+  const double home = hop(forward ? queries : std::max(keys, queries));
+  return turning(block / 2, block, ranks / 2, arrives) + home - share;
+}
+
+// What is gathered or changes heads for tokens is waited for. A ring turns while a rank attends to the block that it has: each turn
+// is waited for by as much as it takes longer. In backward gradients follow their keys and values, and the last turn takes them
+// home alone.
+double Pricing::context(const plan::Node& node, const NodeCost& cost, Verb verb) const {
+  const bool forward = verb == Verb::kForward || verb == Verb::kRecompute;
+  double waited = 0, turn = 0, home = 0, keys = 0;
+  int turns = 0;
+  for (const plan::NodeExchange& one : node.exchanges) {
+    const int times = plan::times(node, one, verb);
+    if (times == 0 || !is_over_cp(one)) continue;
+    const bool heads = heads_ && one.kind == plan::Exchange::kAllToAll;
+    const double once =
+        (heads ? *heads_ : network_).seconds(one.kind, one.axes, static_cast<double>(one.bytes));
+    if (one.kind != plan::Exchange::kSendRecv || !practice_.overlaps_context) {
+      waited += times * once;
+    } else if (!one.part.empty()) {  // attention computed again
+      waited += times * std::max(once - cost.attention / (times + 1), 0.0);
+    } else {
+      const bool gradients = one.forward == 0;
+      if (!gradients) keys = static_cast<double>(one.bytes);
+      if (gradients && practice_.ring_homeward) {
+        turn *= 2;
+        continue;
+      }
+      turn += once;
+      if (gradients) home = once;
+      turns = gradients ? times - 1 : times;
+    }
+  }
+  if (turns == 0) return waited;
+  if (practice_.ring_helped) return waited + helped(cost, forward, keys);
+  const double share = forward ? cost.attention : cost.attention_input, even = share / (turns + 1);
+  return waited + turning(even, even, turns, turn) + home - share;
+}
+
+UnitCost Pricing::unit(const plan::Recipe& recipe, const plan::Unit& unit) const {
+  const auto numel = static_cast<double>(unit.numel);
+  const double values = numel * static_cast<double>(size_of(plan::param_type(recipe, unit)));
+  const double grads = numel * static_cast<double>(size_of(plan::reduce_type(recipe)));
+  UnitCost cost;
+  if (recipe.zero == 0) {
+    cost.reduce = network_.seconds(plan::Exchange::kAllReduce, mesh::kReplicas, grads);
+  } else {
+    const double part = grads / job_.parallel.dp_shard / job_.parallel.cp;
+    cost.gather = network_.seconds(plan::Exchange::kAllGather, mesh::kShards, values);
+    cost.replicas = network_.seconds(plan::Exchange::kAllReduce, mesh::Axis::kDpReplicate, part);
+    cost.reduce =
+        network_.seconds(plan::Exchange::kReduceScatter, mesh::kShards, grads) + cost.replicas;
+  }
+  if (!unit.trainable) cost.reduce = cost.replicas = 0;
+  return cost;
+}
+
+double Pricing::node_beside(const plan::Program& program, const plan::Recipe& recipe,
+                            const plan::Node& node_of, Verb verb) const {
+  const double compute = node(node_of, verb);
+  if (recipe.zero < 2 || compute <= 0) return compute;
+  const bool backward = verb != Verb::kForward && verb != Verb::kRecompute;
+  double beside = 0, replicas = 0;
+  for (const plan::UnitId id : node_of.units) {
+    const UnitCost cost = unit(recipe, program.units[static_cast<std::size_t>(id)]);
+    beside += (recipe.zero == 3 ? cost.gather : 0) + (backward ? cost.reduce : 0);
+    if (backward) replicas += cost.replicas;
+  }
+  if (!practice_.overlaps_shards) return compute + beside;
+  const double covered = std::min(beside / compute, 1.0);
+  const double busy = (beside - replicas) * network_.channels(mesh::kShards) +
+                      replicas * network_.channels(mesh::Axis::kDpReplicate);
+  const double taken = beside > 0 ? (1 - cluster_.gpu.efficiency.shared) * busy / beside : 0;
+  return compute * (1 + covered * (1 / (1 - taken) - 1));
+}
+
+// A node's line that waits for collectives of its units as well, where the practice does not overlap them.
+simulate::LineSeconds Pricing::of_node(const plan::PlanSet& plan, const plan::Node& node_of,
+                                       Verb verb, simulate::LineSeconds waited) const {
+  const double all = node_beside(plan.program, plan.recipe, node_of, verb);
+  waited.busy += all;
+  if (!practice_.overlaps_shards) waited.waited += std::max(all - node(node_of, verb), 0.0);
+  return waited;
+}
+
+// What a line pays for that the practice does not do beside computing.
+simulate::LineSeconds Pricing::waits(const plan::PlanSet& plan, int rank,
+                                     const plan::Instr& line) const {
+  simulate::LineSeconds sum = 0;
+  if (!practice_.overlaps_transfers && follows_transfer(plan, line)) {
+    const plan::ValueId value = line.verb == Verb::kForward
+                                    ? plan.program.nodes[line.node].reads.front()
+                                    : plan.program.nodes[line.node].writes.front();
+    sum.transfers = transfer(expected(plan.program, value));
+    sum.busy += sum.transfers;
+  }
+  if (!practice_.overlaps_reduction && line.verb == Verb::kStep)
+    for (const plan::Instr& other : plan.list(rank))
+      if (other.unit == line.unit && other.mb < 0 &&
+          (other.verb == Verb::kReduceGrads ||
+           (other.verb == Verb::kUnshard && plan.recipe.zero < 3)))
+        for (const simulate::Exchanged& one : simulate::exchanges(plan, other))
+          sum.busy += exchange(one);
+  sum.waited = sum.busy;
+  return sum;
+}
+
+// The gather of a stepped unit: behind the next forward of the nodes that use it, or where the plan has it. A practice that
+// overlaps nothing has paid with the step.
+double Pricing::after_step(const plan::PlanSet& plan, const plan::Instr& line) const {
+  if (!practice_.overlaps_reduction) return 0;
+  double sum = 0;
+  for (const simulate::Exchanged& one : simulate::exchanges(plan, line)) sum += exchange(one);
+  if (!practice_.overlaps_gathers) return sum;
+  for (const plan::Node& other : plan.program.nodes)
+    if (std::ranges::find(other.units, line.unit) != other.units.end())
+      sum -= node(other, Verb::kForward);
+  return std::max(sum, 0.0);
+}
+
+simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank,
+                                    const plan::Instr& line) const {
+  simulate::LineSeconds waited = waits(plan, rank, line);
+  switch (line.verb) {
+    case Verb::kForward:
+    case Verb::kRecompute:
+    case Verb::kBackward:
+    case Verb::kBackwardInput:
+    case Verb::kBackwardWeight:
+      return of_node(plan, plan.program.nodes[line.node], line.verb, waited);
+    case Verb::kSend:
+      if (!practice_.overlaps_transfers) return 0.0;
+      return transfer(expected(plan.program, line.value));
+    case Verb::kRecv: return 0.0;
+    case Verb::kUnshard:
+      if (plan.recipe.zero < 3) return after_step(plan, line);
+      if (!practice_.overlaps_shards) return 0.0;
+      break;
+    case Verb::kReduceGrads:
+      if (line.mb < 0 ? !practice_.overlaps_reduction : !practice_.overlaps_shards) return 0.0;
+      break;
+    case Verb::kReload:
+    case Verb::kOffload:
+      if (line.axes.empty()) {
+        const plan::Offload& offload = plan.recipe.offload;
+        const plan::Tier tier =
+            line.value >= 0 ? offload.activations : plan::tier_of(offload, line.piece);
+        const double rate = tier == plan::Tier::kNvme ? cluster_.disk_rate / cluster_.gpus_per_host
+                                                      : cluster_.host_rate;
+        if (rate <= 0)
+          fail(ErrorKind::kUsage, "cluster {} names no {} for what leaves memory", cluster_.name,
+               tier == plan::Tier::kNvme ? "disk_rate" : "host_rate");
+        const int stage = plan.mesh.coordinate(rank, mesh::Axis::kPp);
+        return static_cast<double>(plan::transit_bytes(plan, stage, line)) / rate;
+      }
+      break;
+    default: break;
+  }
+  for (const simulate::Exchanged& one : simulate::exchanges(plan, line))
+    waited.busy += exchange(one);
+  waited.busy += swept(plan, rank, line);
+  return waited;
+}
+
+}  // namespace trireme::planner

@@ -1,0 +1,80 @@
+// Pricing: the seconds of a plan's lines on a cluster, for simulate::simulate.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "trireme/plan/simulate/cost.h"
+#include "trireme/planner/cost/layer_kernels.h"
+#include "trireme/planner/cost/program_kernels.h"
+#include "trireme/planner/hardware/network.h"
+
+namespace trireme::planner {
+
+// Of one rank, in seconds of one micro-batch.
+struct NodeCost {
+  double forward = 0;
+  double input = 0;
+  double weight = 0;
+  double last = 0;                                   // of forward, NodeKernels::last
+  double attention = 0, attention_input = 0;         // of forward and input
+  std::map<std::string, double, std::less<>> parts;  // of forward, computed again
+};
+
+// What the ranks that share a unit exchange for it, in seconds.
+struct UnitCost {
+  double gather = 0;    // of its parameters from shards
+  double reduce = 0;    // of its gradients, to shards or to all
+  double replicas = 0;  // of reduce, among those that hold the same shards
+};
+
+class Pricing {
+ public:
+  // `job` is resolved; all that is given must outlive this.
+  Pricing(const config::Job& job, const Practice& practice, const Cluster& cluster);
+
+  // Compute and what the node exchanges meanwhile.
+  double node(const plan::Node& node, plan::Verb verb) const;
+  UnitCost unit(const plan::Recipe& recipe, const plan::Unit& unit) const;
+  // A node of a plan that gathers and reduces units while it computes: the collectives take some of the processor's units.
+  double node_beside(const plan::Program& program, const plan::Recipe& recipe,
+                     const plan::Node& node, plan::Verb verb) const;
+  double exchange(const simulate::Exchanged& exchanged) const;
+  double transfer(double bytes) const;  // between stages
+  double streamed(double bytes) const;  // read and written, by kernels
+
+  // Of a line that the plan has as it is; where the practice does not overlap what a plan does, later lines pay.
+  simulate::LineSeconds line(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
+
+  const Network& network() const { return network_; }
+
+ private:
+  const NodeCost& cost_of(const plan::Node& node) const;
+  // What a line of no node reads and writes: loading, norms of gradients, updates, running averages.
+  double swept(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
+  double loaded(const plan::PlanSet& plan, int rank) const;  // bytes that are expected
+  // Of the bytes that the program says, as many as are expected.
+  double expected(const plan::Program& program, plan::ValueId value) const;
+  double tensor(const plan::Node& node, const NodeCost& cost, plan::Verb verb,
+                double compute) const;
+  double context(const plan::Node& node, const NodeCost& cost, plan::Verb verb) const;
+  double helped(const NodeCost& cost, bool forward, double keys) const;
+  double after_step(const plan::PlanSet& plan, const plan::Instr& line) const;
+  simulate::LineSeconds waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
+  simulate::LineSeconds of_node(const plan::PlanSet& plan, const plan::Node& node, plan::Verb verb,
+                                simulate::LineSeconds waited) const;
+
+  const config::Job& job_;
+  const Practice& practice_;
+  const Cluster& cluster_;
+  Network network_;
+  std::optional<Network> heads_;  // among the cp ranks that exchange heads, where these are not all
+  std::optional<ProgramKernels> program_;  // of other families than language models
+  NodeForms forms_;
+  mutable std::map<std::string, NodeForm, std::less<>> forms_of_nodes_;
+  mutable std::map<NodeForm, NodeCost> costs_;
+  mutable std::map<std::string, NodeCost, std::less<>> costs_of_nodes_;
+};
+
+}  // namespace trireme::planner

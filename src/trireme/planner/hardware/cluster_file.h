@@ -1,0 +1,33 @@
+// Cluster files: what hardware.h holds, as YAML (docs/clusters.md), and the clusters that come with Trireme.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/planner/hardware/hardware.h"
+
+namespace trireme::planner {
+
+// Reads the text of a cluster file; `like` and a GPU's name refer to those that are shipped. Throws Error{kUsage} as
+// "WHAT:LINE:COLUMN: KEY: what it has; what it needs" for keys that do not exist or are missing, numbers that cannot
+// be, tiers that do not nest, and prices that contradict each other.
+Cluster parse_cluster(std::string_view text, const std::string& what);
+
+// Every key of the cluster; parse_cluster gives the same cluster back.
+std::string print_cluster(const Cluster& cluster);
+
+// Reads the file of that path if there is one, a cluster file or a calibration (machine.h), else the shipped cluster of that name; throws Error{kUsage} with the
+// names there are.
+Cluster find_cluster(const std::string& name_or_path);
+
+// The shipped GPU of that name; throws Error{kUsage} with the names there are.
+Gpu find_gpu(const std::string& name);
+
+std::vector<std::string> shipped_clusters();
+std::vector<std::string> shipped_gpus();
+
+// All keys with what they take and mean, and all that is shipped, as Markdown: the lists of docs/clusters.md.
+std::string help_clusters();
+
+}  // namespace trireme::planner

@@ -1,0 +1,59 @@
+// Network: the seconds of collectives and transfers, from where the ranks of a group are.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "trireme/plan/mesh/mesh.h"
+#include "trireme/plan/program.h"
+#include "trireme/planner/hardware/hardware.h"
+
+namespace trireme::planner {
+
+// Ranks of a mesh on the hosts of a cluster, in rank order. All groups over the same axes communicate at the same time, so
+// that the members a group has on a host get their share of its links and no more, and wait for the group that lies worst:
+// over most hosts, or with fewest members on one.
+class Network {
+ public:
+  // Throws Error{kUsage} where the cluster has fewer processors than the mesh has ranks, or no tier joins them all.
+  Network(const Cluster& cluster, const mesh::Mesh& mesh);
+
+  // `bytes` as of plan::NodeExchange: of the whole that is reduced, gathered or scattered; of what a rank gives to an
+  // all_to_all or send_recv. A ring within each tier, over the hosts through all links that the group has on each; of
+  // few bytes a tree (its latency grows with the logarithm of the ranks).
+  double seconds(plan::Exchange kind, mesh::AxisSet axes, double bytes) const;
+
+  // Between neighbouring stages of a pipeline.
+  double transfer(double bytes) const;
+
+  // Of a collective that runs beside computing, how much of the processor it takes, of what one over the fastest links takes:
+  // NCCL opens channels, each with a unit of its own, until the links are busy.
+  double channels(mesh::AxisSet axes) const;
+
+  // A collective by itself, as a benchmark times it: from the host's call on, and by the protocol of NCCL that is soonest
+  // done. In a step hosts are ahead, and what is sent is long.
+  double alone(plan::Exchange kind, mesh::AxisSet axes, double bytes) const;
+
+ private:
+  // What bytes take, and messages; by a ring, or with sums made by switches that can.
+  struct Parts {
+    double bytes_s = 0;
+    double messages_s = 0;
+  };
+  Parts parts(plan::Exchange kind, mesh::AxisSet axes, double bytes, bool in_switch) const;
+  // A tier as a group sees it: how many of its members the tier joins into one, and what each brings.
+  struct Hop {
+    int members = 1;   // that meet here
+    double links = 1;  // of the tier's, for each of them
+    const Tier* tier = nullptr;
+  };
+  const std::vector<Hop>& hops(mesh::AxisSet axes) const;
+  std::vector<Hop> make_hops(mesh::AxisSet axes) const;
+
+  const Cluster& cluster_;
+  mesh::Mesh mesh_;
+  mutable std::map<std::uint8_t, std::vector<Hop>> hops_;  // by the bits of axes
+};
+
+}  // namespace trireme::planner

@@ -1,0 +1,126 @@
+#include <fmt/core.h>
+
+#include "trireme/config/families.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/planner/cost/expected_share.h"
+#include "trireme/planner/hardware/practice.h"
+#include "trireme/planner/report/reasons.h"
+
+namespace trireme::planner {
+namespace {
+
+// What is assumed of rows that vary.
+std::string expected_text(const config::Job& job) {
+  using config::Family;
+  const ExpectedShare share(job);
+  const auto percent = [&](const char* node) { return 100 * share.of(node); };
+  if (job.vision.chunked)
+    return fmt::format(
+        "time is priced at one chunk of chunk.ratio={} tokens in the frozen tower; memory at as "
+        "many chunks as tokens",
+        job.chunk.ratio);
+  switch (job.model.family) {
+    case Family::kJepa:
+      return fmt::format(
+          "time is priced at {:.0f} % of a clip's tokens seen, which masks leave on "
+          "average; memory at all of them",
+          percent("block.0"));
+    case Family::kHvjepa:
+      return fmt::format(
+          "time is priced at one chunk of chunk.ratio={} tokens, of which masks leave "
+          "{:.0f} %; memory at as many chunks as tokens",
+          job.chunk.ratio, percent("embed"));
+    case Family::kHnet:
+      return fmt::format(
+          "time is priced at one chunk of hnet.ratio={} positions; memory at as many "
+          "chunks as positions",
+          job.hnet.ratio);
+    case Family::kVlm:
+      if (share.of("projector") == 1) return "";
+      return fmt::format(
+          "time is priced at {:.0f} % of the tiles of vlm.max_tiles={}, as if all of "
+          "their grids were as likely; memory at all of them",
+          percent("projector"), job.vlm.max_tiles);
+    case Family::kArrcoc:
+      return fmt::format(
+          "time is priced at arrcoc.budget={} tokens an image; memory at the most that "
+          "regions can have",
+          job.arrcoc.budget);
+    default: return "";
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> notes(const Answer& answer) {
+  const Option& option = answer.options.front();
+  const config::Job& job = option.job;
+  const Cluster& cluster = answer.question.cluster;
+  std::vector<std::string> notes = config::notes(job);
+  const std::int64_t micro_batches = config::accumulation(job);
+  if (!option.whole)
+    notes.push_back(
+        fmt::format("the plan has {} micro-batches, which repeat themselves: fewer were proven and "
+                    "simulated, and the step's time follows from theirs",
+                    micro_batches));
+  if (!cluster.gpu.fitted && !cluster.gpu.core)
+    notes.push_back(
+        fmt::format("nothing was measured on a {}: step times are a guess within its peaks, and "
+                    "the band is that "
+                    "of such guesses; layouts are compared by it all the same (docs/planner.md)",
+                    cluster.gpu.name));
+  if (const std::string expected = expected_text(job); !expected.empty()) notes.push_back(expected);
+  if (!config::is_decoder(job.model.family))
+    notes.push_back(fmt::format(
+        "no constant comes from steps of family {}: its layers are priced as those of language "
+        "models{}, other operations by the bytes that they move; the band is the wider for it",
+        config::name(job.model.family), on_gpus(cluster) ? ", its attention as fused" : ""));
+  if (!on_gpus(cluster) && job.data.documents)
+    notes.push_back(
+        "data.documents=true: attention is priced over whole samples; what documents leave out is "
+        "not known before they are read");
+  if (!on_gpus(cluster) && job.model.dropout > 0)
+    notes.push_back(
+        fmt::format("model.dropout={}: of noise on cores what it moves is priced, not drawing it",
+                    job.model.dropout));
+  if (!on_gpus(cluster)) return notes;
+  if (job.precision.numerics == config::Numerics::kCanonical && micro_batches > 1)
+    notes.push_back(fmt::format(
+        "precision.numerics=canonical keeps up to {} sums of gradients for {} "
+        "micro-batches, where fast keeps one",
+        std::bit_width(static_cast<std::uint64_t>(micro_batches) + 1) - 1, micro_batches));
+  if (job.precision.compute == DType::kF32 && cluster.gpu.half_flops > cluster.gpu.fp32_flops)
+    notes.push_back(
+        fmt::format("precision.compute=fp32 has {:.0f} of the {:.0f} TFLOP/s that {} has on a {}",
+                    cluster.gpu.fp32_flops / 1e12, cluster.gpu.half_flops / 1e12,
+                    cluster.gpu.bf16 ? "bf16" : "fp16", cluster.gpu.name));
+  // docs/gpu.md: what computes there.
+  const Practice& practice = answer.question.practice;
+  if (job.model.family == config::Family::kLlama && practice.fusion != Fusion::kEager)
+    notes.push_back(
+        "priced, not there yet: norms and rotary positions in one kernel each; on GPUs the runtime "
+        "makes them of elementwise operators (docs/gpu.md)");
+  if (const std::string why = unfused(job); !why.empty())
+    notes.push_back(fmt::format(
+        "{}: attention on GPUs is not fused then, and priced so: in fp32, its scores in memory "
+        "(docs/gpu.md); steps of that kind were not measured: the band is the wider for it",
+        why));
+  else if (option.layout.cp > 1 && practice.fuses_context)
+    notes.push_back(
+        "priced, not there yet: fused attention among cp ranks; on GPUs the runtime computes it in "
+        "fp32, its scores in memory (docs/gpu.md)");
+  if (job.lora.rank > 0 && job.lora.dropout > 0)
+    notes.push_back(
+        fmt::format("lora.dropout={}: the noise of adapters is not priced", job.lora.dropout));
+  if (job.precision.compute == DType::kF16)
+    notes.push_back(
+        "precision.compute=fp16: steps whose gradients overflow are skipped; their time and their "
+        "tokens are not counted here");
+  if (option.layout.world() > 1 && practice.overlaps_reduction)
+    notes.push_back(
+        "priced, not there yet: collectives behind computing; on GPUs the runtime's host waits for "
+        "each (docs/gpu.md)");
+  return notes;
+}
+
+}  // namespace trireme::planner

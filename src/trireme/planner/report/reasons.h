@@ -1,0 +1,21 @@
+// Reasons: why each choice of a layout is as it is, from what its neighbours cost, and what would change it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/planner/search/search.h"
+#include "trireme/planner/search/sieved.h"
+
+namespace trireme::planner {
+
+// One sentence for every choice of the answer's first option: what the nearest other values would cost or need.
+std::vector<Reason> reasons(const Answer& answer, const Sieved& sieved);
+
+// The question asked again with 10 % more memory, half and twice the network between hosts, and half and twice the batch.
+std::vector<Change> changes(const Answer& answer, const Sieved& now);
+
+// What the layout uses that has not been shown to work, or what the job does not use of the machine.
+std::vector<std::string> notes(const Answer& answer);
+
+}  // namespace trireme::planner

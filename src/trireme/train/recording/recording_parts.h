@@ -1,0 +1,30 @@
+// Puts together what the ranks of a run have of one tensor.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "trireme/train/recording/recording_contents.h"
+
+namespace trireme::train {
+
+// What a node wrote on one rank, of one micro-batch of the global batch.
+struct Observed {
+  int rank = 0;
+  std::int64_t micro_batch = 0;
+  std::vector<std::int64_t> sizes{};
+  DType type = DType::kF64;  // what was written in
+  at::Tensor values{};       // fp64, flat
+};
+
+// Parts, by rank, in their places. Throws Error{kInternal} where an element has no part. No parts: nothing is recorded.
+void merge(std::vector<Part> parts, RecordedTensor& whole);
+
+// `seen`, by rank, of the activation at place `tensor` of a step: fills in shape and rows, and tells copies that have
+// other rows. Throws Error{kInternal} where a micro-batch is missing.
+void merge_activation(std::vector<Observed> seen, const Contents& contents, std::size_t tensor,
+                      RecordedTensor& whole);
+
+}  // namespace trireme::train
