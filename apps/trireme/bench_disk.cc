@@ -9,12 +9,12 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "../median.h"
 #include "commands.h"
 #include "output.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
+#include "trireme/base/median.h"
 #include "trireme/base/scratch/pages.h"
 #include "trireme/base/scratch/scratch.h"
 

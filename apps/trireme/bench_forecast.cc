@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "../median.h"
 #include "calibration.h"
 #include "commands.h"
 #include "dataset.h"
@@ -13,6 +12,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
+#include "trireme/base/median.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/planner/hardware/calibrate.h"
 #include "workers.h"

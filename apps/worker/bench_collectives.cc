@@ -10,13 +10,13 @@
 #include <numeric>
 #include <thread>
 
-#include "../median.h"
 #include "bench_ranks.h"
 #include "processes.h"
 #include "subcommands.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
+#include "trireme/base/median.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/launch/elastic/launch.h"
 

@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "../median.h"
 #include "subcommands.h"
 #include "tensor_bytes.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
+#include "trireme/base/median.h"
 #include "trireme/comm/counting_group.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/ops/attention/attention.h"

@@ -11,12 +11,12 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "../median.h"
 #include "subcommands.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/cpu.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
+#include "trireme/base/median.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/comm/tree_sum.h"
 #include "trireme/ops/attention/attention.h"

@@ -13,11 +13,11 @@
 #include <sstream>
 #include <thread>
 
-#include "../median.h"
 #include "subcommands.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
+#include "trireme/base/median.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/exec/session.h"
 #include "trireme/plan/compile/partition.h"

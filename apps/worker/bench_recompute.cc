@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "../median.h"
 #include "memory.h"
 #include "processes.h"
 #include "subcommands.h"
@@ -13,6 +12,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
+#include "trireme/base/median.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/plan/compile/recompute.h"
 #include "trireme/plan/memory.h"

@@ -4,7 +4,6 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "../median.h"
 #include "cpu_time.h"
 #include "gemm_limit.h"
 #include "memory.h"
@@ -13,6 +12,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
+#include "trireme/base/median.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/work/flops.h"
 #include "trireme/plan/memory.h"

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <functional>
 
-#include "../median.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/cpu.h"
+#include "trireme/base/median.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/build.h"

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "trireme/base/error.h"
+#include "trireme/base/median.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/planner/cost/estimate.h"
 #include "trireme/planner/hardware/machine.h"
@@ -16,11 +17,6 @@ namespace trireme::planner {
 namespace {
 
 using plan::Verb;
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
 
 Math product_math(const config::Job& job) {
   return job.precision.compute == DType::kF32 ? Math::kFp32 : Math::kHalf;

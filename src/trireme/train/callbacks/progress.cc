@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trireme/base/clock.h"
+#include "trireme/base/median.h"
 #include "trireme/train/callbacks/rank_memory.h"
 #include "trireme/train/callbacks/step_time.h"
 #include "trireme/train/callbacks/text.h"

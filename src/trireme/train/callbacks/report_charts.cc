@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "trireme/base/median.h"
 #include "trireme/train/callbacks/chart.h"
 #include "trireme/train/callbacks/step_time.h"
 

@@ -2,16 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 namespace trireme::train {
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 std::string band_text(const RunInfo& info) {
   if (info.predicted_high_s <= 0) return "";

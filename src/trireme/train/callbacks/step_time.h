@@ -2,14 +2,10 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "trireme/train/callbacks.h"
 
 namespace trireme::train {
-
-// The upper of the two middle ones for an even count; 0 of none.
-double median(std::vector<double> values);
 
 // " (380.0 to 445.0)" in ms; empty where no band is known.
 std::string band_text(const RunInfo& info);

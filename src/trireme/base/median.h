@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <vector>
 
-namespace trireme::app {
+namespace trireme {
 
-// The upper of the two middle ones for an even count; `values` is not empty.
+// The upper of the two middle values for an even count; 0 for no values.
 inline double median(std::vector<double> values) {
+  if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
-}  // namespace trireme::app
+}  // namespace trireme
