@@ -1,14 +1,14 @@
 #include <ATen/ops/empty.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <optional>
+#include <set>
 
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/checkpoint/convert/described.h"
+#include "trireme/checkpoint/convert/state_reader.h"
 #include "trireme/checkpoint/convert/weights.h"
-#include "trireme/checkpoint/stored.h"
 #include "trireme/comm/tensor_buffer.h"
 
 namespace trireme::checkpoint {
@@ -16,132 +16,42 @@ namespace {
 
 using model::UnitSpec;
 
-// Extents of all parameters, counted from the start of the unit, whole and held.
-template <typename Use>
-void for_extents(const UnitSpec& spec, const std::vector<model::LocalParam>& params,
-                 const Use& use) {
-  std::int64_t global = 0;
-  std::int64_t local = 0;
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    for (model::Extent extent : params[i].extents) {
-      extent.global += global;
-      extent.local += local;
-      use(extent);
-    }
-    global += spec.params[i].numel();
-    local += params[i].numel();
-  }
+// A slice of the model's state as this rank holds it. What is frozen has no master: it has the type that computing had,
+// which may change.
+at::Tensor read(const convert::StateReader& stored, const Path& directory,
+                const exec::StateSlice& slice, const exec::Units& units, const UnitSpec& spec) {
+  const auto unit = static_cast<std::size_t>(slice.unit);
+  const std::optional<convert::Kind> kind = stored.kind(unit, slice.kind);
+  if (!kind)
+    fail(ErrorKind::kData, "{}: unit {} has no {}; resume with the optimizer that wrote it",
+         directory.string(), spec.name, slice.kind);
+  if (kind->type != slice.type && units.trains(slice.unit))
+    fail(ErrorKind::kData,
+         "{}: {} of unit {} is stored as {}, this job needs {}; resume with the same precision and "
+         "optim.states",
+         directory.string(), slice.kind, spec.name, name(kind->type), name(slice.type));
+  const at::Tensor value =
+      at::empty({slice.count}, at::TensorOptions().dtype(comm::scalar_type(kind->type)));
+  stored.read({.unit = unit,
+               .part = units.tp_rank(),
+               .parts = units.tp(),
+               .offset = slice.offset,
+               .count = slice.count},
+              *kind, {static_cast<std::byte*>(value.data_ptr()), value.nbytes()});
+  return value.to(comm::scalar_type(slice.type));
 }
 
-// A model's units in the checkpoint that a run of it wrote.
-class UnitsStored {
- public:
-  UnitsStored(Stored opened, const std::vector<UnitSpec>& specs)
-      : stored_(std::move(opened)), specs_(specs), places_(specs.size()) {
-    std::size_t unit = 0;
-    for (std::size_t place = 0; place < stored_.units(); ++place, ++unit) {
-      const std::string& name = stored_.unit(place, 0).name;
-      while (unit < specs.size() && specs[unit].name != name) ++unit;
-      if (unit == specs.size())
-        fail(ErrorKind::kData,
-             "{}: unit {} is none of the model's {}, or not where it belongs; resume with the job "
-             "that wrote it",
-             stored_.directory().string(), name, specs.size());
-      check(place, specs[unit]);
-      places_[unit] = place;
-    }
-  }
-
-  const Stored& stored() const { return stored_; }
-  bool has(plan::UnitId unit) const { return places_[static_cast<std::size_t>(unit)].has_value(); }
-
-  // As this rank holds it.
-  at::Tensor read(const exec::StateSlice& slice, int part, int parts, Types types) const {
-    const at::TensorOptions options = at::TensorOptions().dtype(comm::scalar_type(slice.type));
-    const at::Tensor value = at::empty({slice.count}, options);
-    if (stored_.tp() == parts)
-      stored_.read(place(slice.unit), part, slice.kind, slice.offset, value, types);
-    else
-      read_recut(slice, part, parts, types, value);
-    return value;
-  }
-
- private:
-  std::size_t place(plan::UnitId unit) const {
-    return places_[static_cast<std::size_t>(unit)].value();
-  }
-
-  void check(std::size_t place, const UnitSpec& spec) const {
-    for (int part = 0; part < stored_.tp(); ++part) {
-      const formats::ManifestUnit& unit = stored_.unit(place, part);
-      bool equal = unit.parameters.size() == spec.params.size();
-      std::int64_t numel = 0;
-      for (std::size_t p = 0; equal && p < spec.params.size(); ++p) {
-        const model::LocalParam param = model::local_param(spec.params[p], part, stored_.tp());
-        equal = unit.parameters[p].name == spec.params[p].name &&
-                unit.parameters[p].shape == param.shape && unit.parameters[p].offset == numel;
-        numel += param.numel();
-      }
-      if (!equal || unit.numel != numel)
-        fail(ErrorKind::kData,
-             "{}: unit {} ({} elements) is not the model's unit {} ({} elements); resume with the "
-             "job that wrote it",
-             stored_.directory().string(), unit.name, unit.numel, spec.name, numel);
-    }
-  }
-
-  // Another number of tp ranks wrote it: the unit is put together and cut anew.
-  void read_recut(const exec::StateSlice& slice, int part, int parts, Types types,
-                  const at::Tensor& out) const {
-    TRIREME_CHECK(slice.block == 1, "blocks of {} elements are not cut anew", slice.block);
-    const at::Tensor all = whole(slice.unit, slice.kind, out.scalar_type(), types);
-    const UnitSpec& spec = specs_[static_cast<std::size_t>(slice.unit)];
-    for_extents(spec, model::local_params(spec, part, parts), [&](const model::Extent& extent) {
-      const std::int64_t begin = std::max(extent.local, slice.offset);
-      const std::int64_t end = std::min(extent.local + extent.count, slice.offset + slice.count);
-      if (begin < end)
-        out.narrow(0, begin - slice.offset, end - begin)
-            .copy_(all.narrow(0, extent.global + (begin - extent.local), end - begin));
-    });
-  }
-
-  at::Tensor whole(plan::UnitId unit, const std::string& kind, at::ScalarType type,
-                   Types types) const {
-    const UnitSpec& spec = specs_[static_cast<std::size_t>(unit)];
-    const at::TensorOptions options = at::TensorOptions().dtype(type);
-    at::Tensor all = at::empty({spec.numel()}, options);
-    for (int part = 0; part < stored_.tp(); ++part) {
-      const std::vector<model::LocalParam> params = model::local_params(spec, part, stored_.tp());
-      std::int64_t here = 0;
-      for (const model::LocalParam& param : params) here += param.numel();
-      const at::Tensor held = at::empty({here}, options);
-      stored_.read(place(unit), part, kind, 0, held, types);
-      for_extents(spec, params, [&](const model::Extent& extent) {
-        if (extent.owned)
-          all.narrow(0, extent.global, extent.count)
-              .copy_(held.narrow(0, extent.local, extent.count));
-      });
-    }
-    return all;
-  }
-
-  Stored stored_;
-  const std::vector<UnitSpec>& specs_;
-  std::vector<std::optional<std::size_t>>
-      places_;  // of each unit in the checkpoint, if it is there
-};
-
 // Units that a checkpoint of what trains leaves out.
-std::vector<plan::UnitId> left_out(const UnitsStored& stored, const exec::Units& units,
-                                   const std::vector<UnitSpec>& specs) {
+std::vector<plan::UnitId> left_out(const convert::StateReader& stored, const Path& directory,
+                                   const exec::Units& units, const std::vector<UnitSpec>& specs) {
   std::vector<plan::UnitId> missing;
   for (plan::UnitId unit = 0; unit < std::ssize(specs); ++unit) {
-    if (stored.has(unit)) continue;
+    if (stored.has(static_cast<std::size_t>(unit))) continue;
     if (units.trains(unit))
       fail(ErrorKind::kData,
            "{}: has no unit {}, which this job trains; resume with the job that "
            "wrote it",
-           stored.stored().directory().string(), specs[static_cast<std::size_t>(unit)].name);
+           directory.string(), specs[static_cast<std::size_t>(unit)].name);
     missing.push_back(unit);
   }
   return missing;
@@ -161,12 +71,6 @@ void check_base(const formats::Manifest& manifest, const Path& directory, const 
          "{}: its run began with a checkpoint whose manifest has digest {}, {} has {}; set "
          "model.weights to that one",
          directory.string(), manifest.base, base.string(), is);
-}
-
-Stored open(const Path& directory, const exec::Units& units, const std::vector<UnitSpec>& specs,
-            Files files) {
-  if (files == Files::kAll) return Stored(directory);
-  return Stored(directory, needed_files(formats::read_manifest(directory), units, specs));
 }
 
 }  // namespace
@@ -196,20 +100,19 @@ std::string identity(const Path& directory) { return convert::identity_of_weight
 
 formats::Manifest load(const Path& directory, exec::Units& units,
                        const std::vector<UnitSpec>& specs, const Path& base, Files files) {
-  const UnitsStored stored(open(directory, units, specs, files), specs);
-  const formats::Manifest& manifest = stored.stored().manifest();
-  const std::vector<plan::UnitId> missing = left_out(stored, units, specs);
+  std::optional<std::set<std::string>> only;
+  if (files == Files::kNeeded) only = needed_files(formats::read_manifest(directory), units, specs);
+  const convert::StateReader stored(directory, specs, only);
+  const std::vector<plan::UnitId> missing = left_out(stored, directory, units, specs);
   if (!missing.empty()) {
-    check_base(manifest, directory, base, missing, specs);
+    check_base(stored.manifest(), directory, base, missing, specs);
     load_weights(base, units, specs, missing);
   }
   for (const exec::StateSlice& slice : units.local_slices()) {
-    if (!stored.has(slice.unit)) continue;
-    // What is frozen has no master: it has the type that computing had, which may change.
-    const Types types = units.trains(slice.unit) ? Types::kSame : Types::kConverted;
-    units.write(slice, stored.read(slice, units.tp_rank(), units.tp(), types));
+    const auto unit = static_cast<std::size_t>(slice.unit);
+    if (stored.has(unit)) units.write(slice, read(stored, directory, slice, units, specs[unit]));
   }
-  return manifest;
+  return stored.manifest();
 }
 
 }  // namespace trireme::checkpoint

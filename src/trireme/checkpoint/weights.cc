@@ -12,7 +12,7 @@
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/checkpoint/convert/described.h"
-#include "trireme/checkpoint/stored.h"
+#include "trireme/checkpoint/convert/state_reader.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/model/training.h"
 
@@ -28,8 +28,8 @@ class Parameters {
       for (const model::UnitSpec& unit : files_->model().units)
         units_.push_back(convert::manifest_unit(unit, 0, 1));
     } else {
-      stored_.emplace(directory);
-      units_ = stored_->manifest().units;
+      stored_ = formats::open_checkpoint(directory);
+      units_ = stored_->manifest.units;
     }
     for (std::size_t unit = 0; unit < units_.size(); unit += static_cast<std::size_t>(tp()))
       for (std::size_t p = 0; p < units_[unit].parameters.size(); ++p)
@@ -64,9 +64,12 @@ class Parameters {
     }
     for (int part = 0; part < tp(); ++part) {
       const model::LocalParam local = model::local_param(param, part, tp());
-      const at::Tensor held = at::empty({local.numel()}, options);
-      const std::size_t unit = places_.at(param.name).unit / static_cast<std::size_t>(tp());
-      stored_->read(unit, part, "param", here(param, part).offset, held, Types::kConverted);
+      const formats::ManifestUnit& unit = unit_of(param, part);
+      const convert::Kind kind = convert::stored_kind(*stored_, unit, "param").value();
+      const at::Tensor held =
+          at::empty({local.numel()}, at::TensorOptions().dtype(comm::scalar_type(kind.type)));
+      convert::read_slices(*stored_, unit, kind, here(param, part).offset,
+                           {static_cast<std::byte*>(held.data_ptr()), held.nbytes()});
       for (const model::Extent& extent : local.extents)
         if (extent.owned)
           all.narrow(0, extent.global, extent.count)
@@ -82,12 +85,14 @@ class Parameters {
   };
   int tp() const { return units_.empty() ? 1 : static_cast<int>(units_[0].tp); }
   const formats::ManifestParameter& here(const model::ParamSpec& param, int part) const {
-    const Place place = places_.at(param.name);
-    return units_[place.unit + static_cast<std::size_t>(part)].parameters[place.param];
+    return unit_of(param, part).parameters[places_.at(param.name).param];
+  }
+  const formats::ManifestUnit& unit_of(const model::ParamSpec& param, int part) const {
+    return units_[places_.at(param.name).unit + static_cast<std::size_t>(part)];
   }
 
   Path directory_;
-  std::optional<Stored> stored_;                      // of a checkpoint ...
+  std::optional<formats::OpenCheckpoint> stored_;     // of a checkpoint ...
   std::optional<convert::HuggingFaceWeights> files_;  // ... or of Hugging Face's files
   std::vector<formats::ManifestUnit> units_;
   std::map<std::string, Place> places_;

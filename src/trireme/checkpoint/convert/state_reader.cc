@@ -8,9 +8,38 @@
 
 namespace trireme::convert {
 
-StateReader::StateReader(const Path& directory, const std::vector<model::UnitSpec>& specs)
+std::optional<Kind> stored_kind(const formats::OpenCheckpoint& open,
+                                const formats::ManifestUnit& part, const std::string& name) {
+  for (const formats::ManifestSlice& slice : part.slices)
+    if (const auto file = open.files.find(slice.file);
+        slice.kind == name && file != open.files.end())
+      return Kind{
+          .name = name, .type = file->second.find(slice.tensor)->dtype, .block = slice.block};
+  return std::nullopt;
+}
+
+void read_slices(const formats::OpenCheckpoint& open, const formats::ManifestUnit& part,
+                 const Kind& kind, std::int64_t offset, std::span<std::byte> out) {
+  const std::size_t width = size_of(kind.type);
+  const std::int64_t last = offset + static_cast<std::int64_t>(out.size() / width);
+  for (const formats::ManifestSlice& slice : part.slices) {
+    const std::int64_t begin = std::max(offset, slice.offset);
+    const std::int64_t end = std::min(last, slice.offset + slice.length);
+    if (slice.kind != kind.name || begin >= end) continue;
+    const formats::Tensor* tensor = open.files.at(slice.file).find(slice.tensor);
+    if (tensor->dtype != kind.type)
+      fail(ErrorKind::kData, "{}: {} of unit {} is {}, and {} in another file", slice.file,
+           kind.name, part.name, name(tensor->dtype), name(kind.type));
+    std::memcpy(out.data() + static_cast<std::size_t>(begin - offset) * width,
+                tensor->bytes.data() + static_cast<std::size_t>(begin - slice.offset) * width,
+                static_cast<std::size_t>(end - begin) * width);
+  }
+}
+
+StateReader::StateReader(const Path& directory, const std::vector<model::UnitSpec>& specs,
+                         const std::optional<std::set<std::string>>& only)
     : directory_(directory),
-      open_(formats::open_checkpoint(directory)),
+      open_(formats::open_checkpoint(directory, os::real_file_system(), only)),
       specs_(specs),
       places_(unit_places(open_.manifest, specs, directory.string())),
       owned_(specs.size()) {
@@ -60,21 +89,10 @@ std::vector<Kind> StateReader::kinds(std::size_t unit) const {
   return kinds;
 }
 
-void StateReader::read_part(std::size_t unit, const Run& run, const Kind& kind,
-                            std::byte* out) const {
-  const std::size_t width = size_of(kind.type);
-  for (const formats::ManifestSlice& slice : part_of(unit, run.part).slices) {
-    const std::int64_t begin = std::max(run.local, slice.offset);
-    const std::int64_t end = std::min(run.local + run.count, slice.offset + slice.length);
-    if (slice.kind != kind.name || begin >= end) continue;
-    const formats::Tensor* tensor = open_.files.at(slice.file).find(slice.tensor);
-    if (tensor->dtype != kind.type)
-      fail(ErrorKind::kData, "{}: {} of unit {} is {} in one file and {} in another",
-           directory_.string(), kind.name, specs_[unit].name, name(kind.type), name(tensor->dtype));
-    std::memcpy(out + static_cast<std::size_t>(begin - run.local) * width,
-                tensor->bytes.data() + static_cast<std::size_t>(begin - slice.offset) * width,
-                static_cast<std::size_t>(end - begin) * width);
-  }
+std::optional<Kind> StateReader::kind(std::size_t unit, const std::string& name) const {
+  for (int part = 0; part < parts_; ++part)
+    if (const std::optional<Kind> kind = stored_kind(open_, part_of(unit, part), name)) return kind;
+  return std::nullopt;
 }
 
 void StateReader::read_global(std::size_t unit, std::int64_t global, std::int64_t count,
@@ -84,10 +102,9 @@ void StateReader::read_global(std::size_t unit, std::int64_t global, std::int64_
   for (--run; count > 0; ++run) {
     const std::int64_t skipped = global - run->global;
     const std::int64_t here = std::min(count, run->count - skipped);
-    read_part(unit,
-              {.global = global, .local = run->local + skipped, .count = here, .part = run->part},
-              kind, out);
-    out += static_cast<std::size_t>(here) * size_of(kind.type);
+    const std::size_t bytes = static_cast<std::size_t>(here) * size_of(kind.type);
+    read_slices(open_, part_of(unit, run->part), kind, run->local + skipped, {out, bytes});
+    out += bytes;
     global += here;
     count -= here;
   }
@@ -98,8 +115,7 @@ void StateReader::read(const Stretch& stretch, const Kind& kind, std::span<std::
   TRIREME_CHECK(out.size() == static_cast<std::size_t>(stretch.count) * width,
                 "{} bytes for {} elements of {}", out.size(), stretch.count, name(kind.type));
   if (stretch.parts == parts_) {
-    read_part(stretch.unit, {.local = stretch.offset, .count = stretch.count, .part = stretch.part},
-              kind, out.data());
+    read_slices(open_, part_of(stretch.unit, stretch.part), kind, stretch.offset, out);
     return;
   }
   if (kind.block != 1)

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +23,15 @@ struct Kind {
   std::int64_t block = 1;  // elements of the unit behind one of these
 };
 
+// How a unit's part has a kind stored, where a file that was opened holds some of it.
+std::optional<Kind> stored_kind(const formats::OpenCheckpoint& open,
+                                const formats::ManifestUnit& part, const std::string& name);
+
+// Fills `out` with elements of a kind of a unit's part, from element `offset` on. Throws Error{kData} where one of its
+// files has another type.
+void read_slices(const formats::OpenCheckpoint& open, const formats::ManifestUnit& part,
+                 const Kind& kind, std::int64_t offset, std::span<std::byte> out);
+
 // What a tp rank of some number of them holds of a unit: elements [offset, offset + count) of one kind.
 struct Stretch {
   std::size_t unit = 0;  // of the model's
@@ -32,12 +43,16 @@ struct Stretch {
 
 class StateReader {
  public:
-  // Verifies every byte. `specs` describe the model and outlive this. Throws Error{kData}.
-  StateReader(const Path& directory, const std::vector<model::UnitSpec>& specs);
+  // Verifies every byte, of all files or of those in `only`. `specs` describe the model and outlive this. Throws
+  // Error{kData}.
+  StateReader(const Path& directory, const std::vector<model::UnitSpec>& specs,
+              const std::optional<std::set<std::string>>& only = std::nullopt);
 
   const formats::Manifest& manifest() const { return open_.manifest; }
+  bool has(std::size_t unit) const { return places_[unit] >= 0; }
   // Of a unit, parameters first; none for one that the checkpoint leaves out.
   std::vector<Kind> kinds(std::size_t unit) const;
+  std::optional<Kind> kind(std::size_t unit, const std::string& name) const;
   // Fills `out` with the stretch's elements, cut anew where other tp ranks wrote them: no more memory than that.
   void read(const Stretch& stretch, const Kind& kind, std::span<std::byte> out) const;
   // The whole parameter, or as much of another kind.
@@ -52,7 +67,6 @@ class StateReader {
     int part = 0;
   };
   const formats::ManifestUnit& part_of(std::size_t unit, int part) const;
-  void read_part(std::size_t unit, const Run& run, const Kind& kind, std::byte* out) const;
   void read_global(std::size_t unit, std::int64_t global, std::int64_t count, const Kind& kind,
                    std::byte* out) const;
   static std::vector<Run> runs(const model::UnitSpec& spec, int part, int parts, bool owned);
