@@ -119,7 +119,7 @@ TEST_F(Resources, AKillForLackOfMemoryIsToldAsSuch) {
   TRIREME_NEEDS("control groups", group.problem());
   const Result result = shell(
       group.join(), std::string(kProcesses) + " --set model.hidden=1536 --set model.layers=4");
-  EXPECT_EQ(result.exit_code, 4) << result.err;
+  EXPECT_EQ(result.exit_code, 6) << result.err;
   EXPECT_THAT(result.err, HasSubstr("the kernel killed rank "));
   EXPECT_THAT(result.err, HasSubstr("for lack of memory"));
   const std::vector<Json> events = lines_of(desk_ / "run/events.jsonl");

@@ -43,7 +43,8 @@ bool is_failure(const RankEnd& end, int interrupt);
 
 // Judges the ends, given in the order in which they happened. The first failure decides, except
 // that exit code 4 (peer lost) yields to another cause: it is an echo. A rank killed by a signal
-// nobody forwarded is exit code 4. Without a failure an interrupt decides: 128 + signal where the ranks ended by themselves
+// nobody forwarded is exit code 4, one that the kernel killed for lack of memory exit code 6 (the same command would fail
+// again). Without a failure an interrupt decides: 128 + signal where the ranks ended by themselves
 // or had not begun, os::kEndedUnsaved where we killed one first; ranks that we killed without an interrupt are exit code 4.
 Outcome judge(const std::vector<RankEnd>& ends, int interrupt);
 
