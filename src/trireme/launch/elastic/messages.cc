@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "trireme/base/error.h"
 #include "trireme/launch/elastic/wire.h"
@@ -28,7 +29,10 @@ class Encoder {
   // Numbers and enumerations below `limit`.
   template <typename T>
   void below(T value, std::uint64_t) {
-    number(value);
+    if constexpr (std::is_same_v<T, char>)
+      number(static_cast<unsigned char>(value));
+    else
+      number(value);
   }
   // Text that is refused above `most` bytes.
   void text(const std::string& value, std::size_t most) { to_.text(value); }
