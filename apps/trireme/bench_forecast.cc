@@ -7,7 +7,7 @@
 #include "../median.h"
 #include "calibration.h"
 #include "commands.h"
-#include "dataset.h"
+#include "environment.h"
 #include "output.h"
 #include "timed_steps.h"
 #include "trireme/base/clock.h"
