@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "cache.h"
+#include "environment.h"
 #include "trireme/base/error.h"
 #include "trireme/data/text/ngram.h"
 

@@ -6,7 +6,7 @@
 
 #include "calibration.h"
 #include "commands.h"
-#include "dataset.h"
+#include "environment.h"
 #include "output.h"
 #include "timed_steps.h"
 #include "trireme/base/clock.h"

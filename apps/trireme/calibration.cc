@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "../build_id.h"
-#include "cache.h"
+#include "environment.h"
 #include "measure_machine.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "place.h"
-#include "planned.h"
+#include "environment.h"
+#include "summary.h"
 #include "trireme/base/fs.h"
 #include "trireme/plan/text/draw.h"
 #include "trireme/planner/hardware/machine.h"

@@ -8,9 +8,9 @@
 
 #include "checkpoint_state.h"
 #include "commands.h"
+#include "environment.h"
 #include "json_output.h"
 #include "output.h"
-#include "run_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/formats/checkpoint_files.h"
 

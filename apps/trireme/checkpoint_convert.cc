@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "environment.h"
 #include "json_output.h"
 #include "layouts.h"
 #include "output.h"
-#include "planned.h"
-#include "run_directory.h"
+#include "summary.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/compare.h"

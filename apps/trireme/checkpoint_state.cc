@@ -4,12 +4,13 @@
 #include <filesystem>
 #include <map>
 
+#include "environment.h"
 #include "trireme/base/error.h"
 #include "trireme/base/os/file_facts.h"
 #include "trireme/config/job.h"
 #include "trireme/formats/checkpoint_draft.h"
 #include "trireme/formats/checkpoint_files.h"
-#include "verdicts.h"
+#include "trireme/job/runs/verdicts.h"
 
 namespace trireme::app {
 namespace {
@@ -111,7 +112,7 @@ std::vector<Path> checkpoints_below(const Path& root) {
 CheckpointReport verify_bytes(const Path& checkpoint) {
   CheckpointReport report = read_report(checkpoint);
   if (!report.problem.empty()) return report;
-  const CheckedFiles checked(checkpoint, files_in(checkpoint));
+  const CheckedFiles checked(cache_directory, checkpoint, files_in(checkpoint));
   try {
     formats::verify_checkpoint(checkpoint);
     take_verdict(report, "");
@@ -127,7 +128,7 @@ CheckpointReport look_at(const Path& checkpoint) {
   CheckpointReport report = read_report(checkpoint);
   if (!report.problem.empty()) return report;
   const std::vector<Path> files = files_in(checkpoint);
-  if (const auto verdict = CheckedFiles(checkpoint, files).verdict())
+  if (const auto verdict = CheckedFiles(cache_directory, checkpoint, files).verdict())
     take_verdict(report, *verdict);
   else if (looks_changed(report, files))
     return verify_bytes(checkpoint);

@@ -310,6 +310,25 @@ void add_diff(CLI::App& root, DiffOptions& o, Run& run) {
   });
 }
 
+struct MachineOptions {
+  std::string doctor_json;
+  int process = 0;
+};
+
+// The commands about this machine and its processes.
+void add_machine(CLI::App& root, MachineOptions& o, Run& run) {
+  CLI::App& doctor_command = add_command(
+      root, "doctor", "Prove what works on this machine by running it", kDoctorExamples);
+  add_json_option(doctor_command, o.doctor_json);
+  doctor_command.callback([&] { run = [&] { return doctor(o.doctor_json); }; });
+  CLI::App& stack_command = add_command(root, "stack", "Print where the threads of a process are",
+                                        "\nExamples:\n  trireme stack 1234\n");
+  stack_command.add_option("PID", o.process, "Number of the process")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  stack_command.callback([&] { run = [&] { return stack(o.process); }; });
+}
+
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
@@ -328,7 +347,7 @@ int run_command_line(int argc, char** argv) {
   PredictOptions predict_options;
   BenchOptions bench_options;
   DiffOptions diff_options;
-  int process = 0;
+  MachineOptions machine_options;
   Run run;
 
   CLI::App root(kAbout, "trireme");
@@ -347,17 +366,7 @@ int run_command_line(int argc, char** argv) {
   add_predict(root, predict_options, run);
   add_bench(root, bench_options, run);
   add_diff(root, diff_options, run);
-  std::string doctor_json;
-  CLI::App& doctor_command = add_command(
-      root, "doctor", "Prove what works on this machine by running it", kDoctorExamples);
-  add_json_option(doctor_command, doctor_json);
-  doctor_command.callback([&] { run = [&] { return doctor(doctor_json); }; });
-  CLI::App& stack_command = add_command(root, "stack", "Print where the threads of a process are",
-                                        "\nExamples:\n  trireme stack 1234\n");
-  stack_command.add_option("PID", process, "Number of the process")
-      ->required()
-      ->check(CLI::PositiveNumber);
-  stack_command.callback([&] { run = [&] { return stack(process); }; });
+  add_machine(root, machine_options, run);
   CompletionOptions completion_options;
   add_completion(root, completion_options, run);
   add_command(root, "version", "Print the versions", "\nExamples:\n  trireme version\n")

@@ -6,17 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "trireme/job/runs/read_job.h"
+
 namespace trireme::app {
 
-// A job and the world it is for: common to train and explain.
-struct JobOptions {
-  std::string file;
-  std::string phase;                     // of a job in phases
-  std::vector<std::string> assignments;  // "section.key=value"
-  std::vector<std::string> allow;        // keys that may differ from those of model.weights
-  std::optional<int> ranks;
-  std::optional<int> nproc;
-};
+using runs::JobOptions;
 
 struct TrainOptions {
   JobOptions job;

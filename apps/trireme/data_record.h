@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dataset.h"
+#include "environment.h"
 #include "trireme/base/fs.h"
 
 namespace trireme::app {

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "commands.h"
-#include "dataset.h"
+#include "environment.h"
 #include "layouts.h"
 #include "output.h"
-#include "planned.h"
+#include "summary.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
-#include "weights.h"
+#include "trireme/job/runs/weights.h"
 #include "workers.h"
 
 namespace trireme::app {

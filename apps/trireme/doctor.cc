@@ -13,7 +13,7 @@
 #include "commands.h"
 #include "json_output.h"
 #include "output.h"
-#include "planned.h"
+#include "summary.h"
 #include "trireme/base/error.h"
 #include "trireme/launch/elastic/launch.h"
 #include "workers.h"

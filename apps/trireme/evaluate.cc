@@ -5,11 +5,9 @@
 
 #include "../guard.h"
 #include "commands.h"
-#include "dataset.h"
+#include "environment.h"
 #include "output.h"
-#include "place.h"
-#include "planned.h"
-#include "run_directory.h"
+#include "summary.h"
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/config/made_up.h"

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "planned.h"
-#include "run_directory.h"
+#include "environment.h"
+#include "summary.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/weights.h"

@@ -19,9 +19,9 @@
 #include "before_training.h"
 #include "child_runs.h"
 #include "commands.h"
+#include "environment.h"
 #include "host_memory.h"
-#include "planned.h"
-#include "run_directory.h"
+#include "summary.h"
 #include "trireme/base/error.h"
 #include "trireme/base/host_name.h"
 #include "trireme/launch/elastic/agent.h"
@@ -60,7 +60,7 @@ Range parse_range(const std::string& text) {
 // Which worlds the job can have: each is planned and proven once.
 class Worlds {
  public:
-  explicit Worlds(const TrainOptions& options) : job_(read_job(options)) {}
+  explicit Worlds(const TrainOptions& options) : job_(job_to_train(options)) {}
 
   // Throws Error for what is wrong with the job in any world.
   bool fit(std::uint64_t world) {
@@ -272,7 +272,7 @@ int launch(const LaunchOptions& given) {
   end_on_stop_signals();
   std::signal(SIGPIPE, SIG_IGN);  // the ranks go on when nobody reads their output
   LaunchOptions options = given;
-  options.train = with_job_of_run(given.train);
+  options.train = of_its_run(given.train);
   return Launched(options).keep_at_work();
 }
 

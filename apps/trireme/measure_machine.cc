@@ -10,7 +10,7 @@
 
 #include "../build_id.h"
 #include "calibration.h"
-#include "planned.h"
+#include "summary.h"
 #include "trireme/base/error.h"
 #include "trireme/base/free_memory.h"
 #include "trireme/planner/report/uncertainty.h"

@@ -4,9 +4,8 @@
 
 #include "before_training.h"
 #include "child_runs.h"
-#include "place.h"
-#include "planned.h"
-#include "run_directory.h"
+#include "environment.h"
+#include "summary.h"
 #include "trireme/base/error.h"
 #include "trireme/config/phases.h"
 

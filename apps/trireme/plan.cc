@@ -10,10 +10,10 @@
 
 #include "calibration.h"
 #include "commands.h"
-#include "dataset.h"
+#include "environment.h"
 #include "json_output.h"
 #include "output.h"
-#include "planned.h"
+#include "summary.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"

@@ -6,9 +6,9 @@
 
 #include "commands.h"
 #include "data_record.h"
+#include "environment.h"
 #include "output.h"
-#include "planned.h"
-#include "run_directory.h"
+#include "summary.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/weights.h"

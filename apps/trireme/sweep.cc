@@ -1,5 +1,5 @@
 // trireme sweep: runs of one job that differ in some keys, k at a time, and one table of what came of them.
-#include "trireme/config/sweep.h"
+#include "trireme/job/runs/sweep.h"
 
 #include <poll.h>
 
@@ -12,11 +12,10 @@
 
 #include "child_runs.h"
 #include "commands.h"
+#include "environment.h"
 #include "json_output.h"
 #include "output.h"
-#include "place.h"
-#include "planned.h"
-#include "run_directory.h"
+#include "summary.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
@@ -29,7 +28,7 @@ namespace fs = std::filesystem;
 
 // One line of the table.
 struct Row {
-  config::SweepRun run;
+  runs::SweepRun run;
   JobOptions job;
   Path directory;
   std::string ended = "not run";  // "done", or why not
@@ -51,10 +50,10 @@ std::map<std::string, double> last_values(const Path& file) {
   return last;
 }
 
-std::vector<Row> rows_of(const SweepOptions& options, const config::Sweep& sweep, const Path& out) {
+std::vector<Row> rows_of(const SweepOptions& options, const runs::Sweep& sweep, const Path& out) {
   const Path job = fs::path(options.job.file).parent_path() / sweep.job;
   std::vector<Row> rows;
-  for (const config::SweepRun& run : sweep.runs) {
+  for (const runs::SweepRun& run : sweep.runs) {
     Row row{.run = run, .job = options.job, .directory = out / run.name};
     row.job.file = job.string();
     row.job.assignments.insert(row.job.assignments.begin(), run.assignments.begin(),
@@ -185,7 +184,7 @@ int sweep(const SweepOptions& options) {
   check_output(options.json);
   if (options.at_once < 1)
     fail(ErrorKind::kUsage, "--jobs {}: needs 1 or more runs at a time", options.at_once);
-  const config::Sweep sweep = config::load_sweep(options.job.file);
+  const runs::Sweep sweep = runs::load_sweep(options.job.file);
   const Path out = options.out.empty() ? fresh_run(fs::path(options.job.file).stem().string())
                                        : Path(options.out);
   std::vector<Row> rows = rows_of(options, sweep, out);

@@ -53,7 +53,8 @@ void add_synth(CLI::App& data, SynthOptions& o, Run& run) {
      "Of vlm and video");
   of(app.add_option("--frames", o.frames, "in a clip (video 16, arm 48)"), "Of video and arm");
   of(app.add_option("--fps", o.fps, "frames a second (12)"), "Of video and arm");
-  of(app.add_option("--validation", o.validation, "held-out samples in addition (default: a tenth of --count, at least 1)"),
+  of(app.add_option("--validation", o.validation,
+                    "held-out samples in addition (default: a tenth of --count, at least 1)"),
      "Of vlm, video and arm");
   of(app.add_option("--size", o.size,
                     "pixels; vlm: shorter side, 64 or 48:96; others: 64x64 (arm 128x96)"),

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "planned.h"
+#include "summary.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/fields/fields.h"

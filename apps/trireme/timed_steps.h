@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "place.h"
+#include "environment.h"
 #include "trireme/base/json.h"
 #include "trireme/config/job.h"
 

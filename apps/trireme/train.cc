@@ -13,21 +13,20 @@
 #include "calibration.h"
 #include "commands.h"
 #include "data_record.h"
-#include "dataset.h"
+#include "environment.h"
+#include "memory_trial.h"
 #include "output.h"
 #include "phases.h"
-#include "place.h"
-#include "planned.h"
-#include "room.h"
-#include "run_directory.h"
+#include "summary.h"
 #include "trireme/base/error.h"
 #include "trireme/base/ports.h"
 #include "trireme/base/text.h"
 #include "trireme/config/fields/help.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/job/runs/memory_fit.h"
+#include "trireme/job/runs/weights.h"
 #include "trireme/launch/elastic/ranks.h"
 #include "trireme/launch/faults/fault.h"
-#include "weights.h"
 #include "workers.h"
 
 namespace trireme::app {
@@ -185,10 +184,18 @@ void check_memory(const config::Job& job, const Place& place) {
          job.checkpoint.memory_every, describe(place));
 }
 
+void say_found(std::int64_t micro_batch, const std::string& what) {
+  fmt::print("find      run.micro_batch={}: {}\n", micro_batch, what);
+  std::fflush(stdout);
+}
+
 // A run goes on with the one it has found.
 config::Job settle_micro_batch(config::Job job, const RunDirectory& run, const Place& place,
                                const config::DatasetFacts& data) {
-  if (!run.resume()) return with_found_micro_batch(std::move(job), place, data, run.path());
+  if (!run.resume())
+    return with_found_micro_batch(
+        std::move(job), place, data,
+        [&](const Planned& planned) { return try_memory(planned, place, run.path()); }, say_found);
   const config::Job saved = config::parse_job(run.resume()->manifest.job, "checkpoint");
   job.run.micro_batch = saved.run.micro_batch;
   job.run.find_micro_batch = false;
@@ -208,7 +215,7 @@ std::string place_text(const Place& place) {
 }
 
 int lead(const TrainOptions& options, config::Job job, const Place& place) {
-  RunDirectory run(options.out, job_name(options.job), options.resume,
+  RunDirectory run(options.out, job_name(options.job), options.resume, print_note,
                    job.checkpoint.memory_every > 0 ? formats::CheckpointCheck::kManifest
                                                    : formats::CheckpointCheck::kEveryByte);
   const auto say = [](const std::string& text) {
@@ -279,14 +286,14 @@ void check_faults(const TrainOptions& options) {
 }
 
 int train(const TrainOptions& given) {
-  const TrainOptions options = with_job_of_run(given);
+  const TrainOptions options = of_its_run(given);
   if (options.help_config) {
     const std::string& key = *options.help_config;
     fmt::print("{}", key.empty() ? config::help_config() : config::help_of(key));
     return 0;
   }
   if (has_phases(options.job)) return train_phases(options);
-  config::Job job = read_job(options);
+  config::Job job = job_to_train(options);
   const Place place = find_place(options.job.ranks, options.job.nproc);
   if (place.launcher != Launcher::kAgent) end_on_stop_signals();
   check_memory(job, place);

@@ -1,7 +1,7 @@
 // Options of the commands that train: train, launch and sweep.
 #include "command_options.h"
+#include "environment.h"
 #include "json_output.h"
-#include "place.h"
 
 namespace trireme::app {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "place.h"
+#include "environment.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
 #include "trireme/launch/elastic/launch.h"

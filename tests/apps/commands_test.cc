@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "apps/trireme/place.h"
 #include "tests/apps/program.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
@@ -325,21 +324,6 @@ TEST(Place, FlagsThenTorchrunThenSlurmThenMpi) {
   desk.set("RANK", "5");
   desk.set("WORLD_SIZE", "6");
   EXPECT_THAT(described(), HasSubstr("rank 5 of 6 (RANK and WORLD_SIZE)"));
-}
-
-TEST(Place, SlurmLists) {
-  EXPECT_EQ(slurm_tasks_on_node("2(x3),1", 0), 2);
-  EXPECT_EQ(slurm_tasks_on_node("2(x3),1", 2), 2);
-  EXPECT_EQ(slurm_tasks_on_node("2(x3),1", 3), 1);
-  EXPECT_EQ(slurm_tasks_on_node("2(x3),1", 4), 0);
-  EXPECT_EQ(slurm_tasks_on_node("4", 0), 4);
-  EXPECT_EQ(slurm_tasks_on_node("", 0), 0);
-  EXPECT_EQ(slurm_tasks_on_node("2(xx)", 0), 0);
-  EXPECT_EQ(slurm_first_host("n[01-04,7],m"), "n01");
-  EXPECT_EQ(slurm_first_host("alpha,beta[1-2]"), "alpha");
-  EXPECT_EQ(slurm_first_host("a-b[7,9]"), "a-b7");
-  EXPECT_EQ(slurm_first_host("solo"), "solo");
-  EXPECT_EQ(slurm_first_host(""), "");
 }
 
 }  // namespace

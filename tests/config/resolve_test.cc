@@ -9,7 +9,6 @@
 #include "trireme/base/cpu.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/phases.h"
-#include "trireme/config/sweep.h"
 
 namespace trireme::config::resolve_test {
 namespace {
@@ -246,17 +245,6 @@ void expect_jobs(const std::string& folder, int at_least) {
 TEST(Recipes, LoadAndResolve) {
   expect_jobs("recipes", 6);
   expect_jobs("recipes/phases", 2);
-}
-
-TEST(Recipes, SweepsNameJobsThatAreThere) {
-  const Path folder = Path(TRIREME_SOURCE_DIR) / "recipes" / "sweeps";
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    SCOPED_TRACE(entry.path().string());
-    const Sweep sweep = load_sweep(entry.path());
-    EXPECT_TRUE(std::filesystem::is_regular_file(folder / sweep.job)) << sweep.job;
-    EXPECT_THAT(read_file(entry.path()), HasSubstr("# Run: trireme sweep recipes/sweeps/" +
-                                                   entry.path().filename().string()));
-  }
 }
 
 // DESIGN, section 5: sizes that others rely on.

@@ -14,10 +14,6 @@
 
 namespace trireme::text {
 
-// `bytes` as vocabularies spell them: printable Latin-1 as itself, the other 68 bytes, in ascending order,
-// as U+0100 and up (GPT-2), in UTF-8.
-std::string byte_level_spelling(std::string_view bytes);
-
 // A read-only tokenizer; safe to share between threads. Encoding equals the reference with
 // add_special_tokens=false, and with what is around() the text with add_special_tokens=true.
 class Bpe {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/data/text/bpe.h"
+#include "trireme/data/text/byte_level.h"
 
 namespace trireme::text {
 namespace {

@@ -50,40 +50,12 @@ std::string expected_text(const config::Job& job) {
   }
 }
 
-}  // namespace
-
-std::vector<std::string> notes(const Answer& answer) {
+// What is priced on GPUs otherwise than it runs there, or is not priced.
+void add_gpu_notes(const Answer& answer, std::int64_t micro_batches,
+                   std::vector<std::string>& notes) {
   const Option& option = answer.options.front();
   const config::Job& job = option.job;
   const Cluster& cluster = answer.question.cluster;
-  std::vector<std::string> notes = config::notes(job);
-  const std::int64_t micro_batches = config::accumulation(job);
-  if (!option.whole)
-    notes.push_back(
-        fmt::format("the plan has {} micro-batches, which repeat themselves: fewer were proven and "
-                    "simulated, and the step's time follows from theirs",
-                    micro_batches));
-  if (!cluster.gpu.fitted && !cluster.gpu.core)
-    notes.push_back(
-        fmt::format("nothing was measured on a {}: step times are a guess within its peaks, and "
-                    "the band is that "
-                    "of such guesses; layouts are compared by it all the same (docs/planner.md)",
-                    cluster.gpu.name));
-  if (const std::string expected = expected_text(job); !expected.empty()) notes.push_back(expected);
-  if (!config::is_decoder(job.model.family))
-    notes.push_back(fmt::format(
-        "no constant comes from steps of family {}: its layers are priced as those of language "
-        "models{}, other operations by the bytes that they move; the band is the wider for it",
-        config::name(job.model.family), on_gpus(cluster) ? ", its attention as fused" : ""));
-  if (!on_gpus(cluster) && job.data.documents)
-    notes.push_back(
-        "data.documents=true: attention is priced over whole samples; what documents leave out is "
-        "not known before they are read");
-  if (!on_gpus(cluster) && job.model.dropout > 0)
-    notes.push_back(
-        fmt::format("model.dropout={}: of noise on cores what it moves is priced, not drawing it",
-                    job.model.dropout));
-  if (!on_gpus(cluster)) return notes;
   if (job.precision.numerics == config::Numerics::kCanonical && micro_batches > 1)
     notes.push_back(fmt::format(
         "precision.numerics=canonical keeps up to {} sums of gradients for {} "
@@ -120,6 +92,42 @@ std::vector<std::string> notes(const Answer& answer) {
     notes.push_back(
         "priced, not there yet: collectives behind computing; on GPUs the runtime's host waits for "
         "each (docs/gpu.md)");
+}
+
+}  // namespace
+
+std::vector<std::string> notes(const Answer& answer) {
+  const Option& option = answer.options.front();
+  const config::Job& job = option.job;
+  const Cluster& cluster = answer.question.cluster;
+  std::vector<std::string> notes = config::notes(job);
+  const std::int64_t micro_batches = config::accumulation(job);
+  if (!option.whole)
+    notes.push_back(
+        fmt::format("the plan has {} micro-batches, which repeat themselves: fewer were proven and "
+                    "simulated, and the step's time follows from theirs",
+                    micro_batches));
+  if (!cluster.gpu.fitted && !cluster.gpu.core)
+    notes.push_back(
+        fmt::format("nothing was measured on a {}: step times are a guess within its peaks, and "
+                    "the band is that "
+                    "of such guesses; layouts are compared by it all the same (docs/planner.md)",
+                    cluster.gpu.name));
+  if (const std::string expected = expected_text(job); !expected.empty()) notes.push_back(expected);
+  if (!config::is_decoder(job.model.family))
+    notes.push_back(fmt::format(
+        "no constant comes from steps of family {}: its layers are priced as those of language "
+        "models{}, other operations by the bytes that they move; the band is the wider for it",
+        config::name(job.model.family), on_gpus(cluster) ? ", its attention as fused" : ""));
+  if (!on_gpus(cluster) && job.data.documents)
+    notes.push_back(
+        "data.documents=true: attention is priced over whole samples; what documents leave out is "
+        "not known before they are read");
+  if (!on_gpus(cluster) && job.model.dropout > 0)
+    notes.push_back(
+        fmt::format("model.dropout={}: of noise on cores what it moves is priced, not drawing it",
+                    job.model.dropout));
+  if (on_gpus(cluster)) add_gpu_notes(answer, micro_batches, notes);
   return notes;
 }
 

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "dataset.h"
-#include "planned.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
+#include "trireme/job/runs/dataset.h"
+#include "trireme/job/runs/plan_job.h"
 
-namespace trireme::app {
+namespace trireme::runs {
 
 // What model.weights stands for: a checkpoint's step-N directory (of a run the newest), or a Hugging Face directory;
 // absolute. Throws Error{kData} where there is neither, or where a run's newest checkpoint cannot be used.
@@ -34,4 +34,4 @@ std::optional<Origin> origin_of(const Path& weights, const Path& run);
 std::string describe_weights(const Path& directory, const Planned& planned,
                              const LocatedDataset& data, const std::vector<std::string>& allowed);
 
-}  // namespace trireme::app
+}  // namespace trireme::runs

@@ -1,20 +1,19 @@
-#include "verdicts.h"
+#include "trireme/job/runs/verdicts.h"
 
 #include <filesystem>
 
-#include "cache.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/os/file_facts.h"
 
-namespace trireme::app {
+namespace trireme::runs {
 
-CheckedFiles::CheckedFiles(const Path& name, std::span<const Path> files) {
+CheckedFiles::CheckedFiles(const FindCache& cache, const Path& name, std::span<const Path> files) {
   if (const std::optional<std::uint64_t> facts = os::facts_digest(files)) facts_ = hex64(*facts);
   try {
     const std::string whole = std::filesystem::weakly_canonical(name).string();
-    entry_ = cache_directory() / "checked" / hex64(hash64(whole));
-  } catch (const Error&) {  // no home: nothing is kept
+    entry_ = cache() / "checked" / hex64(hash64(whole));
+  } catch (const Error&) {  // no cache: nothing is kept
   }
 }
 
@@ -41,4 +40,4 @@ void CheckedFiles::keep(const std::string& problem) const {
   }
 }
 
-}  // namespace trireme::app
+}  // namespace trireme::runs

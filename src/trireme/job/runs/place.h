@@ -1,10 +1,11 @@
-// Where this process stands in the world: flags, else the environment of a launcher, else alone.
+// The place of a process among ranks: by flags, else by the variables of a launcher, else alone.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
-namespace trireme::app {
+namespace trireme::runs {
 
 enum class Launcher { kNone, kThreads, kProcesses, kTorchrun, kAgent, kSlurm, kOpenMpi };
 
@@ -28,9 +29,13 @@ std::string describe(const Place& place);
 // More threads or processes than this on one machine is a slip of the finger.
 inline constexpr int kMostLocal = 1024;
 
-// Decides; reads the environment. Flags ask for at most `most` ranks, which may be many where none starts. Throws Error{kUsage} when flags and environment contradict each
+// The value of an environment variable, none where it is not set or empty.
+using Variables = std::function<std::optional<std::string>(const char* name)>;
+
+// Decides. Flags ask for at most `most` ranks, which may be many where none starts. Throws Error{kUsage} when flags and environment contradict each
 // other, or when a variable has a value that cannot be.
-Place find_place(std::optional<int> ranks, std::optional<int> nproc, int most = kMostLocal);
+Place find_place(const Variables& variables, std::optional<int> ranks, std::optional<int> nproc,
+                 int most = kMostLocal);
 
 // What started one agent on each host says of the hosts; empty where nothing does.
 struct Nodes {
@@ -40,9 +45,9 @@ struct Nodes {
   std::string run_id;
 };
 
-// Reads the environment: torchrun's PET_*, Slurm's, Open MPI's with one process a host. Throws Error{kUsage} when a
+// By torchrun's PET_*, Slurm's, Open MPI's with one process a host. Throws Error{kUsage} when a
 // variable has a value that cannot be.
-Nodes find_nodes();
+Nodes find_nodes(const Variables& variables);
 
 // Entry `node` of Slurm's "2(x3),1"; 0 when there is none.
 int slurm_tasks_on_node(const std::string& list, int node);
@@ -50,4 +55,4 @@ int slurm_tasks_on_node(const std::string& list, int node);
 // The first host of Slurm's "n[01-04,7],m": "n01".
 std::string slurm_first_host(const std::string& list);
 
-}  // namespace trireme::app
+}  // namespace trireme::runs

@@ -2,17 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "place.h"
-#include "planned.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
+#include "trireme/job/runs/place.h"
+#include "trireme/job/runs/plan_job.h"
 #include "trireme/plan/simulate/footprint.h"
 
-namespace trireme::app {
+namespace trireme::runs {
 
 // Of what a process holds beside tensors, the share of one of its ranks; 0 on a GPU, whose memory holds tensors.
 std::int64_t library_share(const config::Job& job, const Place& place);
@@ -27,10 +28,14 @@ void check_room(const Planned& planned, const Place& place);
 std::optional<std::string> too_small(const Planned& planned, const Place& place,
                                      const Path& memory);
 
-// The job with the largest micro_batch that fits, by forecast and then by a trial in processes of its own; prints
-// what it finds, which is settled then: nothing looks for it again. Throws Error{kNoRoom} where not even the smallest does. The ranks are started here. Scratch files of
-// trials have no names and lie above the run directory `run`, which is not touched.
-config::Job with_found_micro_batch(config::Job job, const Place& place,
-                                   const config::DatasetFacts& data, const Path& run);
+// The most that tensors of a rank held in steps of the job; nothing if a rank ran out of memory. Throws Error where the steps
+// failed otherwise.
+using MemoryTrial = std::function<std::optional<std::int64_t>(const Planned& planned)>;
 
-}  // namespace trireme::app
+// The job with the largest micro_batch that fits, by forecast and then by `trial`: run.find_micro_batch is false then. `say` is
+// told what each candidate gave. Throws Error{kNoRoom} where not even the smallest fits.
+config::Job with_found_micro_batch(
+    config::Job job, const Place& place, const config::DatasetFacts& data, const MemoryTrial& trial,
+    const std::function<void(std::int64_t micro_batch, const std::string& what)>& say);
+
+}  // namespace trireme::runs

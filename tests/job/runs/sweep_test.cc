@@ -1,11 +1,13 @@
 // Sweeps: the runs they name, and what is refused.
-#include "trireme/config/sweep.h"
+#include "trireme/job/runs/sweep.h"
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "tests/config/error_of.h"
 
-namespace trireme::config::sweep_test {
+namespace trireme::runs::sweep_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -33,7 +35,7 @@ TEST(Sweeps, AreNamedByTheGridAlone) {
 
 TEST(Sweeps, AreRefusedInOneLine) {
   const auto error = [](const std::string& text) {
-    return usage_error_of([&] { parse_sweep(text, "sweep.yaml"); });
+    return config::usage_error_of([&] { parse_sweep(text, "sweep.yaml"); });
   };
   EXPECT_THAT(error("3"), HasSubstr("a sweep is a map"));
   EXPECT_THAT(error("runs: {a: {}}"), HasSubstr("needs job"));
@@ -53,5 +55,16 @@ TEST(Sweeps, AreRefusedInOneLine) {
               HasSubstr("more than 4096 runs"));
 }
 
+TEST(Recipes, SweepsNameJobsThatAreThere) {
+  const Path folder = Path(TRIREME_SOURCE_DIR) / "recipes" / "sweeps";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    SCOPED_TRACE(entry.path().string());
+    const Sweep sweep = load_sweep(entry.path());
+    EXPECT_TRUE(std::filesystem::is_regular_file(folder / sweep.job)) << sweep.job;
+    EXPECT_THAT(read_file(entry.path()), HasSubstr("# Run: trireme sweep recipes/sweeps/" +
+                                                   entry.path().filename().string()));
+  }
+}
+
 }  // namespace
-}  // namespace trireme::config::sweep_test
+}  // namespace trireme::runs::sweep_test

@@ -1,4 +1,4 @@
-#include "trireme/config/sweep.h"
+#include "trireme/job/runs/sweep.h"
 
 #include <algorithm>
 #include <cctype>
@@ -7,11 +7,13 @@
 #include "trireme/config/job.h"
 #include "trireme/config/yaml.h"
 
-namespace trireme::config {
+namespace trireme::runs {
 namespace {
 
 constexpr std::size_t kMostRuns = 4096;
 
+using config::quote;
+using config::YamlNode;
 using Kind = YamlNode::Kind;
 
 [[noreturn]] void refuse(const std::string& what, const YamlNode& at, const std::string& why) {
@@ -41,9 +43,9 @@ std::string assignment(const YamlNode& key, const YamlNode& value, const std::st
                        quote(key.text)));
   }
   const std::string written = key.text + "=" + text;
-  Job scratch;
+  config::Job scratch;
   try {
-    apply_set(scratch, written);
+    config::apply_set(scratch, written);
   } catch (const Error& error) {
     refuse(what, key, error.what());
   }
@@ -112,7 +114,7 @@ void check_keys(const YamlNode& root, const std::string& what) {
 }  // namespace
 
 Sweep parse_sweep(std::string_view text, const std::string& what) {
-  const YamlNode root = parse_yaml(text, what);
+  const YamlNode root = config::parse_yaml(text, what);
   if (root.kind != Kind::kMap)
     refuse(what, root, "a sweep is a map of job, set, runs, grid and metrics");
   check_keys(root, what);
@@ -153,4 +155,4 @@ Sweep load_sweep(const Path& path) {
   }
 }
 
-}  // namespace trireme::config
+}  // namespace trireme::runs

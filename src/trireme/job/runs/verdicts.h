@@ -6,15 +6,16 @@
 #include <string>
 
 #include "trireme/base/fs.h"
+#include "trireme/job/runs/cache.h"
 
-namespace trireme::app {
+namespace trireme::runs {
 
 // Files that are checked together, such as those of a checkpoint. Their sizes, times and inodes are looked at when it is
 // made, so make it before the bytes are read.
 class CheckedFiles {
  public:
   // `name` is what they are together: their directory.
-  CheckedFiles(const Path& name, std::span<const Path> files);
+  CheckedFiles(const FindCache& cache, const Path& name, std::span<const Path> files);
 
   // What was found in exactly these files: empty text where every byte was as written. Nothing where they were changed
   // since, or never read on this machine.
@@ -27,4 +28,4 @@ class CheckedFiles {
   std::string facts_;  // empty: changed too recently to be told from a change to come
 };
 
-}  // namespace trireme::app
+}  // namespace trireme::runs

@@ -1,19 +1,16 @@
-#include "run_directory.h"
+#include "trireme/job/runs/run_directory.h"
 
 #include <unistd.h>
 
 #include <ctime>
 #include <filesystem>
 #include <optional>
-#include <sstream>
 
-#include "../guard.h"
-#include "place.h"
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/formats/event.h"
 
-namespace trireme::app {
+namespace trireme::runs {
 namespace {
 
 namespace fs = std::filesystem;
@@ -72,7 +69,8 @@ bool has_checkpoints(const Path& path) {
 }  // namespace
 
 RunDirectory::RunDirectory(const std::string& out, const std::string& name,
-                           const std::string& resume, formats::CheckpointCheck check)
+                           const std::string& resume, const Note& note,
+                           formats::CheckpointCheck check)
     : path_(out.empty() ? fresh_run(name) : Path(out)) {
   look();
   if (resume == "never") {
@@ -85,7 +83,7 @@ RunDirectory::RunDirectory(const std::string& out, const std::string& name,
   } else if (resume == "auto") {
     find_newest(path_ / kCheckpoints, check);
   } else {
-    find_given(resume);
+    find_given(resume, note);
   }
 }
 
@@ -110,8 +108,8 @@ void RunDirectory::find_newest(const Path& root, formats::CheckpointCheck check)
   resume_ = Resume{std::move(newest->path), std::move(newest->manifest)};
 }
 
-void RunDirectory::find_given(const Path& given) {
-  const Path checkpoint = find_checkpoint(given);
+void RunDirectory::find_given(const Path& given, const Note& note) {
+  const Path checkpoint = find_checkpoint(given, note);
   resume_ = Resume{checkpoint, formats::verify_checkpoint(checkpoint)};
   for (const formats::CheckpointEntry& other : formats::list_checkpoints(path_ / kCheckpoints))
     if (other.step > resume_->manifest.step ||
@@ -144,31 +142,6 @@ std::string tokenizer_of_run(const Path& run, const config::Job& job) {
                                             : fs::absolute(kept).lexically_normal().string();
 }
 
-TrainOptions with_job_of_run(TrainOptions options) {
-  if (!options.job.file.empty() || options.out.empty()) return options;
-  const Path run = options.out, job = run / kLockedJobName;
-  std::error_code absent;
-  if (!fs::is_regular_file(job, absent))
-    fail(ErrorKind::kUsage,
-         "--out {} without a JOB: there is no {} to resume with; give the job, or the directory of "
-         "a run",
-         options.out, job.string());
-  options.job.file = job.string();
-  const config::Job locked = config::load_job(job);
-  options.job.assignments.insert(options.job.assignments.begin(),
-                                 "data.tokenizer=" + tokenizer_of_run(run, locked));
-  const bool said = options.job.ranks || options.job.nproc || find_place({}, {}).launched();
-  if (said || !fs::is_regular_file(run / kPlaceName, absent)) return options;
-  std::istringstream place(read_file(run / kPlaceName));
-  std::string as;
-  int ranks = 0;
-  if (!(place >> as >> ranks) || (as != "ranks" && as != "nproc") || ranks < 1)
-    fail(ErrorKind::kData, "{}: needs `ranks N` or `nproc N`; give --ranks or --nproc",
-         (run / kPlaceName).string());
-  (as == "nproc" ? options.job.nproc : options.job.ranks) = ranks;
-  return options;
-}
-
 Path fresh_run(const std::string& name) {
   char time[32];
   const std::time_t now = std::time(nullptr);
@@ -194,7 +167,7 @@ Path checkpoint_root(const Path& path) {
   return fs::is_directory(path / kCheckpoints) ? path / kCheckpoints : path;
 }
 
-Path find_checkpoint(const Path& path) {
+Path find_checkpoint(const Path& path, const Note& note) {
   check_directory(path);
   if (is_checkpoint(path)) return fs::canonical(path);
   const std::optional<formats::NewestCheckpoint> newest =
@@ -203,14 +176,14 @@ Path find_checkpoint(const Path& path) {
     fail(ErrorKind::kData, "{}: holds no checkpoint (step-N below it or below its checkpoints)",
          path.string());
   if (!newest->refused.empty())
-    print_error("note", fmt::format("{} is used; newer checkpoints cannot be: {}",
-                                    newest->path.string(), name_refused(newest->refused)));
+    note(fmt::format("{} is used; newer checkpoints cannot be: {}", newest->path.string(),
+                     name_refused(newest->refused)));
   return newest->path;
 }
 
-Path find_model(const Path& path) {
+Path find_model(const Path& path, const Note& note) {
   return convert::is_hugging_face(path) ? fs::absolute(path).lexically_normal()
-                                        : find_checkpoint(path);
+                                        : find_checkpoint(path, note);
 }
 
 std::string name_refused(const std::vector<formats::CheckpointEntry>& refused) {
@@ -223,4 +196,4 @@ std::string name_refused(const std::vector<formats::CheckpointEntry>& refused) {
   return text;
 }
 
-}  // namespace trireme::app
+}  // namespace trireme::runs

@@ -1,20 +1,14 @@
-#include "place.h"
+#include "trireme/job/runs/place.h"
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <string_view>
 
 #include "trireme/base/error.h"
 #include "trireme/launch/elastic/ranks.h"
 
-namespace trireme::app {
+namespace trireme::runs {
 namespace {
-
-std::optional<std::string> variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value && *value ? std::optional<std::string>(value) : std::nullopt;
-}
 
 std::optional<int> whole_number(std::string_view text) {
   int value = 0;
@@ -23,7 +17,8 @@ std::optional<int> whole_number(std::string_view text) {
                                                                   : std::nullopt;
 }
 
-int number(const char* name, int least, int most, std::optional<int> missing = {}) {
+int number(const Variables& variable, const char* name, int least, int most,
+           std::optional<int> missing = {}) {
   const std::optional<std::string> text = variable(name);
   if (!text && missing) return *missing;
   if (!text)
@@ -36,39 +31,39 @@ int number(const char* name, int least, int most, std::optional<int> missing = {
   return *value;
 }
 
-Place from_variables(Launcher launcher, const char* rank, const char* world, const char* local_rank,
-                     const char* local_world) {
+Place from_variables(const Variables& variable, Launcher launcher, const char* rank,
+                     const char* world, const char* local_rank, const char* local_world) {
   constexpr int kMost = 1 << 20;
   Place place;
   place.launcher = launcher;
-  place.world = number(world, 1, kMost);
-  place.rank = number(rank, 0, place.world - 1);
-  place.local_world = number(local_world, 1, place.world, 1);
-  place.local_rank = number(local_rank, 0, place.world - 1, 0);
+  place.world = number(variable, world, 1, kMost);
+  place.rank = number(variable, rank, 0, place.world - 1);
+  place.local_world = number(variable, local_world, 1, place.world, 1);
+  place.local_rank = number(variable, local_rank, 0, place.world - 1, 0);
   return place;
 }
 
 // Only inside a step: a batch script has SLURM_PROCID too, without being one of several ranks, and so has a shell that a
 // step opens on a terminal.
-bool is_slurm_step() {
+bool is_slurm_step(const Variables& variable) {
   return variable("SLURM_STEP_NUM_TASKS") && variable("SLURM_PROCID") &&
          !variable("SLURM_PTY_PORT") && variable("SLURM_JOB_NAME") != "interactive";
 }
 
 // As Lightning derives it.
-int slurm_port() {
+int slurm_port(const Variables& variable) {
   constexpr int kFirst = 15000;
-  return kFirst + number("SLURM_JOB_ID", 0, 2147483647, 0) % 10000;
+  return kFirst + number(variable, "SLURM_JOB_ID", 0, 2147483647, 0) % 10000;
 }
 
-void find_master(Place& place) {
+void find_master(const Variables& variable, Place& place) {
   if (place.world == 1) return;
   place.address = variable("MASTER_ADDR").value_or("");
-  if (variable("MASTER_PORT")) place.port = number("MASTER_PORT", 1, 65535);
+  if (variable("MASTER_PORT")) place.port = number(variable, "MASTER_PORT", 1, 65535);
   if (place.launcher == Launcher::kSlurm) {
     if (place.address.empty())
       place.address = slurm_first_host(variable("SLURM_STEP_NODELIST").value_or(""));
-    if (place.port == 0) place.port = slurm_port();
+    if (place.port == 0) place.port = slurm_port(variable);
   }
   if (place.launcher == Launcher::kAgent) return;
   if (place.address.empty() || place.port == 0)
@@ -78,28 +73,30 @@ void find_master(Place& place) {
          describe(place));
 }
 
-Place from_environment() {
+Place from_environment(const Variables& variable) {
   Place place;
   if (variable("RANK") || variable("WORLD_SIZE")) {
-    place =
-        from_variables(variable(elastic::kStoreVariable) ? Launcher::kAgent : Launcher::kTorchrun,
-                       "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
-  } else if (is_slurm_step()) {
-    place = from_variables(Launcher::kSlurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+    place = from_variables(
+        variable, variable(elastic::kStoreVariable) ? Launcher::kAgent : Launcher::kTorchrun,
+        "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+  } else if (is_slurm_step(variable)) {
+    place = from_variables(variable, Launcher::kSlurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
                            "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE");
     const int here = slurm_tasks_on_node(variable("SLURM_STEP_TASKS_PER_NODE").value_or(""),
-                                         number("SLURM_NODEID", 0, 1 << 20, 0));
+                                         number(variable, "SLURM_NODEID", 0, 1 << 20, 0));
     if (here > 0) place.local_world = here;
   } else if (variable("OMPI_COMM_WORLD_SIZE")) {
-    place = from_variables(Launcher::kOpenMpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                           "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
+    place =
+        from_variables(variable, Launcher::kOpenMpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                       "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
   }
   return place;
 }
 
-Place from_flag(const char* flag, Launcher launcher, int count, int most) {
+Place from_flag(const Variables& variable, const char* flag, Launcher launcher, int count,
+                int most) {
   if (count < 1 || count > most) fail(ErrorKind::kUsage, "{} {}; needs 1 to {}", flag, count, most);
-  const Place outer = from_environment();
+  const Place outer = from_environment(variable);
   if (outer.world > 1)
     fail(ErrorKind::kUsage,
          "{} {} asks for ranks of this machine, but this process is already {}; drop {}, or start "
@@ -131,36 +128,37 @@ std::string describe(const Place& place) {
   return "";
 }
 
-Place find_place(std::optional<int> ranks, std::optional<int> nproc, int most) {
+Place find_place(const Variables& variable, std::optional<int> ranks, std::optional<int> nproc,
+                 int most) {
   if (ranks && nproc)
     fail(ErrorKind::kUsage,
          "--ranks {} (threads) and --nproc {} (processes) exclude each other; give one", *ranks,
          *nproc);
-  if (ranks) return from_flag("--ranks", Launcher::kThreads, *ranks, most);
-  if (nproc) return from_flag("--nproc", Launcher::kProcesses, *nproc, most);
-  Place place = from_environment();
-  find_master(place);
+  if (ranks) return from_flag(variable, "--ranks", Launcher::kThreads, *ranks, most);
+  if (nproc) return from_flag(variable, "--nproc", Launcher::kProcesses, *nproc, most);
+  Place place = from_environment(variable);
+  find_master(variable, place);
   return place;
 }
 
-Nodes find_nodes() {
+Nodes find_nodes(const Variables& variable) {
   constexpr int kMost = 1 << 20;
   Nodes nodes;
-  if (is_slurm_step()) {
-    nodes.rank = number("SLURM_NODEID", 0, kMost, 0);
-    nodes.count = number("SLURM_NNODES", 1, kMost, 1);
+  if (is_slurm_step(variable)) {
+    nodes.rank = number(variable, "SLURM_NODEID", 0, kMost, 0);
+    nodes.count = number(variable, "SLURM_NNODES", 1, kMost, 1);
     nodes.run_id = variable("SLURM_JOB_ID").value_or("");
     const std::string first = slurm_first_host(variable("SLURM_STEP_NODELIST").value_or(""));
     if (*nodes.count > 1 && !first.empty())
-      nodes.endpoint = fmt::format("{}:{}", first, slurm_port());
+      nodes.endpoint = fmt::format("{}:{}", first, slurm_port(variable));
   } else if (variable("OMPI_COMM_WORLD_SIZE")) {
-    nodes.rank = number("OMPI_COMM_WORLD_RANK", 0, kMost);
-    nodes.count = number("OMPI_COMM_WORLD_SIZE", 1, kMost);
+    nodes.rank = number(variable, "OMPI_COMM_WORLD_RANK", 0, kMost);
+    nodes.count = number(variable, "OMPI_COMM_WORLD_SIZE", 1, kMost);
   }
-  if (variable("PET_NODE_RANK")) nodes.rank = number("PET_NODE_RANK", 0, kMost);
+  if (variable("PET_NODE_RANK")) nodes.rank = number(variable, "PET_NODE_RANK", 0, kMost);
   if (variable("MASTER_ADDR") && variable("MASTER_PORT"))
     nodes.endpoint =
-        fmt::format("{}:{}", *variable("MASTER_ADDR"), number("MASTER_PORT", 1, 65535));
+        fmt::format("{}:{}", *variable("MASTER_ADDR"), number(variable, "MASTER_PORT", 1, 65535));
   nodes.endpoint = variable("PET_RDZV_ENDPOINT").value_or(nodes.endpoint);
   nodes.run_id = variable("PET_RDZV_ID").value_or(nodes.run_id);
   return nodes;
@@ -190,4 +188,4 @@ std::string slurm_first_host(const std::string& list) {
   return list.substr(0, bracket) + numbers.substr(0, numbers.find_first_of("-,"));
 }
 
-}  // namespace trireme::app
+}  // namespace trireme::runs

@@ -7,7 +7,7 @@
 
 #include "trireme/base/fs.h"
 
-namespace trireme::config {
+namespace trireme::runs {
 
 struct SweepRun {
   std::string name;                      // a word; its directory has it
@@ -27,4 +27,4 @@ struct Sweep {
 Sweep parse_sweep(std::string_view text, const std::string& what);
 Sweep load_sweep(const Path& path);
 
-}  // namespace trireme::config
+}  // namespace trireme::runs

@@ -1,17 +1,13 @@
-#include "room.h"
+#include "trireme/job/runs/memory_fit.h"
 
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <csignal>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "trireme/base/error.h"
 #include "trireme/base/free_memory.h"
-#include "trireme/base/json.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/config/saving.h"
 #include "trireme/plan/saved.h"
@@ -19,9 +15,8 @@
 #include "trireme/plan/text/text.h"
 #include "trireme/planner/cost/expected_memory.h"
 #include "trireme/planner/cost/expected_share.h"
-#include "workers.h"
 
-namespace trireme::app {
+namespace trireme::runs {
 namespace {
 
 std::string bytes(std::int64_t count) { return plan::bytes_text(static_cast<double>(count)); }
@@ -58,41 +53,6 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
   return found;
 }
 
-// The most that a rank's tensors held in two steps; nothing if it did not come that far for want of memory.
-// Throws Error of what else went wrong.
-std::optional<std::int64_t> measured(const Planned& planned, const Place& place,
-                                     const Path& scratch) {
-  const std::string result = job_in_memory("");
-  std::vector<std::string> words = {
-      "try-memory",    "--job", job_in_memory(config::print_yaml(planned.job)),
-      "--json",        result,  "--scratch",
-      scratch.string()};
-  const elastic::Outcome outcome = run_ranks(std::move(words), place);
-  if (outcome.exit_code == 0) {
-    std::int64_t most = 0;
-    for (const Json& rank : parse_json(read_file(result), "the trial's result"))
-      most = std::max(most, rank.get<std::int64_t>());
-    return most;
-  }
-  // What the kernel does to a process for want of memory, and what the trial says itself.
-  if (outcome.signal == SIGKILL || outcome.exit_code == exit_code(ErrorKind::kNoRoom))
-    return std::nullopt;
-  fail(
-      outcome.signal != 0 ? ErrorKind::kInternal : ErrorKind::kUsage,
-      "the trial of run.micro_batch={} ended with exit code {}{}{}; set run.micro_batch, and leave "
-      "run.find_micro_batch out",
-      planned.job.run.micro_batch, outcome.exit_code, outcome.cause.empty() ? "" : ": ",
-      outcome.cause);
-}
-
-// The nearest directory at or above it that exists.
-Path existing(const Path& path) {
-  Path above = std::filesystem::absolute(path).lexically_normal();
-  while (!std::filesystem::is_directory(above) && above.has_relative_path())
-    above = above.parent_path();
-  return above;
-}
-
 // Files that snapshots in memory leave for a rank on its host: two are kept and a third is being written, each with the
 // part that a replica of another host's rank has.
 std::int64_t kept_in_memory(const Planned& planned, const Place& place, int rank) {
@@ -107,11 +67,6 @@ std::int64_t kept_in_memory(const Planned& planned, const Place& place, int rank
   const int around = static_cast<int>(keys.memory_distance % hosts);
   const int distance = (around == 0 ? 1 : around) * place.local_world;
   return kSnapshots * (saved(rank) + saved((rank + place.world - distance) % place.world));
-}
-
-void say(std::int64_t micro_batch, const std::string& what) {
-  fmt::print("find      run.micro_batch={}: {}\n", micro_batch, what);
-  std::fflush(stdout);
 }
 
 }  // namespace
@@ -169,8 +124,9 @@ std::optional<std::string> too_small(const Planned& planned, const Place& place,
       bytes(needed), memory.parent_path().string(), bytes(all));
 }
 
-config::Job with_found_micro_batch(config::Job job, const Place& place,
-                                   const config::DatasetFacts& data, const Path& run) {
+config::Job with_found_micro_batch(
+    config::Job job, const Place& place, const config::DatasetFacts& data, const MemoryTrial& trial,
+    const std::function<void(std::int64_t micro_batch, const std::string& what)>& say) {
   job.run.micro_batch = 1;
   const Allowance allowed = allowance(job, place);
   const std::int64_t samples =
@@ -194,7 +150,7 @@ config::Job with_found_micro_batch(config::Job job, const Place& place,
       why = *misfit;
       continue;
     }
-    std::optional<std::int64_t> tried = measured(*planned, place, existing(run));
+    std::optional<std::int64_t> tried = trial(*planned);
     if (!tried) {
       say(candidate, fmt::format("forecast {}, its trial ran out of memory", bytes(needed)));
       why = fmt::format("the trial of run.micro_batch={} ran out of memory", candidate);
@@ -215,4 +171,4 @@ config::Job with_found_micro_batch(config::Job job, const Place& place,
   fail(ErrorKind::kNoRoom, "no run.micro_batch fits: {} ({})", why, allowed.source);
 }
 
-}  // namespace trireme::app
+}  // namespace trireme::runs

@@ -1,16 +1,9 @@
-// Directories and locks of the front: where it keeps what it made once, and who may write where.
+// Who may write where: locks on files among processes.
 #pragma once
-
-#include <string>
 
 #include "trireme/base/fs.h"
 
-namespace trireme::app {
-
-// ${XDG_CACHE_HOME:-$HOME/.cache}/trireme. Error{kUsage} when neither is set.
-Path cache_directory();
-// Creates a directory in it, to be written to. Error{kUsage} where that cannot be.
-void make_in_cache(const Path& directory);
+namespace trireme::runs {
 
 // An exclusive lock on a file, held until destruction (or, when kept, until the process image that
 // replaces this one ends).
@@ -32,4 +25,4 @@ class FileLock {
   int fd_ = -1;
 };
 
-}  // namespace trireme::app
+}  // namespace trireme::runs

@@ -1,4 +1,4 @@
-#include "weights.h"
+#include "trireme/job/runs/weights.h"
 
 #include <fmt/ranges.h>
 
@@ -7,16 +7,16 @@
 #include <map>
 #include <set>
 
-#include "run_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/config/weights.h"
 #include "trireme/data/text/dataset_files.h"
 #include "trireme/data/text/vocabulary.h"
 #include "trireme/formats/manifest.h"
+#include "trireme/job/runs/run_directory.h"
 #include "trireme/model/training.h"
 
-namespace trireme::app {
+namespace trireme::runs {
 namespace {
 
 namespace fs = std::filesystem;
@@ -204,4 +204,4 @@ std::string describe_weights(const Path& directory, const Planned& planned,
                             fmt::join(unused, ", "), count > kNamed ? ", .." : "");
 }
 
-}  // namespace trireme::app
+}  // namespace trireme::runs

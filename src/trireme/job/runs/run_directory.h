@@ -1,17 +1,17 @@
 // RUNDIR: what may be written where, and where a run goes on from.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "cache.h"
-#include "commands.h"
 #include "trireme/config/job.h"
 #include "trireme/data/text/vocabulary.h"
 #include "trireme/formats/checkpoint_files.h"
+#include "trireme/job/runs/file_lock.h"
 
-namespace trireme::app {
+namespace trireme::runs {
 
 inline constexpr char kLockedJobName[] = "job.lock.yaml";
 // What `trireme launch` writes there, perhaps before a rank has.
@@ -20,6 +20,9 @@ inline constexpr char kGenerationName[] = ".generation";
 inline constexpr char kFaultNotesName[] = ".faults";
 // How many ranks a run had, and as what: "ranks 2" or "nproc 2", as --ranks and --nproc say it.
 inline constexpr char kPlaceName[] = ".place";
+
+// Is told a sentence for the user.
+using Note = std::function<void(const std::string&)>;
 
 struct Resume {
   Path checkpoint;
@@ -32,8 +35,10 @@ class RunDirectory {
   // `out` empty: runs/NAME-TIME. Throws Error{kUsage} when it is no directory, is somebody else's,
   // cannot be written, is in use by another run, or holds checkpoints that `resume` (auto, never or
   // a path) forbids; Error{kData} when the checkpoint to resume from cannot be used.
+  // `note` is told which newer checkpoints of a path to resume from were passed over.
   // With CheckpointCheck::kManifest `auto` looks at manifests alone, for ranks that look at the rest themselves.
   RunDirectory(const std::string& out, const std::string& name, const std::string& resume,
+               const Note& note,
                formats::CheckpointCheck check = formats::CheckpointCheck::kEveryByte);
 
   const Path& path() const { return path_; }
@@ -48,17 +53,13 @@ class RunDirectory {
  private:
   void look() const;
   void find_newest(const Path& root, formats::CheckpointCheck check);
-  void find_given(const Path& given);
+  void find_given(const Path& given, const Note& note);
 
   Path path_;
   std::optional<Resume> resume_;
   std::vector<formats::CheckpointEntry> refused_;
   std::optional<FileLock> lock_;
 };
-
-// Without a job but with --out: the job of the run there and, where nothing else says, its ranks. Throws Error{kUsage} where
-// there is no run.
-TrainOptions with_job_of_run(TrainOptions options);
 
 // runs/NAME-TIME, which does not exist.
 Path fresh_run(const std::string& name);
@@ -68,17 +69,17 @@ void check_directory(const Path& path);
 // The tokenizer of a run whose job is `job`: a path that a job names may be gone, and the run keeps its vocabulary.
 std::string tokenizer_of_run(const Path& run, const config::Job& job);
 // What generate, evaluate and predict read: a directory of Hugging Face's files itself, else as find_checkpoint.
-Path find_model(const Path& path);
+Path find_model(const Path& path, const Note& note);
 // Whether it is one step-N rather than a run.
 bool is_checkpoint(const Path& path);
 // Where the step-N directories of a run lie, given the run or that place itself.
 Path checkpoint_root(const Path& path);
 
 // A run directory, its checkpoints, or one step-N: the step-N meant (the newest that is usable,
-// every byte checked). Where newer ones cannot be used, one line on stderr names them. Throws Error{kData}.
-Path find_checkpoint(const Path& path);
+// every byte checked). Where newer ones cannot be used, `note` is told which. Throws Error{kData}.
+Path find_checkpoint(const Path& path, const Note& note);
 
 // "step-4 (why) and step-3": newer checkpoints that were passed over, with the reason of the newest.
 std::string name_refused(const std::vector<formats::CheckpointEntry>& refused);
 
-}  // namespace trireme::app
+}  // namespace trireme::runs

@@ -1,10 +1,9 @@
-#include "dataset.h"
+#include "trireme/job/runs/dataset.h"
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 
-#include "cache.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
@@ -15,9 +14,10 @@
 #include "trireme/data/media/split.h"
 #include "trireme/data/text/sources.h"
 #include "trireme/data/text/vocabulary.h"
-#include "verdicts.h"
+#include "trireme/job/runs/file_lock.h"
+#include "trireme/job/runs/verdicts.h"
 
-namespace trireme::app {
+namespace trireme::runs {
 namespace {
 
 namespace fs = std::filesystem;
@@ -26,12 +26,11 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kPreparation = 2;
 constexpr char kDatasetFile[] = "dataset.json";
 
-std::vector<Path> include_roots() {
+std::vector<Path> directories_of(const std::vector<Path>& headers) {
   std::vector<Path> roots;
-  for (const char* root : {TRIREME_TORCH_INCLUDE, "/usr/include"})
-    if (*root && fs::is_directory(root) &&
-        std::find(roots.begin(), roots.end(), root) == roots.end())
-      roots.emplace_back(root);
+  for (const Path& root : headers)
+    if (fs::is_directory(root) && std::ranges::find(roots, root) == roots.end())
+      roots.push_back(root);
   return roots;
 }
 
@@ -67,14 +66,14 @@ std::uint64_t key_of(const config::Data& data) {
 
 // Opens a dataset whose bytes are those that dataset.json has digests of. That is known where no file was changed after
 // it, as the kernel says, or where all bytes were read since; else they are read now.
-text::Dataset open_unchanged(const Path& directory,
+text::Dataset open_unchanged(const Path& directory, const FindCache& cache,
                              const std::function<void(const std::string&)>& say) {
   text::Dataset dataset = text::open_dataset(directory);
   std::vector<Path> files = {directory / kDatasetFile};
   for (const char* name : {"train.bin", "train.idx", "val.bin", "val.idx", "vocabulary.json"})
     files.push_back(directory / name);
   if (os::changed_after(files[0], files).empty()) return dataset;
-  const CheckedFiles checked(directory, files);
+  const CheckedFiles checked(cache, directory, files);
   std::optional<std::string> problem = checked.verdict();
   if (!problem) {
     say(fmt::format("files of {} were changed after its {} was written: reading every byte (once)",
@@ -93,14 +92,14 @@ text::Dataset open_unchanged(const Path& directory,
 }
 
 // Prepares once; `collect` is asked for the sources only when there is something to do.
-text::Dataset prepared(const config::Data& data, std::uint64_t key, const std::string& name,
-                       const std::function<void(const std::string&)>& say,
+text::Dataset prepared(const config::Data& data, const FindCache& cache, std::uint64_t key,
+                       const std::string& name, const std::function<void(const std::string&)>& say,
                        const std::function<std::vector<text::SourceFile>()>& collect) {
-  const Path root = cache_directory() / "datasets", out = root / hex64(key);
-  if (fs::exists(out / kDatasetFile)) return open_unchanged(out, say);
+  const Path root = cache() / "datasets", out = root / hex64(key);
+  if (fs::exists(out / kDatasetFile)) return open_unchanged(out, cache, say);
   make_in_cache(root);
   const FileLock lock(root / (hex64(key) + ".lock"), FileLock::Wait::kYes);
-  if (fs::exists(out / kDatasetFile)) return open_unchanged(out, say);
+  if (fs::exists(out / kDatasetFile)) return open_unchanged(out, cache, say);
   say(fmt::format("preparing {} into {} (once)", name, out.string()));
   text::PrepareOptions options{
       .sources = collect(), .out = out, .tokenizer = text::parse_tokenizer(data.tokenizer)};
@@ -129,25 +128,25 @@ LocatedDataset located(text::Dataset dataset, std::string tokenizer, std::string
   return result;
 }
 
-LocatedDataset from_quickstart(const config::Data& data,
+LocatedDataset from_quickstart(const config::Data& data, const DataPlaces& places,
                                const std::function<void(const std::string&)>& say) {
-  const std::vector<Path> roots = include_roots();
+  const std::vector<Path> roots = directories_of(places.headers);
   std::uint64_t key = mix(key_of(data), hash64("quickstart"));
   for (const Path& root : roots)
     for (const char* part : {"ATen", "c10", "torch", "c++"})
       if (fs::is_directory(root / part)) key = stamped(key, root / part);
-  return located(prepared(data, key, "the C++ headers of this machine", say,
+  return located(prepared(data, places.cache, key, "the C++ headers of this machine", say,
                           [&] { return text::quickstart_text(roots).files; }),
                  data.tokenizer, "C++ headers of this machine", true);
 }
 
-LocatedDataset from_text(const config::Data& data,
+LocatedDataset from_text(const config::Data& data, const DataPlaces& places,
                          const std::function<void(const std::string&)>& say) {
   const std::vector<text::SourceFile> sources = text::collect_sources({data.path});
   std::uint64_t key = mix(key_of(data), sources.size());
   for (const text::SourceFile& source : sources) key = stamped(key, source.path);
-  return located(prepared(data, key, data.path, say, [&] { return sources; }), data.tokenizer,
-                 data.path);
+  return located(prepared(data, places.cache, key, data.path, say, [&] { return sources; }),
+                 data.tokenizer, data.path);
 }
 
 // Whether the tokenizer may be the one chosen; a file may since have gone, and then any BPE may be its own.
@@ -164,9 +163,9 @@ bool may_be(const text::Tokenizer& tokenizer, const text::TokenizerChoice& choic
   return text::read_vocabulary(choice.file).digest() == tokenizer.digest();
 }
 
-LocatedDataset from_dataset(const config::Data& data,
+LocatedDataset from_dataset(const config::Data& data, const DataPlaces& places,
                             const std::function<void(const std::string&)>& say) {
-  text::Dataset dataset = open_unchanged(data.path, say);
+  text::Dataset dataset = open_unchanged(data.path, places.cache, say);
   const std::string own = dataset.tokenizer.kind();
   const bool says_nothing = data.tokenizer == config::Data{}.tokenizer;
   if (!says_nothing && !may_be(dataset.tokenizer, text::parse_tokenizer(data.tokenizer)))
@@ -231,7 +230,7 @@ LocatedDataset from_files(const config::Data& data, std::string_view source) {
 
 }  // namespace
 
-LocatedDataset locate_dataset(const config::Data& data,
+LocatedDataset locate_dataset(const config::Data& data, const DataPlaces& places,
                               const std::function<void(const std::string&)>& say) {
   if (const config::MadeUpSource* source = config::made_up(data.source))
     return from_nothing(data, *source);
@@ -239,15 +238,15 @@ LocatedDataset locate_dataset(const config::Data& data,
   const std::string_view files = config::files_of(data.source);
   if (!files.empty() && !data.path.empty()) return from_files(data, files);
   if (!files.empty()) return {};
-  if (data.path.empty()) return from_quickstart(data, say);
+  if (data.path.empty()) return from_quickstart(data, places, say);
   std::error_code cause;
   if (!fs::exists(data.path, cause))
     fail(ErrorKind::kData,
          "data.path={}: no such file or directory; needs a text file, a directory of text or a "
          "prepared dataset",
          data.path);
-  if (fs::exists(Path(data.path) / kDatasetFile, cause)) return from_dataset(data, say);
-  return from_text(data, say);
+  if (fs::exists(Path(data.path) / kDatasetFile, cause)) return from_dataset(data, places, say);
+  return from_text(data, places, say);
 }
 
 std::int64_t held_out_samples(const LocatedDataset& data, const config::Job& job) {
@@ -280,4 +279,4 @@ config::DatasetFacts facts_without_text(const config::Job& job) {
   return {.vocab = job.data.tokenizer == "bytes" && job.model.vocab == 0 ? 256 : 0};
 }
 
-}  // namespace trireme::app
+}  // namespace trireme::runs

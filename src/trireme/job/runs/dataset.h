@@ -9,8 +9,9 @@
 #include "trireme/config/job.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/data/text/dataset.h"
+#include "trireme/job/runs/cache.h"
 
-namespace trireme::app {
+namespace trireme::runs {
 
 struct LocatedDataset {
   std::optional<text::Dataset> text{};  // none: samples are no text
@@ -26,12 +27,18 @@ struct LocatedDataset {
   std::vector<std::string> classes{};  // their names, where these are known
 };
 
+// Where prepared text is kept, and where the headers lie that are the quick start's text: those that are directories count.
+struct DataPlaces {
+  FindCache cache;
+  std::vector<Path> headers{};
+};
+
 // data.path empty: the quick start's text; a dataset directory: that; a text file or a directory of
 // text: these. Text is prepared once, into the cache, keyed by files, sizes, times, tokenizer and
 // split; two processes that want the same wait for each other. Pictures, clips and trajectories are listed, not read. A prepared dataset has its
 // tokenizer: data.tokenizer must be left at "bytes" or say the same. `say` is told before something
 // slow. Throws Error{kData} for a wrong path, Error{kUsage} for a contradiction.
-LocatedDataset locate_dataset(const config::Data& data,
+LocatedDataset locate_dataset(const config::Data& data, const DataPlaces& places,
                               const std::function<void(const std::string&)>& say);
 
 // Samples that a resolved job on this data is validated on: of text windows of model.seq_len tokens.
@@ -43,4 +50,4 @@ config::DatasetFacts known_facts(const config::Data& data);
 // The same where text is not read: of its vocabulary only that of bytes is known.
 config::DatasetFacts facts_without_text(const config::Job& job);
 
-}  // namespace trireme::app
+}  // namespace trireme::runs

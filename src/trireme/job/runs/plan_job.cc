@@ -1,0 +1,77 @@
+#include "trireme/job/runs/plan_job.h"
+
+#include "trireme/base/error.h"
+#include "trireme/config/made_up.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
+
+namespace trireme::runs {
+namespace {
+
+void check_cuda(const Place& place) {
+#ifndef TRIREME_CUDA
+  fail(ErrorKind::kUsage,
+       "run.device=cuda, but this build has no CUDA; choose run.device=cpu, or build with a "
+       "LibTorch "
+       "for CUDA (docs/gpu.md)");
+#endif
+  if (place.launcher == Launcher::kThreads && place.world > 1)
+    fail(
+        ErrorKind::kUsage,
+        "run.device=cuda with --ranks {}: autograd has one thread a GPU, in which ranks as threads "
+        "would wait for each other for ever; start processes, one a GPU: --nproc {}",
+        place.world, place.world);
+}
+
+}  // namespace
+
+void check_early(const config::Job& job, const Place& place) {
+  if (job.run.device == config::Device::kCuda) check_cuda(place);
+  if (job.run.find_micro_batch && job.checkpoint.memory_every > 0)
+    fail(ErrorKind::kUsage,
+         "run.find_micro_batch with checkpoint.memory_every={}: ranks that start again from memory "
+         "would look again and may find another; find it with checkpoint.memory_every=0 under "
+         "--ranks or --nproc, then set run.micro_batch",
+         job.checkpoint.memory_every);
+  if (job.run.find_micro_batch && place.launched() && place.world > 1)
+    fail(ErrorKind::kUsage,
+         "run.find_micro_batch: the ranks were started by another program, which would have to "
+         "start the trial as well; find it with --ranks or --nproc, then set run.micro_batch");
+  // Without a vocabulary of its own or the data's, any will do to check the rest.
+  constexpr std::int64_t kSomeVocab = 65536;  // stands for that of data that are not there yet
+  constexpr std::int64_t kSomeClasses = 1000;
+  try {
+    const config::MadeUpSource* known = config::made_up(job.data.source);
+    plan_job(job, place.world,
+             known != nullptr ? known->facts
+             : !config::files_of(job.data.source).empty()
+                 ? config::DatasetFacts{.vocab = 256,
+                                        .classes = job.vision.classes == 0 ? kSomeClasses : 0}
+                 : config::DatasetFacts{.vocab = job.model.vocab == 0 ? kSomeVocab : 0});
+  } catch (const Error& error) {
+    // Whether recompute.memory is enough depends on the vocabulary, and on a micro_batch that may be looked for.
+    if (error.kind() != ErrorKind::kNoRoom) throw;
+  }
+}
+
+void refuse_search(const config::Job& job, std::string_view command) {
+  if (job.run.find_micro_batch)
+    fail(ErrorKind::kUsage,
+         "run.find_micro_batch: {} takes run.micro_batch={} as it is, only train looks for the "
+         "largest; set run.find_micro_batch=false",
+         command, job.run.micro_batch);
+}
+
+Planned plan_job(config::Job job, int world, const config::DatasetFacts& data) {
+  Planned planned;
+  planned.job = config::resolve(std::move(job), world, data);
+  planned.model = model::describe(planned.job);
+  planned.plan =
+      plan::compile(planned.model.program, model::mesh_of(planned.job),
+                    model::recipe_of(planned.job), model::grid_of(planned.job, planned.model));
+  plan::validate(planned.plan);
+  plan::check_activations_leave(planned.plan);
+  return planned;
+}
+
+}  // namespace trireme::runs
