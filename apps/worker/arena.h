@@ -12,7 +12,9 @@ namespace trireme::app {
 // One stretch of addresses that grows at its end and keeps what it has. A block is cut from the smallest free
 // range that holds it, a large one from the end of the last: gradients, which stay, and activations, which make room
 // for them, then keep out of each other's way. Given back, it joins its free neighbours, so that a step finds room
-// where the one before left it, whatever its sizes are. Any thread may take and give. Ends with its memory.
+// where the one before left it, whatever its sizes are. Where sizes change from step to step, ranges fragment: the
+// arena returns pages of free ranges to the kernel, so that it holds at most most_held() of its most used bytes. Any
+// thread may take and give. Ends with its memory.
 class Arena {
  public:
   Arena();
@@ -32,13 +34,22 @@ class Arena {
   // Bytes it has grown to.
   std::size_t extent() const;
 
+  // Bytes of memory that an arena holds at most after blocks of so many bytes together.
+  static std::size_t most_held(std::size_t used);
+
  private:
-  using Ranges = std::map<std::byte*, std::size_t>;
+  struct Range {
+    std::size_t size = 0;
+    std::size_t held = 0;  // bytes of it that may have memory
+  };
+  using Ranges = std::map<std::byte*, Range>;
 
   Ranges::iterator smallest_with(std::size_t size);
   Ranges::iterator last_with(std::size_t size);
-  Ranges::iterator add_free(std::byte* begin, std::size_t size);
+  Ranges::iterator add_free(std::byte* begin, Range range);
   Ranges::iterator grow(std::size_t size);
+  void release_surplus();
+  void release(Ranges::iterator range, std::size_t bytes);
 
   mutable std::mutex mutex_;
   Ranges free_;
@@ -46,6 +57,8 @@ class Arena {
     std::size_t size = 0;  // whole pages
   };
   std::unordered_map<std::byte*, Used> used_;
+  std::size_t used_bytes_ = 0, most_used_ = 0;
+  std::size_t held_free_ = 0;   // bytes of free ranges that may have memory
   std::byte* begin_ = nullptr;  // of the addresses reserved
   std::byte* first_ = nullptr;  // that is used
   std::byte* end_ = nullptr;    // of those that have memory

@@ -1,7 +1,9 @@
 // trireme-worker bench-calibrate: products of many shapes, steps of small models and sums among all cores, timed for
 // the planner (planner/hardware/calibrate.h).
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/core.h>
@@ -17,6 +19,7 @@
 
 #include "bench_ranks.h"
 #include "memory.h"
+#include "process_memory.h"
 #include "pulse.h"
 #include "subcommands.h"
 #include "trireme/base/clock.h"
@@ -31,9 +34,7 @@
 #include "trireme/ops/parameter_gradient.h"
 #include "trireme/planner/hardware/calibrate.h"
 #include "trireme/train/job_session.h"
-#include "trireme/train/machine.h"
 #include "trireme/train/run/samples.h"
-#include "trireme/train/watch/memory_meter.h"
 
 namespace trireme::app {
 namespace {
@@ -130,7 +131,6 @@ void measure_sizes(DType type, const Effort& effort, Json& products) {
   }
 }
 
-const ProbeSize& kLargestProbe = kProbes[std::size(kProbes) - 1];
 constexpr int kMicroBatches = 2;  // of a rank
 
 config::Job probe_job(const ProbeSize& size, DType compute, int ranks) {
@@ -158,16 +158,14 @@ config::Job seeing_job(DType compute) {
   return config::resolve(job, 1, config::made_up(job.data.source)->facts);
 }
 
-// Every line of rank 0 and the step; `tensors` becomes the most that all ranks' held.
-Json measure_probe(const config::Job& job, int ranks, int count, double& tensors) {
+// Every line of rank 0 and the step.
+Json measure_probe(const config::Job& job, int ranks, int count) {
   constexpr int kWarm = 1;
   Json probe;
-  std::vector<double> held(static_cast<std::size_t>(ranks));
   comm::run_local_ranks(ranks, kTimeout, [&](comm::World& world) {
     const ChargeAnew charge;
     at::set_num_threads(1);
     train::JobSession session(job, world);
-    train::MemoryMeter meter(&charged_here(), session.device());
     const train::JobSession::Load load = train::load_of(job, job.run.micro_batch);
     std::vector<std::vector<double>> lines(session.session().plan().list(world.rank()).size());
     std::vector<double> steps, pulses;
@@ -176,17 +174,14 @@ Json measure_probe(const config::Job& job, int ranks, int count, double& tensors
     pulses.push_back(pulse.seconds());  // not between steps, whose caches it would take
     for (int step = 0; step < kWarm + count; ++step) {
       std::vector<exec::LineTime> times;
-      meter.begin_step();
       const Stopwatch watch;
       session.train(step, false, load, nullptr, &times);
       const double seconds = watch.seconds();
-      meter.end_step();
       if (step < kWarm) continue;
       steps.push_back(seconds);
       for (std::size_t i = 0; i < lines.size(); ++i)
         lines[i].push_back(times[i].end - times[i].start);
     }
-    held[static_cast<std::size_t>(world.rank())] = static_cast<double>(meter.peaks().steps);
     if (world.rank() != 0) return;
     pulses.push_back(pulse.seconds());
     probe = {{"job", config::print_yaml(job)},
@@ -197,20 +192,17 @@ Json measure_probe(const config::Job& job, int ranks, int count, double& tensors
              {"step_s", undisturbed(steps)}};
     for (const std::vector<double>& line : lines) probe["lines"].push_back(undisturbed(line));
   });
-  tensors = std::max(tensors, std::accumulate(held.begin(), held.end(), 0.0));
   return probe;
 }
 
 // Without what a fit can do without, if `hurried` says that time is running out.
 Json measure_round(int cores, const Effort& effort, const std::function<bool()>& hurried) {
   constexpr int kSeeingSteps = 6;
-  double tensors = 0;
   Json round{{"products", Json::array()}, {"probes", Json::array()}};
   for (const DType type : {DType::kF32, DType::kBF16}) {
     measure_sizes(type, effort, round["products"]);
     const auto probe = [&](const ProbeSize& size, int ranks) {
-      round["probes"].push_back(
-          measure_probe(probe_job(size, type, ranks), ranks, size.steps, tensors));
+      round["probes"].push_back(measure_probe(probe_job(size, type, ranks), ranks, size.steps));
     };
     for (const ProbeSize& size : std::span(kProbes).first(effort.probes)) probe(size, 1);
     if (hurried()) continue;
@@ -218,7 +210,7 @@ Json measure_round(int cores, const Effort& effort, const std::function<bool()>&
       for (const ProbeSize& size : std::span(kProbes).first(effort.crowded)) probe(size, cores);
     const config::Job seeing = seeing_job(type);
     if (blocks::is_built(seeing.model.family))
-      round["probes"].push_back(measure_probe(seeing, 1, kSeeingSteps, tensors));
+      round["probes"].push_back(measure_probe(seeing, 1, kSeeingSteps));
   }
   return round;
 }
@@ -292,6 +284,31 @@ void add_collectives(const char* transport, const Json& found, Json& collectives
 
 namespace {
 
+struct Operators {
+  double seconds = 0;  // of one on a few numbers
+  double rate = 0;     // bytes a second of those on many, in a core's own cache
+};
+
+// Gathers and elementwise operators of LibTorch, as blocks without kernels of their own call them, with gradients to come.
+Operators measure_operators() {
+  constexpr std::int64_t kFew = 256, kMany = 64 << 10, kWidth = 16;
+  constexpr int kTimes = 40, kCalls = 3;
+  const auto seconds_of = [](std::int64_t numbers) {
+    const at::Tensor x = at::randn({numbers / kWidth, kWidth}).requires_grad_(true);
+    const at::Tensor rows = at::arange(numbers / kWidth);
+    std::vector<double> seconds;
+    for (int time = 0; time < kTimes; ++time) {
+      const Stopwatch watch;
+      const at::Tensor y = (x * x).index_select(0, rows).clamp_min(0);
+      seconds.push_back(watch.seconds() / kCalls);
+    }
+    return undisturbed(std::move(seconds));
+  };
+  const double few = seconds_of(kFew), many = seconds_of(kMany);
+  const double moved = 2.0 * sizeof(float) * static_cast<double>(kMany - kFew);
+  return {.seconds = few, .rate = moved / std::max(many - few, 1e-9)};
+}
+
 // Sums among all cores. Processes first: they are started while this one has one thread.
 Json measure_collectives(int cores) {
   constexpr std::int64_t kLargest = 16 << 20;
@@ -319,16 +336,13 @@ int bench_calibrate(const Arguments& arguments) {
   const bool brief = limit > 0;
   const Effort& effort = brief ? kBrief : kThorough;
   at::set_num_threads(1);
-  double tensors = 0;
-  // Before the process has held anything else.
-  measure_probe(probe_job(brief ? kProbes[0] : kLargestProbe, DType::kF32, 1), 1, brief ? 1 : 7,
-                tensors);
-  const double process = 1e6 * train::peak_resident_mb() - tensors;
+  const ProcessMemory memory = measure_process_memory();
   const auto say = [&](const std::string& what) {
     if (brief) return;
     fmt::print("measuring {}\n", what);
     std::fflush(stdout);
   };
+  const Operators small = measure_operators();
   Json collectives = Json::array();
   if (cores > 1) {
     say("sums among all cores");
@@ -353,7 +367,11 @@ int bench_calibrate(const Arguments& arguments) {
   Json measured = settled(rounds, pulses);
   measured["cores"] = cores;
   measured["collectives"] = std::move(collectives);
-  measured["process"] = process;
+  measured["process"] = memory.process;
+  measured["process_rank"] = memory.process_rank;
+  measured["before_steps"] = memory.before_steps;
+  measured["operator_s"] = small.seconds;
+  measured["operator_rate"] = small.rate;
   std::ofstream(arguments.text("json")) << measured.dump();
   return 0;
 }

@@ -74,7 +74,7 @@ Json measure(const config::Job& job, comm::World& world, int warmup, int steps, 
   }
   mine["pulses"] = pulses.around();
   mine["tensors"] = meter.peaks().steps;
-  mine["resident"] = 1e6 * train::peak_resident_mb();
+  mine["resident"] = 1e6 * train::held_mb();
   return mine;
 }
 

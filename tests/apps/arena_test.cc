@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace trireme::app::arena_test {
@@ -78,6 +81,44 @@ TEST(Arena, StepsOfMixedSizesDoNotGrow) {
     EXPECT_EQ(arena.extent(), extent);
   }
   EXPECT_LT(extent, 2 * most);
+}
+
+double resident_anonymous() {
+  std::ifstream file("/proc/self/status");
+  for (std::string word; file >> word;)
+    if (double kib = 0; word == "RssAnon:" && file >> kib) return 1024 * kib;
+  return 0;
+}
+
+// Sizes that are new in every step fragment the ranges, of which then some have no memory.
+TEST(Arena, HoldsLittleMoreThanItsMostUsedBytes) {
+  Arena arena;
+  std::mt19937 random(3);
+  const double before = resident_anonymous();
+  std::size_t most = 0;
+  double held = 0;
+  for (int step = 0; step < 40; ++step) {
+    std::vector<std::pair<unsigned char*, std::size_t>> live;
+    std::size_t bytes = 0;
+    for (int i = 0; i < 60; ++i) {
+      const std::size_t size = kMB / 4 + random() % (2 * kMB);
+      auto* const block = static_cast<unsigned char*>(arena.take(size));
+      std::memset(block, i, size);
+      live.emplace_back(block, size);
+      most = std::max(most, bytes += size);
+      held = std::max(held, resident_anonymous() - before);
+      if (i % 3 == 2) {
+        const std::size_t one = random() % live.size();
+        ASSERT_EQ(live[one].first[0], live[one].first[live[one].second - 1]);
+        ASSERT_TRUE(arena.give(live[one].first));
+        bytes -= live[one].second;
+        live.erase(live.begin() + static_cast<std::ptrdiff_t>(one));
+      }
+    }
+    for (const auto& [block, size] : live) arena.give(block);
+  }
+  EXPECT_GT(arena.extent(), Arena::most_held(most));  // addresses do fragment
+  EXPECT_LT(held, static_cast<double>(Arena::most_held(most) + 4 * kMB));
 }
 
 TEST(Arena, RefusesWhatNobodyHas) {

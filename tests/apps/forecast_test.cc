@@ -140,6 +140,24 @@ TEST(Calibration, AFirstRunMeasuresBriefly) {
   EXPECT_THAT(desk.run({"train", "job.yaml"}).out, Not(HasSubstr("measure   ")));
 }
 
+// Other work on the machine slows steps, and changes nothing of this.
+TEST(Calibration, AFirstRunForecastsTheMemoryOfItsProcess) {
+  Desk desk;
+  desk.set("XDG_CACHE_HOME", (desk / "cache").string());
+  desk.clear("TRIREME_NO_CALIBRATE");
+  for (const char* ranks : {"1", "2"}) {
+    const Result run =
+        desk.run({"train", std::string(TRIREME_SOURCE_DIR) + "/recipes/vit_tiny.yaml", "--steps",
+                  "4", "--ranks", ranks, "--out", std::string("run") + ranks});
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    const double forecast = number_in(run.out, "rank 0's process: ([0-9.]+) MiB forecast");
+    const double measured =
+        number_in(run.out, "rank 0's process: [0-9.]+ MiB forecast, ([0-9.]+) MiB measured");
+    EXPECT_GE(forecast, 0.99 * measured) << ranks;
+    EXPECT_LE(forecast, 1.10 * measured) << ranks;
+  }
+}
+
 #endif
 
 // Plans for GPUs price what would run today, and say so first.

@@ -79,6 +79,8 @@ config::Job seeing(const std::string& compute) {
 
 Measurements measurements_of(const Cluster& machine) {
   Measurements measured{.cores = 2, .memory = std::int64_t{8} << 30, .process = 190e6};
+  measured.operator_s = machine.gpu.core->operator_s;
+  measured.operator_rate = machine.gpu.core->operator_rate;
   const Core& core = *machine.gpu.core;
   for (const Math math : {Math::kFp32, Math::kHalf})
     for (const Pass pass : {Pass::kForward, Pass::kInput, Pass::kWeight})
@@ -176,6 +178,10 @@ TEST(Calibrate, RefusesWordsThatItDoesNotKnow) {
                   {"cores", 2},
                   {"memory", 8},
                   {"process", 1},
+                  {"process_rank", 1},
+                  {"before_steps", 1},
+                  {"operator_s", 1},
+                  {"operator_rate", 1},
                   {"products", Json::array({product})},
                   {"probes", Json::array()},
                   {"collectives", Json::array()}};
@@ -314,6 +320,18 @@ TEST(Machine, RanksAreThreadsOrProcesses) {
   EXPECT_EQ(none.source, "uncalibrated: why");
   EXPECT_EQ(none.high_s, 0);
   EXPECT_EQ(none.process_bytes, 0);
+}
+
+// Tensors take the room of those before the first step; each further thread has its own, and something more.
+TEST(Machine, AProcessHoldsAsMuchAsBeforeItsSteps) {
+  Calibration made = made_up();
+  made.machine.gpu.core->before_steps = 1e9;
+  made.machine.gpu.core->process_rank = 7e6;
+  const config::Job job = job_of(2, {"parallel.tp=2"});
+  const plan::PlanSet plan = plan_of(job);
+  EXPECT_DOUBLE_EQ(forecast_step(plan, job, made, RanksAs::kThreads).process_bytes,
+                   190e6 + 7e6 + 2e9);
+  EXPECT_DOUBLE_EQ(forecast_step(plan, job, made, RanksAs::kProcesses).process_bytes, 190e6 + 1e9);
 }
 
 TEST(Machine, SaysWhatItDoesNotForesee) {

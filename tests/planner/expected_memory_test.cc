@@ -44,6 +44,20 @@ TEST(ExpectedMemory, IsLessThanTheBoundWhereRowsVary) {
   }
 }
 
+TEST(ExpectedMemory, OfTheFullestMicroBatchIsBetweenExpectationAndBound) {
+  const config::Job given =
+      harness::vjepa_job(config::Family::kJepa, {"vision.hidden=96", "run.micro_batch=8"});
+  const config::Job job = config::resolve(given, 1, config::made_up(given.data.source)->facts);
+  const plan::PlanSet plan =
+      plan::compile(model::describe(job).program, model::mesh_of(job), model::recipe_of(job));
+  const auto fullest =
+      static_cast<double>(plan::memory_account(with_fullest_rows(plan, job), 0).peak_of_tensors());
+  const Peaks all = peaks(config::Family::kJepa, {"vision.hidden=96", "run.micro_batch=8"});
+  EXPECT_GT(fullest, 1.02 * all.expected);
+  EXPECT_LE(fullest, 1.2 * all.expected);
+  EXPECT_LT(fullest, all.bound);
+}
+
 TEST(ExpectedMemory, IsTheBoundWhereNothingVaries) {
   const Peaks all = peaks(config::Family::kJepaAc);
   EXPECT_FALSE(all.varies);

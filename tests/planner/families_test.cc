@@ -95,6 +95,29 @@ TEST(Families, OnCoresShortSequencesPayForTheirBeginnings) {
   EXPECT_NEAR(clips - forward("vjepa_tiny", "teacher.block.0"), 2 * 3 * 2 * begin, 1e-9);
 }
 
+// Many operators on small tensors: on a core each has its beginning and its bytes, on GPUs nothing changes.
+TEST(Families, OnCoresSmallOperatorsAreCounted) {
+  Cluster machine = made_up().machine, free = machine;
+  free.gpu.core->operator_s = 0;
+  free.gpu.core->operator_rate = 1e18;
+  const auto more = [&](const std::string& name, const char* node, Verb verb) {
+    const config::Job job = resolved(recipe(name));
+    return node_seconds(machine, job, node, verb, own_practice()) -
+           node_seconds(free, job, node, verb, own_practice());
+  };
+  const double start = machine.gpu.core->operator_s;
+  // Two shares of 60 bisections of nine operators, 32 bins of five; 658 numbers of every pixel.
+  const double scorers = more("arrcoc_tiny", "scorers", Verb::kForward);
+  EXPECT_GT(scorers, (2 * 60 * 9 + 32 * 5) * start + 600.0 * 16 * 64 * 64 * 4 / 10e9);
+  EXPECT_LT(scorers, 2 * (2 * 60 * 9 + 32 * 5) * start + 700.0 * 16 * 64 * 64 * 4 / 10e9);
+  EXPECT_GT(more("arrcoc_tiny", "block.0", Verb::kForward), 16 * 4 * 10 * start);
+  EXPECT_GT(more("hvjepa_tiny", "chunk", Verb::kForward), 100 * start);
+  EXPECT_GT(more("hvjepa_tiny", "chunk", Verb::kBackward), 50 * start);
+  EXPECT_GT(more("hvjepa_tiny", "vicreg", Verb::kForward), 8 * 40 * start);
+  EXPECT_GT(more("hnet_tiny", "s0.route", Verb::kForward), 30 * start);
+  EXPECT_EQ(more("vit_tiny", "block.0", Verb::kForward), 0);
+}
+
 // Loading is priced by the values that are made up; text is next to nothing.
 TEST(Families, OnCoresPicturesTakeTimeToLoad) {
   const Cluster machine = made_up().machine;

@@ -33,6 +33,8 @@ inline Calibration made_up() {
       .update_rate = 6e9,
       .norm_rate = 3e9,
       .load_rate = 1e8,
+      .operator_s = 2e-6,
+      .operator_rate = 10e9,
       .step_s = 1e-3,
       .crowding = 1.125,
       .process = 190e6,

@@ -107,8 +107,9 @@ struct RunEnd {
   Ending ending = Ending::kDone;
   std::int64_t step = 0;
   std::vector<std::int64_t>
-      measured_bytes{};         // by rank: its tensors' peak in a step; 0: not measured
-  double measured_process = 0;  // bytes of this rank's process at their peak; 0: not measured
+      measured_bytes{};  // by rank: its tensors' peak in a step; 0: not measured
+  double measured_process =
+      0;  // bytes that this rank's process holds, without files; 0: not measured
   std::map<std::string, scratch::Traffic>
       offload{};                         // by place outside memory: what this rank has moved
   Path checkpoint;                       // the last one; empty when none was written

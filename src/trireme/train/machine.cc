@@ -170,6 +170,8 @@ double status_mb(std::string_view field) {
 // Of this program: getrusage() also has the peak of the program that executed it.
 double peak_resident_mb() { return status_mb("VmHWM:"); }
 
+double held_mb() { return status_mb("RssAnon:") + status_mb("RssShmem:"); }
+
 std::int64_t available_bytes() {
   std::ifstream file("/proc/meminfo");
   std::string word;

@@ -37,6 +37,9 @@ void finish(c10::Device device);
 double resident_mb();
 // The most it has been since the program began.
 double peak_resident_mb();
+// Of the resident set, memory of no file (RssAnon, RssShmem): pages of libraries, of token files and of checkpoints that
+// are read can be dropped, and depend on what else the machine does. Freed memory is kept, so at the end it is the peak.
+double held_mb();
 // A field of /proc/self/status in kB, such as "RssFile:", in MB; 0 where it is not there.
 double status_mb(std::string_view field);
 

@@ -208,7 +208,7 @@ class Run {
       callback.on_end({.ending = ending,
                        .step = step_,
                        .measured_bytes = measured,
-                       .measured_process = steps_.device().is_cpu() ? 1e6 * peak_resident_mb() : 0,
+                       .measured_process = steps_.device().is_cpu() ? 1e6 * held_mb() : 0,
                        .offload = moved,
                        .checkpoint = checkpoints_.newest(),
                        .checkpoints_failed = checkpoints_.failed(),

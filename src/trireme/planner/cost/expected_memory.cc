@@ -1,8 +1,12 @@
 #include "trireme/planner/cost/expected_memory.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "trireme/config/made_up.h"
@@ -12,38 +16,37 @@
 namespace trireme::planner {
 namespace {
 
+using Share = std::function<double(std::string_view)>;
+
 void scale(std::int64_t& bytes, double share) {
   bytes = std::llround(share * static_cast<double>(bytes));
 }
 
 // Of a value as many rows are expected as of the node that reads it first, but of a loss, which may read a part of
 // them, as of the node that writes it.
-std::vector<double> shares_of_values(const plan::Program& program, const ExpectedShare& share) {
+std::vector<double> shares_of_values(const plan::Program& program, const Share& share) {
   std::vector<double> shares(program.values.size(), 1);
   std::vector<bool> read(program.values.size());
   for (const plan::Node& node : program.nodes) {
     for (const plan::ValueId value : node.writes)
-      shares[static_cast<std::size_t>(value)] = share.of(node.name);
+      shares[static_cast<std::size_t>(value)] = share(node.name);
     if (node.loss) continue;
     for (const plan::ValueId value : node.reads) {
       const auto at = static_cast<std::size_t>(value);
-      if (!read[at]) shares[at] = share.of(node.name);
+      if (!read[at]) shares[at] = share(node.name);
       read[at] = true;
     }
   }
   return shares;
 }
 
-}  // namespace
-
-plan::PlanSet with_expected_rows(plan::PlanSet plan, const config::Job& job) {
-  const ExpectedShare share(job);
+plan::PlanSet with_rows(plan::PlanSet plan, const Share& share) {
   plan::Program& program = plan.program;
   const std::vector<double> of_values = shares_of_values(program, share);
   for (std::size_t i = 0; i < program.values.size(); ++i)
     if (program.values[i].varies) scale(program.values[i].bytes, of_values[i]);
   for (plan::Node& node : program.nodes) {
-    const double rows = share.of(node.name);
+    const double rows = share(node.name);
     if (rows == 1) continue;
     scale(node.saved_bytes, rows);
     for (std::int64_t* const work : {&node.work.forward, &node.work.passing, &node.work.backward,
@@ -53,6 +56,21 @@ plan::PlanSet with_expected_rows(plan::PlanSet plan, const config::Job& job) {
     if (node.split) scale(node.split->kept_bytes, rows);
   }
   return plan;
+}
+
+}  // namespace
+
+plan::PlanSet with_expected_rows(plan::PlanSet plan, const config::Job& job) {
+  const ExpectedShare share(job);
+  return with_rows(std::move(plan), [&](std::string_view node) { return share.of(node); });
+}
+
+plan::PlanSet with_fullest_rows(plan::PlanSet plan, const config::Job& job) {
+  constexpr double kFullest = 1.2;  // docs/results/forecasts.md
+  const ExpectedShare share(job);
+  if (!share.varies()) return plan;
+  return with_rows(std::move(plan),
+                   [&](std::string_view node) { return std::min(kFullest * share.of(node), 1.0); });
 }
 
 std::int64_t samples_ahead(const plan::PlanSet& plan, const config::Job& job, int rank) {

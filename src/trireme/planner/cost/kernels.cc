@@ -60,6 +60,7 @@ double core_seconds(const Core& core, const Kernel& kernel) {
     case Kernel::Kind::kAttention:
       return kernel.flops / rates.attention + kernel.begun * rates.attention_s + rates.kernel_s;
     case Kernel::Kind::kStream: return kernel.bytes / rates.memory_rate + rates.kernel_s;
+    case Kernel::Kind::kOperator: return kernel.bytes / core.operator_rate + core.operator_s;
   }
   return 0;
 }
@@ -120,6 +121,10 @@ Kernel stream(double bytes, double kernels) {
   return {.kind = Kernel::Kind::kStream, .bytes = bytes / kernels, .count = kernels};
 }
 
+Kernel operators(double bytes, double count) {
+  return {.kind = Kernel::Kind::kOperator, .bytes = bytes / count, .count = count};
+}
+
 double peak(const Gpu& gpu, Math math) {
   const auto [rate, type] = rate_of(gpu, math);
   if (rate <= 0)
@@ -140,7 +145,8 @@ double seconds(const Gpu& gpu, const Kernel& kernel) {
     case Kernel::Kind::kAttention:
       one = kernel.flops / (sustained(gpu, kernel.math) * efficiency.attention);
       break;
-    case Kernel::Kind::kStream: one = kernel.bytes / (gpu.memory_rate * efficiency.memory); break;
+    case Kernel::Kind::kStream:
+    case Kernel::Kind::kOperator: one = kernel.bytes / (gpu.memory_rate * efficiency.memory); break;
   }
   return kernel.count * (one + efficiency.kernel_s);
 }

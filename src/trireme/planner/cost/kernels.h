@@ -17,7 +17,8 @@ struct Kernel {
   enum class Kind {
     kGemm,       // `batch` products [m, k] x [k, n]
     kAttention,  // fused: `flops` as they are computed
-    kStream      // reads and writes `bytes`
+    kStream,     // reads and writes `bytes`
+    kOperator    // the same, as an operator of LibTorch instead of a kernel of ours
   };
   Kind kind = Kind::kStream;
   Math math = Math::kHalf;
@@ -39,6 +40,7 @@ Kernel tiled_attention(Math math, double rows, double tokens, double heads, doub
 Kernel times(Kernel attention, double more);  // as much of it
 // `kernels`: over how many the bytes are spread.
 Kernel stream(double bytes, double kernels = 1);
+Kernel operators(double bytes, double count);
 
 // A product takes as many waves of tiles as the processor's units need for all of them, each as long as its inner
 // dimension and a tile's beginning and end; of several tile shapes the fastest. It takes no less than moving its operands

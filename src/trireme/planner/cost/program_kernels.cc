@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/model/describe.h"
+#include "trireme/planner/cost/small_operators.h"
 
 namespace trireme::planner {
 namespace {
@@ -135,8 +137,14 @@ DType ProgramKernels::type_of(const std::string& node) const {
 }
 
 NodeKernels ProgramKernels::of(const std::string& node) const {
-  if (decodes(node)) return node_kernels(*decoder_, practice_, NodeForms(*decoder_).of(node));
-  return program_node(nodes_.at(node));
+  NodeKernels kernels = decodes(node)
+                            ? node_kernels(*decoder_, practice_, NodeForms(*decoder_).of(node))
+                            : program_node(nodes_.at(node));
+  if (practice_.attention != AttentionKernel::kTiles) return kernels;
+  SmallOperators small = small_operators(job_, node);
+  std::ranges::move(small.forward, std::back_inserter(kernels.forward));
+  std::ranges::move(small.backward, std::back_inserter(kernels.input));
+  return kernels;
 }
 
 ProgramKernels::Layers ProgramKernels::layers_of(std::size_t node) const {

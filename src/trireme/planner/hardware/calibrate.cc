@@ -263,7 +263,11 @@ ProductCurve fit_products(const std::vector<MeasuredProduct>& products) {
 Cluster fit_machine(const Measurements& measured) {
   Cluster machine{.name = "this machine", .gpu = {.name = "cpu core", .cpu = true}};
   Gpu& gpu = machine.gpu;
-  gpu.core = Core{.process = measured.process};
+  gpu.core = Core{.process = measured.process,
+                  .process_rank = measured.process_rank,
+                  .before_steps = measured.before_steps,
+                  .operator_s = measured.operator_s,
+                  .operator_rate = measured.operator_rate};
   gpu.efficiency.shared = 1;  // what collectives take of cores is simulated
   const std::vector<Seen> probes = see(measured.probes);
   for (const Math math : {Math::kFp32, Math::kHalf}) {
@@ -306,7 +310,11 @@ Measurements read_measurements(const Json& json, const std::string& what) {
                           .build = json.at("build").get<std::string>(),
                           .cores = json.at("cores").get<int>(),
                           .memory = json.at("memory").get<std::int64_t>(),
-                          .process = json.at("process").get<double>()};
+                          .process = json.at("process").get<double>(),
+                          .process_rank = json.at("process_rank").get<double>(),
+                          .before_steps = json.at("before_steps").get<double>(),
+                          .operator_s = json.at("operator_s").get<double>(),
+                          .operator_rate = json.at("operator_rate").get<double>()};
     for (const Json& p : json.at("products"))
       measured.products.push_back({.math = named_math(p.at("type").get<std::string>()),
                                    .pass = pass_of(p.at("pass").get<std::string>()),

@@ -55,12 +55,17 @@ struct CoreRates {
 // A processor that is a CPU core: its curves stand for those of `Efficiency`.
 struct Core {
   CoreRates fp32, half;
-  double update_rate = 0;  // bytes a second, of the optimizer
-  double norm_rate = 0;    // the same of norms of gradients and of running averages
-  double load_rate = 0;    // bytes a second of pictures and clips that are made up
-  double step_s = 0;       // of every step, beside its lines
-  double crowding = 1;     // as simulate::Cores
-  double process = 0;      // bytes that a training process holds beside tensors
+  double update_rate = 0;    // bytes a second, of the optimizer
+  double norm_rate = 0;      // the same of norms of gradients and of running averages
+  double load_rate = 0;      // bytes a second of pictures and clips that are made up
+  double operator_s = 0;     // of every small operator of LibTorch: gathers, scatters, elementwise
+  double operator_rate = 0;  // bytes a second that these read and write
+  double step_s = 0;         // of every step, beside its lines
+  double crowding = 1;       // as simulate::Cores
+  double process = 0;  // bytes that a training process of one rank holds in addition to tensors
+  double process_rank = 0;  // bytes more for each further rank that is a thread of it
+  double before_steps =
+      0;              // bytes of a rank's tensors before its first step, whose room steps take
   double spread = 0;  // where it was calibrated: of the logarithm of measured over forecast steps
   bool operator==(const Core&) const = default;
 };

@@ -10,6 +10,7 @@
 #include "trireme/plan/memory.h"
 #include "trireme/planner/cost/estimate.h"
 #include "trireme/planner/cost/expected_memory.h"
+#include "trireme/planner/cost/expected_share.h"
 #include "trireme/planner/cost/pricing.h"
 #include "trireme/planner/hardware/calibrate.h"
 #include "trireme/planner/report/uncertainty.h"
@@ -21,6 +22,8 @@ constexpr char kHow[] = "trireme bench calibrate";
 
 // Tensors take so many times their bytes, as not all fit into what others have left: docs/performance.md, Memory of a process.
 constexpr double kWithGaps = 1.02;
+// Where rows vary, gaps take all that the allocator allows (apps/worker/arena.cc): this part of the tensors, and so many bytes.
+constexpr double kMostGaps = 1.125, kGapBytes = 4 << 20;
 
 // Numbers by name, as text and back.
 using Fields = std::vector<std::pair<const char*, double*>>;
@@ -41,9 +44,13 @@ Fields fields(Core& core) {
   return {{"update_rate", &core.update_rate},
           {"norm_rate", &core.norm_rate},
           {"load_rate", &core.load_rate},
+          {"operator_s", &core.operator_s},
+          {"operator_rate", &core.operator_rate},
           {"step_s", &core.step_s},
           {"crowding", &core.crowding},
           {"process", &core.process},
+          {"process_rank", &core.process_rank},
+          {"before_steps", &core.before_steps},
           {"spread", &core.spread}};
 }
 Fields fields(Tier& tier) {
@@ -82,6 +89,23 @@ simulate::CostModel cost_model(MatrixUnit unit) {
     TRIREME_CHECK(false, "unit {}", static_cast<int>(unit));
   }();
   return {.fp64_flops = rates.fp32 / 2, .fp32_flops = rates.fp32, .half_flops = rates.half};
+}
+
+// Bytes that a rank's tensors take of its process. What was there before the first step leaves its room to them.
+double tensor_bytes(const plan::PlanSet& plan, const config::Job& job, int rank) {
+  const auto all = static_cast<double>(plan::memory_account(plan, rank).peak_of_tensors() +
+                                       samples_ahead(plan, job, rank));
+  return ExpectedShare(job).varies() ? kMostGaps * all + kGapBytes : kWithGaps * all;
+}
+
+double process_bytes(const plan::PlanSet& plan, const config::Job& job, const Core& core,
+                     bool threads) {
+  const int ranks = threads ? plan.mesh.world() : 1;
+  const plan::PlanSet fullest = with_fullest_rows(plan, job);
+  double sum = core.process + (ranks - 1) * core.process_rank;
+  for (int rank = 0; rank < ranks; ++rank)
+    sum += std::max(tensor_bytes(fullest, job, rank), core.before_steps);
+  return sum;
 }
 
 Cluster with_ranks(Cluster machine, int world, std::string_view transport) {
@@ -234,11 +258,7 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
   if (!config::is_decoder(job.model.family)) around = wider(around);  // none is measured
   forecast.low_s = around.low;
   forecast.high_s = around.high;
-  double tensors = 0;
-  for (int rank = 0; rank < (threads ? plan.mesh.world() : 1); ++rank)
-    tensors += static_cast<double>(plan::memory_account(plan, rank).peak_of_tensors() +
-                                   samples_ahead(plan, job, rank));
-  forecast.process_bytes = core.process + kWithGaps * tensors;
+  forecast.process_bytes = process_bytes(plan, job, core, threads);
   return forecast;
 }
 

@@ -38,7 +38,7 @@ struct StepForecast {
   double step_s = 0;         // 0: not known
   double low_s = 0,
          high_s = 0;         // four of five measurements are expected between these; 0: not known
-  double process_bytes = 0;  // resident, of rank 0's process at its peak; 0: not known
+  double process_bytes = 0;  // that rank 0's process holds, without pages of files; 0: not known
   std::string source{};      // "by the calibration of 2026-11-22", "uncalibrated: ..."
 };
 

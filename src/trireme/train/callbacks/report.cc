@@ -86,7 +86,7 @@ std::string forecast_text(const Report& r) {
                 fmt::format("{:.1f} ms{}", 1e3 * step_s, verdict(r.info, step_s)),
                 step_s / r.info.predicted_step_s);
   if (r.info.predicted_process > 0 && r.end.measured_process > 0)
-    rows += row("resident memory of rank 0's process, peak",
+    rows += row("memory of rank 0's process, without pages of files",
                 short_bytes(static_cast<std::int64_t>(r.info.predicted_process)),
                 short_bytes(static_cast<std::int64_t>(r.end.measured_process)),
                 r.end.measured_process / r.info.predicted_process);

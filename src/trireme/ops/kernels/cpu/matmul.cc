@@ -107,8 +107,12 @@ struct Product {
   dnnl::memory a, b, out, bias;
 };
 
+// oneDNN keeps code itself, so that threads share it; as much of it.
 const dnnl::engine& engine() {
-  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  static const dnnl::engine cpu = [] {
+    dnnl::set_primitive_cache_capacity(static_cast<int>(kMostProducts));
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return cpu;
 }
 
@@ -145,12 +149,45 @@ Product prepare(const Problem& p) {
   return {dnnl::matmul(description), place(a), place(b), place(out), place(bias)};
 }
 
+// The products of a thread: a primitive may be run by one thread at a time, and ranks may be threads.
+class Products {
+ public:
+  Product& find(const Problem& problem) {
+    auto found = products_.find(problem);
+    if (found == products_.end()) {
+      if (products_.size() >= kMostProducts) drop_older_half();
+      found = products_.emplace(problem, Kept{.product = prepare(problem)}).first;
+    }
+    found->second.used = ++uses_;
+    return found->second.product;
+  }
+  std::size_t size() const { return products_.size(); }
+
+ private:
+  struct Kept {
+    Product product;
+    std::uint64_t used = 0;
+  };
+
+  void drop_older_half() {
+    std::vector<std::uint64_t> uses;
+    for (const auto& [problem, kept] : products_) uses.push_back(kept.used);
+    const auto middle = uses.begin() + static_cast<std::ptrdiff_t>(uses.size() / 2);
+    std::ranges::nth_element(uses, middle);
+    std::erase_if(products_, [&](const auto& one) { return one.second.used < *middle; });
+  }
+
+  std::unordered_map<Problem, Kept, ProblemHash> products_;
+  std::uint64_t uses_ = 0;
+};
+
+Products& products() {
+  thread_local Products all;
+  return all;
+}
+
 void matmul_onednn(const Matrix& a, const Matrix& b, const Matrix& out, Into into,
                    const void* bias) {
-  // A primitive may be run by one thread at a time, and ranks may be threads. The shapes of one model are
-  // few; attention over ever new lengths is bounded.
-  constexpr std::size_t kMost = 4096;
-  thread_local std::unordered_map<Problem, Product, ProblemHash> products;
   thread_local dnnl::stream stream(engine());
   const Problem problem{.rows = a.rows,
                         .inner = a.columns,
@@ -162,12 +199,7 @@ void matmul_onednn(const Matrix& a, const Matrix& b, const Matrix& out, Into int
                         .out_type = static_cast<std::int32_t>(out.type),
                         .add = into == Into::kAdd,
                         .biased = bias != nullptr};
-  auto found = products.find(problem);
-  if (found == products.end()) {
-    if (products.size() >= kMost) products.clear();
-    found = products.emplace(problem, prepare(problem)).first;
-  }
-  Product& product = found->second;
+  Product& product = products().find(problem);
   product.a.set_data_handle(a.data);
   product.b.set_data_handle(b.data);
   product.out.set_data_handle(out.data);
@@ -199,6 +231,12 @@ void add_nothing(const Matrix& a, const Matrix& out, Into into, const void* bias
 }
 
 }  // namespace
+
+#ifdef TRIREME_ONEDNN
+std::size_t kept_products() { return products().size(); }
+#else
+std::size_t kept_products() { return 0; }
+#endif
 
 void matmul(const Matrix& a, const Matrix& b, const Matrix& out, Into into, const void* bias) {
   TRIREME_CHECK(a.type == b.type && a.columns == b.rows && a.rows == out.rows &&
