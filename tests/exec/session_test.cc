@@ -113,6 +113,30 @@ TEST(Session, ThreeRanksAgreeToRounding) {
   }
 }
 
+// One unit is whole on every rank, or sharded over the replicas of the others.
+TEST(Session, AUnitMayBeSharedOverOtherAxes) {
+  const Subject usual = subject(at::kDouble, 4);
+  const Trace reference = run_layout(usual, layout(1, 1, 0, 4, DType::kF64), 3);
+  const auto over = [&](mesh::AxisSet shards) {
+    Subject other = usual;
+    other.model = [shards] {
+      Model model = chain(at::kDouble);
+      model.spec.program.units[1].axes.shards = shards;
+      return model;
+    };
+    return other;
+  };
+  for (int zero : {1, 2, 3}) {
+    const Layout four = layout(2, 2, zero, 1, DType::kF64);
+    const Layout two = layout(1, 2, zero, 2, DType::kF64);
+    EXPECT_EQ(run_layout(over({}), four, 3), reference) << zero;
+    EXPECT_EQ(run_layout(over({}), two, 3), reference) << zero;
+    // Sums over the replicas come first, in another tree.
+    const Trace crossed = run_layout(over(mesh::Axis::kDpReplicate), four, 3);
+    EXPECT_LT(harness::distance(reference, crossed), 1e-13) << zero;
+  }
+}
+
 TEST(Session, MatchesPlainAutograd) {
   const Subject run = subject(at::kDouble, 1);
   const Trace trace = run_layout(run, layout(1, 1, 0, 1, DType::kF64), 1);

@@ -128,6 +128,35 @@ TEST(Fields, EveryOtherValueOfEveryFieldOfEveryVerbIsRefused) {
     EXPECT_EQ(keys.size(), static_cast<std::size_t>(internal::listed_fields())) << name(verb);
 }
 
+TEST(Fields, LinesHaveWhatTheTableOfVerbsSays) {
+  std::map<Verb, int> seen;
+  std::set<char> letters;
+  for (const VerbInfo& verb : kVerbs) EXPECT_TRUE(letters.insert(verb.letter).second) << verb.name;
+  for (const PlanSet& plan : plans())
+    for_each_line(plan, [&](std::size_t l, std::size_t i) {
+      const Instr& line = plan.lists[l][i];
+      const VerbInfo& verb = info(line.verb);
+      ++seen[line.verb];
+      const auto expect = [&](Field field, bool there) {
+        const std::string text = line_text(plan.program, line);
+        EXPECT_TRUE(there || !verb.needs.contains(field)) << text;
+        EXPECT_TRUE(!there || (verb.needs | verb.may).contains(field)) << text;
+      };
+      expect(Field::kNode, line.node >= 0);
+      expect(Field::kUnit, line.unit >= 0);
+      expect(Field::kValue, line.value >= 0);
+      expect(Field::kPiece, line.piece != Piece::kNone);
+      expect(Field::kMb, line.mb >= 0);
+      expect(Field::kChunk, line.chunk > 0);
+      expect(Field::kPeer, line.peer >= 0);
+      expect(Field::kAxes, !line.axes.empty());
+      expect(Field::kKeep, line.keep);
+      expect(Field::kScatter, line.scatter);
+      expect(Field::kGradient, line.gradient);
+    });
+  EXPECT_EQ(static_cast<int>(seen.size()), kVerbCount);
+}
+
 TEST(Fields, LinesMeetThatAreEqualInAllButAfter) {
   const Instr reduce{.verb = Verb::kReduceGrads, .lane = Lane::kDp, .unit = 1, .mb = 1, .chunk = 1};
   const Instr send{.verb = Verb::kSend, .lane = Lane::kDown, .value = 2, .mb = 1, .peer = 1};

@@ -135,10 +135,14 @@ TEST(Retirements, DropValuesAtTheirLastReaderAndCompleteGradientsOnce) {
   const List& list = plan.lists[0];
   const std::vector<Retirement> all = retirements(plan.program, list);
   ASSERT_EQ(all.size(), list.size());
-  std::multiset<std::pair<int, int>> values, gradients;
+  std::multiset<std::pair<int, int>> values, gradients, opened;
   for (std::size_t i = 0; i < list.size(); ++i) {
     for (const auto& piece : all[i].values) values.insert(piece);
-    for (UnitId unit : all[i].gradients) gradients.insert({unit, list[i].mb});
+    for (UnitId unit : all[i].opens) opened.insert({unit, list[i].mb});
+    for (UnitId unit : all[i].gradients) {
+      EXPECT_EQ(opened.count({unit, list[i].mb}), 1u) << "line " << i;
+      gradients.insert({unit, list[i].mb});
+    }
   }
   for (int mb = 0; mb < 2; ++mb) {
     for (ValueId value = 0; value < static_cast<ValueId>(plan.program.values.size()); ++value)
@@ -146,7 +150,13 @@ TEST(Retirements, DropValuesAtTheirLastReaderAndCompleteGradientsOnce) {
     for (UnitId unit = 0; unit < static_cast<UnitId>(plan.program.units.size()); ++unit)
       EXPECT_EQ(gradients.count({unit, mb}), 1u);
   }
-  // The tied embedding is complete only with the backward of its first user.
+  EXPECT_EQ(opened, gradients);
+  // The tied embedding is first written by the backward of its last user.
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (std::ranges::find(all[i].opens, 0) != all[i].opens.end()) {
+      EXPECT_EQ(list[i].node, static_cast<NodeId>(plan.program.nodes.size()) - 1);
+    }
+  // It is complete only with the backward of its first user.
   for (std::size_t i = 0; i < list.size(); ++i)
     if (std::ranges::find(all[i].gradients, 0) != all[i].gradients.end()) {
       EXPECT_EQ(plan.program.nodes[list[i].node].name, "embed");

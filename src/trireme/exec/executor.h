@@ -67,8 +67,7 @@ struct StepResult {
 
 class Executor {
  public:
-  // All references must outlive the executor. Throws Error{kUsage} for a plan with verbs this build
-  // does not run.
+  // All references must outlive the executor.
   Executor(const plan::PlanSet& plan, int rank, Model& model, Units& units, const Groups& groups,
            const AwaySpace& space, std::uint64_t seed, watch::Recorder& flight);
 

@@ -1,6 +1,7 @@
 #include "trireme/plan/instr.h"
 
 #include "trireme/plan/text/instr_fields.h"
+#include "trireme/plan/verbs.h"
 
 namespace trireme::plan {
 
@@ -47,30 +48,18 @@ double flops(const Node& node, Verb verb) {
   }
 }
 
-Subject subject_of(Verb verb) {
-  switch (verb) {
-    case Verb::kLoad:
-    case Verb::kGradNorm: return Subject::kNone;
-    case Verb::kForward:
-    case Verb::kRecompute:
-    case Verb::kBackward:
-    case Verb::kBackwardInput:
-    case Verb::kBackwardWeight: return Subject::kNode;
-    case Verb::kSend:
-    case Verb::kRecv: return Subject::kValue;
-    case Verb::kOffload:
-    case Verb::kReload: return Subject::kMoved;
-    default: return Subject::kUnit;
+Lane lane_of(const Instr& line, int stage) {
+  if (is_transfer(line)) {
+    const bool down = (line.peer > stage) == (line.verb == Verb::kSend);
+    return down ? Lane::kDown : Lane::kUp;
   }
+  const bool collective = !line.axes.empty();
+  if (line.verb == Verb::kOffload && collective) return Lane::kComp;
+  if (line.verb == Verb::kReload && collective) return Lane::kDp;
+  return info(line.verb).lane;
 }
 
-std::string_view name(Verb verb) {
-  constexpr std::string_view kNames[kVerbCount] = {
-      "load",           "unshard",         "reshard",   "forward", "recompute",    "backward",
-      "backward_input", "backward_weight", "send",      "recv",    "reduce_grads", "sync_tied",
-      "offload",        "reload",          "grad_norm", "step",    "ema"};
-  return kNames[static_cast<std::size_t>(verb)];
-}
+std::string_view name(Verb verb) { return info(verb).name; }
 
 std::string_view name(Lane lane) {
   constexpr std::string_view kNames[kLaneCount] = {"comp", "dp", "up", "down", "h2d", "d2h"};

@@ -8,6 +8,7 @@
 
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/unit_share.h"
+#include "trireme/plan/unit_sharing.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::plan {
@@ -194,9 +195,10 @@ bool takes_memory(const Instr& line) {
 }
 
 int staged_units(const PlanSet& plan) {
-  const DataParallelRow row = data_parallel_row(plan.recipe.zero);
-  const bool gathered = row.unshard_after_step && plan.mesh.degree(mesh::kShards) > 1 &&
-                        plan.recipe.offload.params != Tier::kNone;
+  const bool gathered = plan.recipe.offload.params != Tier::kNone &&
+                        std::ranges::any_of(plan.program.units, [&](const Unit& unit) {
+                          return sharing_of(plan.mesh, plan.recipe, unit).gathers_after;
+                        });
   return plan.recipe.offload.prefetch + 1 + gathered;
 }
 

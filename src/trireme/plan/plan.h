@@ -59,13 +59,15 @@ std::uint64_t digest(const PlanSet& plan);
 // Error{kInternal} naming rank, line and reason.
 void validate(const PlanSet& plan);
 
-// What the executor drops after each line of a list, derived from it alone. A value that nobody reads
+// What the executor begins with each line of a list and drops after it, derived from the list alone. A value that nobody reads
 // goes where it appears. What a segment writes for itself goes with its forwards and appears again with its recomputation.
 struct Retirement {
   std::vector<ValueId> writes;  // of a recompute: what later ones of its segment read and is gone
   std::vector<std::pair<ValueId, int>> values;  // of a micro-batch: read for the last time
-  std::vector<UnitId>
-      gradients;  // units whose gradient of the line's mb is now complete, in its node's chunk
+  // Units whose gradient of the line's mb, in its node's chunk, the line is the first to write, and those whose gradient
+  // is now complete.
+  std::vector<UnitId> opens;
+  std::vector<UnitId> gradients;
   bool operator==(const Retirement&) const = default;
 };
 std::vector<Retirement> retirements(const Program& program, std::span<const Instr> list);

@@ -66,15 +66,25 @@ void check_units(const Program& program) {
     if (unit.numel < 0 || unit.tp_partial < 0)
       fail(ErrorKind::kInternal, "program {}: unit {} has {} elements, {} of them partial",
            program.name, unit.name, unit.numel, unit.tp_partial);
+    const UnitAxes& axes = unit.axes;
+    if (!axes.replicas.contains(axes.shards) || !(axes.replicas & axes.partial).empty() ||
+        (unit.tp_partial > 0 && axes.partial.empty()))
+      fail(
+          ErrorKind::kInternal,
+          "program {}: unit {} is sharded over {}, equal on {} and partial on {}; shards are among "
+          "replicas, partial elements are not equal",
+          program.name, unit.name, mesh::print(axes.shards), mesh::print(axes.replicas),
+          mesh::print(axes.partial));
     if (unit.ema_of == -1) continue;
     if (unit.ema_of < 0 || unit.ema_of >= &unit - program.units.data())
       fail(ErrorKind::kInternal, "program {}: unit {} follows unit {}, not one named before it",
            program.name, unit.name, unit.ema_of);
     const Unit& followed = program.units[unit.ema_of];
-    if (unit.trainable || !followed.trainable || unit.numel != followed.numel)
+    if (unit.trainable || !followed.trainable || unit.numel != followed.numel ||
+        unit.axes != followed.axes)
       fail(ErrorKind::kInternal,
            "program {}: unit {} follows {}: it must be frozen, the other trainable, both of one "
-           "size",
+           "size and shared over the same axes",
            program.name, unit.name, followed.name);
   }
 }

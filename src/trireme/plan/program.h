@@ -30,6 +30,15 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
+// The mesh axes on which ranks share a unit. `shards` are among `replicas`, `partial` is not.
+struct UnitAxes {
+  mesh::AxisSet shards = mesh::kShards;  // over which ZeRO shards it
+  mesh::AxisSet replicas =
+      mesh::kReplicas;  // whose ranks hold equal parameters: gradients are added
+  mesh::AxisSet partial = mesh::Axis::kTp;  // whose ranks add the gradients of partial elements
+  bool operator==(const UnitAxes&) const = default;
+};
+
 // A flat group of parameters: what is unsharded, reduced, stepped and checkpointed together.
 struct Unit {
   std::string name{};
@@ -37,9 +46,10 @@ struct Unit {
   bool trainable = true;   // false: no gradient, no optimizer state, no reduction
   UnitId ema_of = -1;      // a frozen unit that follows another by exponential moving average
   // Elements of parameters that several tp ranks hold and of whose gradient each has only its tokens' or
-  // its heads' part: `reduce_grads over=tp` adds them.
+  // its heads' part: `reduce_grads` over `axes.partial` adds them.
   std::int64_t tp_partial = 0;
   std::optional<DType> type{};  // of its parameters as blocks see them, if not the recipe's
+  UnitAxes axes{};
   bool operator==(const Unit&) const = default;
 };
 

@@ -4,20 +4,22 @@
 
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/shard.h"
+#include "trireme/plan/unit_sharing.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::plan {
 
 std::vector<SavedRange> saved_ranges(const PlanSet& plan, int rank, bool trainable_only) {
   const mesh::Mesh& mesh = plan.mesh;
-  // Where states are whole on every replica, each writes an equal share of them.
-  const bool whole = plan.recipe.zero == 0 || mesh.degree(mesh::kShards) == 1;
-  const mesh::AxisSet owners = whole ? mesh::kReplicas : mesh::kShards;
   std::vector<SavedRange> ranges;
-  if (!whole && mesh.coordinate(rank, mesh::Axis::kDpReplicate) != 0) return ranges;
   for (UnitId id = 0; id < static_cast<UnitId>(plan.program.units.size()); ++id) {
     const Unit& unit = plan.program.units[static_cast<std::size_t>(id)];
     if (trainable_only && !unit.trainable) continue;
+    // Where states are whole on every replica, each writes an equal share of them.
+    const UnitSharing sharing = sharing_of(mesh, plan.recipe, unit);
+    const bool whole = sharing.shards.empty();
+    if (!whole && mesh.index_in_group(rank, sharing.rest) != 0) continue;
+    const mesh::AxisSet owners = whole ? sharing.rest : sharing.shards;
     // Tied units are alike on all their stages.
     if (stages_of_unit(plan.program, id)[0] != mesh.coordinate(rank, mesh::Axis::kPp)) continue;
     const std::int64_t share = shard_numel(unit.numel, mesh.degree(owners));

@@ -4,22 +4,23 @@
 
 #include "trireme/plan/offload.h"
 #include "trireme/plan/shard.h"
+#include "trireme/plan/unit_sharing.h"
 
 namespace trireme::plan {
 
 UnitShare share_of(const PlanSet& plan, UnitId unit) {
-  const int shards = plan.mesh.degree(mesh::kShards);
-  const bool sharded = data_parallel_row(plan.recipe.zero).sharded_states && shards > 1;
-  const std::int64_t part =
-      shard_numel(plan.program.units[static_cast<std::size_t>(unit)].numel, sharded ? shards : 1);
-  return {.part = part, .full = sharded ? part * shards : part, .sharded = sharded};
+  const Unit& one = plan.program.units[static_cast<std::size_t>(unit)];
+  const int shards = plan.mesh.degree(sharing_of(plan.mesh, plan.recipe, one).shards);
+  const std::int64_t part = shard_numel(one.numel, shards);
+  return {.part = part, .full = part * shards, .sharded = shards > 1};
 }
 
 int leaves_of(const PlanSet& plan, UnitId unit) {
-  const int shards = plan.mesh.degree(mesh::kShards);
+  const UnitSharing sharing =
+      sharing_of(plan.mesh, plan.recipe, plan.program.units[static_cast<std::size_t>(unit)]);
+  const int shards = plan.mesh.degree(sharing.shards);
   const bool aligned = std::has_single_bit(static_cast<unsigned>(shards));
-  if (aligned || plan.mesh.degree(mesh::Axis::kDpReplicate) > 1 || !plan.recipe.canonical ||
-      !data_parallel_row(plan.recipe.zero).reduce_each_mb ||
+  if (aligned || !sharing.rest.empty() || !plan.recipe.canonical || !sharing.scatters_each ||
       Away(plan.program, plan.recipe)(unit, Piece::kGrads))
     return 1;
   return shards;

@@ -7,6 +7,7 @@
 #include "trireme/plan/compile/microbatch.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/shard.h"
+#include "trireme/plan/unit_sharing.h"
 
 namespace trireme::exec {
 namespace {
@@ -45,19 +46,23 @@ constexpr std::size_t kHead = 2 + kBusyKinds;  // what a rank sends before its l
 class Parts {
  public:
   explicit Parts(const plan::PlanSet& plan) {
-    const bool sharded = plan::data_parallel_row(plan.recipe.zero).sharded_states;
-    if (sharded) axes_ = plan.mesh.real(mesh::kShards);
-    travels_ = !axes_.empty() || plan.mesh.degree(Axis::kTp) > 1 || plan.mesh.degree(Axis::kPp) > 1;
+    const auto shards = [&](const plan::Unit& unit) {
+      return plan::sharing_of(plan.mesh, plan.recipe, unit).shards;
+    };
+    travels_ = plan.mesh.degree(Axis::kTp) > 1 || plan.mesh.degree(Axis::kPp) > 1 ||
+               std::ranges::any_of(plan.program.units,
+                                   [&](const plan::Unit& unit) { return !shards(unit).empty(); });
     std::vector<std::size_t> lengths(static_cast<std::size_t>(plan.mesh.degree(Axis::kPp)));
     for (plan::UnitId unit = 0; unit < static_cast<plan::UnitId>(plan.program.units.size());
          ++unit) {
       const plan::Unit& one = plan.program.units[static_cast<std::size_t>(unit)];
-      Place place{.owner = plan::stages_of_unit(plan.program, unit)[0]};
+      Place place{.axes = shards(one), .owner = plan::stages_of_unit(plan.program, unit)[0]};
       std::size_t& length = lengths[static_cast<std::size_t>(place.owner)];
       place.position = length;
       if (one.trainable)
-        place.chunks = static_cast<std::size_t>(
-            plan::shard_numel(one.numel, plan.mesh.degree(axes_)) / plan::norm_chunk(one.numel));
+        place.chunks =
+            static_cast<std::size_t>(plan::shard_numel(one.numel, plan.mesh.degree(place.axes)) /
+                                     plan::norm_chunk(one.numel));
       if (travels_) length += place.chunks;
       places_.push_back(place);
     }
@@ -66,7 +71,7 @@ class Parts {
 
   // Whether a rank has only a part of the units, or only some.
   bool travel() const { return travels_; }
-  mesh::AxisSet axes() const { return axes_; }
+  mesh::AxisSet axes(plan::UnitId unit) const { return at(unit).axes; }
   int owner(plan::UnitId unit) const { return at(unit).owner; }
   std::size_t position(plan::UnitId unit) const { return at(unit).position; }
   std::size_t chunks(plan::UnitId unit) const { return at(unit).chunks; }
@@ -74,13 +79,13 @@ class Parts {
 
  private:
   struct Place {
-    int owner = 0;  // stage
+    mesh::AxisSet axes;  // over which its parts are
+    int owner = 0;       // stage
     std::size_t position = 0;
     std::size_t chunks = 0;
   };
   const Place& at(plan::UnitId unit) const { return places_[static_cast<std::size_t>(unit)]; }
 
-  mesh::AxisSet axes_;  // over which parts are
   bool travels_ = false;
   std::size_t length_ = 0;
   std::vector<Place> places_;
@@ -153,7 +158,7 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
     }
     const int owner = plan.mesh.peer(rank, Axis::kPp, parts.owner(unit));
     for (int t = 0; t < plan.mesh.degree(Axis::kTp); ++t)
-      for (int r : plan.mesh.group(plan.mesh.peer(owner, Axis::kTp, t), parts.axes()))
+      for (int r : plan.mesh.group(plan.mesh.peer(owner, Axis::kTp, t), parts.axes(unit)))
         for (double sum :
              of_rank(r).subspan(kHead + losses + parts.position(unit), parts.chunks(unit)))
           result.square_sum += sum;

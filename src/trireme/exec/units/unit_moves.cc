@@ -31,14 +31,14 @@ std::vector<Place> states_of(UnitState& unit) {
 }
 
 Place params_of(UnitState& unit) {
-  Flat* const flat = unit.params_sharded ? &unit.part : &unit.full;
-  return {flat, unit.params_sharded ? unit.part_count : unit.padded, unit.param_type,
+  Flat* const flat = unit.sharing.gathers ? &unit.part : &unit.full;
+  return {flat, unit.sharing.gathers ? unit.part_count : unit.padded, unit.param_type,
           unit.extents->params};
 }
 
 Place level_of(UnitState& unit, std::size_t chunk, int level, DType type) {
   return {&unit.chunks[chunk].counter.level(level),
-          unit.reduce_each_mb ? unit.part_count : unit.padded, type,
+          unit.sharing.scatters_each ? unit.part_count : unit.padded, type,
           unit.extents->levels[chunk][static_cast<std::size_t>(level)]};
 }
 
@@ -94,7 +94,7 @@ void Units::allocate(UnitState& unit, Piece piece) {
   }
   const Place params = params_of(unit);
   make(*params.flat, params.count, params.type);
-  if (!unit.params_sharded) unit.params.attach(unit.full);
+  if (!unit.sharing.gathers) unit.params.attach(unit.full);
 }
 
 Movement Units::reload_begin(const plan::Instr& line) {
@@ -113,7 +113,7 @@ void Units::finish_reload(const plan::Instr& line, Movement& movement) {
   const std::vector<Place> places = places_of(unit, line, plan_.recipe);
   for (std::size_t i = 0; i < places.size(); ++i) *places[i].flat = std::move(flats[i]);
   note_levels(unit, line, plan_.recipe);
-  if (line.piece == Piece::kParams && !unit.params_sharded) unit.params.attach(unit.full);
+  if (line.piece == Piece::kParams && !unit.sharing.gathers) unit.params.attach(unit.full);
 }
 
 Movement Units::offload_begin(const plan::Instr& line) {

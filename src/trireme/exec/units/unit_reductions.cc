@@ -12,7 +12,7 @@
 
 namespace trireme::exec {
 
-using mesh::Axis;
+using plan::Reduction;
 
 namespace {
 
@@ -32,14 +32,14 @@ struct Way {
   bool converts() const { return travels != grads; }
 
   // Of the part that this rank steps: one chunk's, or all of them.
-  void all_reduce(Reduction reduction) const {
+  void all_reduce() const {
     if (converts()) unit.sent = Flat(memory, unit.part_count, travels);
-    if (reduction == Reduction::kTied) unit.grad = unit.collapse();
-    const Flat& gradient = reduction == Reduction::kTied ? unit.grad : unit.on_way().reduced(false);
+    const bool tied = unit.reduction == Reduction::kTied;
+    if (tied) unit.grad = unit.collapse();
+    const Flat& gradient = tied ? unit.grad : unit.on_way().reduced(false);
     if (converts()) copy_gradient(gradient, unit.sent);
     unit.reduce =
         group.all_reduce((converts() ? unit.sent : gradient).buffer(), comm::Reduce::kSum);
-    unit.reduction = reduction;
   }
 
   // Of parts that tp ranks share, so many elements.
@@ -48,7 +48,6 @@ struct Way {
     unit.sent.zero();
     unit.copy_parts(unit.on_way().reduced(unit.each_mb), unit.sent, /*back=*/false);
     unit.reduce = group.all_reduce(unit.sent.buffer(), comm::Reduce::kSum);
-    unit.reduction = Reduction::kParts;
   }
 
   void scatter() const {
@@ -65,7 +64,6 @@ struct Way {
         leaves
             ? group.all_to_all(unit.sent.buffer(), parts, unit.received.buffer(), parts)
             : group.reduce_scatter(unit.sent.buffer(), unit.received.buffer(), comm::Reduce::kSum);
-    unit.reduction = unit.each_mb ? Reduction::kScatterMicroBatch : Reduction::kScatter;
   }
 };
 
@@ -75,22 +73,24 @@ void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
   at::NoGradGuard no_grad;
   finish_reduce(id);
   UnitState& unit = at(id);
-  const bool tied = line.verb == plan::Verb::kSyncTied;
+  const Reduction reduction = plan::reduction_of(plan_.program, line);
+  unit.reduction = reduction;
   unit.chunk_on_way = line.chunk;
   unit.each_mb = line.mb >= 0;
   const Way way{.unit = unit,
-                .group = tied ? groups_.tied(id) : groups_.over(line.axes),
+                .group = reduction == Reduction::kTied ? groups_.tied(id) : groups_.over(line.axes),
                 .memory = *memory_,
                 .grads = plan_.recipe.grads,
                 .travels = plan::reduce_type(plan_.recipe)};
-  if (tied)
-    way.all_reduce(Reduction::kTied);
-  else if (line.axes == mesh::AxisSet(Axis::kTp))
-    way.add_parts(plan_.program.units[static_cast<std::size_t>(id)].tp_partial);
-  else if (line.scatter)
-    way.scatter();
-  else
-    way.all_reduce(Reduction::kAllReduce);
+  switch (reduction) {
+    case Reduction::kNone: break;
+    case Reduction::kParts:
+      way.add_parts(plan_.program.units[static_cast<std::size_t>(id)].tp_partial);
+      break;
+    case Reduction::kScatter: way.scatter(); break;
+    case Reduction::kAllReduce:
+    case Reduction::kTied: way.all_reduce(); break;
+  }
 }
 
 void Units::finish_reduce(plan::UnitId id) {
@@ -112,7 +112,7 @@ void Units::finish_reduce(plan::UnitId id) {
     copy_gradient(unit.received, converted);
     unit.received = std::move(converted);
   }
-  if (ended == Reduction::kScatter)
+  if (!unit.each_mb)
     chunk.sum = std::exchange(unit.received, Flat());
   else
     push_leaves(unit, unit.chunk_on_way);

@@ -97,7 +97,6 @@ std::vector<StateSlice> Units::gradient_slices() const {
 }
 
 std::vector<StateSlice> Units::slices(bool owned) const {
-  const int replica = plan_.mesh.coordinate(rank_, Axis::kDpReplicate);
   const int stage = plan_.mesh.coordinate(rank_, Axis::kPp);
   std::vector<StateSlice> result;
   for (std::size_t index = 0; index < units_.size(); ++index) {
@@ -108,12 +107,14 @@ std::vector<StateSlice> Units::slices(bool owned) const {
       continue;
     std::int64_t begin = 0;  // within the part
     std::int64_t end = unit.part_count;
-    if (owned && unit.states_sharded && replica != 0) continue;
-    if (owned && !unit.states_sharded) {
+    const bool sharded = !unit.sharing.shards.empty();
+    const mesh::AxisSet rest = unit.sharing.rest;
+    if (owned && sharded && plan_.mesh.index_in_group(rank_, rest) != 0) continue;
+    if (owned && !sharded) {
       // Whole blocks, as a shard has.
       const std::int64_t share =
-          plan::shard_numel(plan_.program.units[index].numel, plan_.mesh.degree(mesh::kReplicas));
-      begin = std::min(share * plan_.mesh.index_in_group(rank_, mesh::kReplicas), end);
+          plan::shard_numel(plan_.program.units[index].numel, plan_.mesh.degree(rest));
+      begin = std::min(share * plan_.mesh.index_in_group(rank_, rest), end);
       end = std::min(begin + share, end);
     }
     end = std::min(end, unit.numel - unit.part_begin);
@@ -163,7 +164,7 @@ std::optional<Units::Stretch> Units::waiting(const UnitState& unit, const std::s
   }
   if (kind == "param" && !unit.master_copy) {
     if (!unit.is_away(plan::Piece::kParams)) return std::nullopt;
-    const std::int64_t before = unit.params_sharded ? 0 : unit.part_begin;
+    const std::int64_t before = unit.sharing.gathers ? 0 : unit.part_begin;
     return Stretch{.piece = plan::Piece::kParams, .extent = extents.params, .first = before};
   }
   if (!unit.is_away(plan::Piece::kStates)) return std::nullopt;
@@ -217,7 +218,7 @@ void Units::refresh() {
     if (units_[index] == nullptr) continue;
     UnitState& unit = *units_[index];
     const auto id = static_cast<plan::UnitId>(index);
-    const bool gathered = unit.states_sharded && !unit.params_sharded;
+    const bool gathered = !unit.sharing.shards.empty() && !unit.sharing.gathers;
     if ((!unit.master_copy || unit.split) && !gathered) continue;
     if (unit.is_away(plan::Piece::kParams)) come(id, plan::Piece::kParams);
     if (unit.master_copy && !unit.split) {
@@ -226,7 +227,7 @@ void Units::refresh() {
       if (unit.is_away(plan::Piece::kStates)) leave(id, plan::Piece::kStates);
     }
     if (gathered) {
-      unshard_begin(id, plan_.mesh.real(mesh::kShards));
+      unshard_begin(id, unit.sharing.shards);
       finish_unshard(id);
     }
     if (unit.is_away(plan::Piece::kParams)) leave(id, plan::Piece::kParams);

@@ -154,7 +154,7 @@ std::vector<double> UnitState::chunk_square_sums() const {
 void UnitState::place(std::int64_t first, const at::Tensor& value) {
   const std::int64_t begin = std::max(first, part_begin);
   const std::int64_t end = std::min(first + value.numel(), part_begin + part_count);
-  if (!params_sharded) round_masters(value, full.tensor(first, value.numel()));
+  if (!sharing.gathers) round_masters(value, full.tensor(first, value.numel()));
   if (begin < end) set_stepped(begin - part_begin, value.narrow(0, begin - first, end - begin));
 }
 

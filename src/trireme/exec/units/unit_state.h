@@ -16,6 +16,7 @@
 #include "trireme/exec/units/gradient_counter.h"
 #include "trireme/exec/updater.h"
 #include "trireme/model/spec.h"
+#include "trireme/plan/unit_sharing.h"
 
 namespace trireme::exec {
 
@@ -23,9 +24,6 @@ namespace trireme::exec {
 inline std::int64_t blocks(std::int64_t count, std::int64_t block) {
   return (count + block - 1) / block;
 }
-
-// What a unit's gradient has on its way; at most one thing at a time, the dp lane being in order.
-enum class Reduction { kNone, kScatterMicroBatch, kScatter, kAllReduce, kTied, kParts };
 
 // What the micro-batches add up to in one of the rank's chunks; gradient type.
 struct ChunkGradient {
@@ -50,9 +48,7 @@ struct UnitState {
   const model::UnitSpec* spec = nullptr;
   std::vector<model::LocalParam> params_here;  // what this tp rank holds of each
   bool trainable = false;
-  bool states_sharded = false;
-  bool params_sharded = false;
-  bool reduce_each_mb = false;
+  plan::UnitSharing sharing{};
   int leaves = 1;              // of a micro-batch, each added to the sum here: plan::leaves_of
   bool master_copy = false;    // what is stepped is not what blocks see
   bool split = false;          // of it, `master` has the lower halves (masters.h)
@@ -89,9 +85,10 @@ struct UnitState {
 
   bool gathering = false;
   comm::Ticket gather;
-  Reduction reduction = Reduction::kNone;
+  // What the gradient has on its way: at most one reduction at a time, the dp lane being in order.
+  plan::Reduction reduction = plan::Reduction::kNone;
   comm::Ticket reduce;
-  bool each_mb = false;  // kParts: of a micro-batch
+  bool each_mb = false;  // it is of one micro-batch
   int chunk_on_way = 0;  // whose it is
   Flat sent;             // must outlive the reduction
   Flat received;         // in the type in which gradients travel, like `sent`
@@ -113,7 +110,7 @@ struct UnitState {
   void change_stepped(const std::function<void(std::int64_t begin, at::Tensor values)>& change);
   // The same elements in parameter type.
   at::Tensor computed(std::int64_t begin, std::int64_t count) const {
-    return params_sharded ? part.tensor(begin, count) : full.tensor(part_begin + begin, count);
+    return sharing.gathers ? part.tensor(begin, count) : full.tensor(part_begin + begin, count);
   }
 
   // The sum over micro-batches and then chunks, as a balanced tree of both; leaves nothing.

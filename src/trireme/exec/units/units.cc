@@ -46,9 +46,6 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
       memory_(std::make_unique<MemoryCount>(
           MemoryCount{.device = device, .host = space.host_bytes()})) {
   const plan::Recipe& recipe = plan.recipe;
-  const plan::DataParallelRow row = plan::data_parallel_row(recipe.zero);
-  const int shards = plan.mesh.degree(mesh::kShards);
-  const int shard = plan.mesh.index_in_group(rank, mesh::kShards);
   const int stage = plan.mesh.coordinate(rank, Axis::kPp);
   const auto chunks = static_cast<std::size_t>(plan::chunk_count(plan.program));
   units_.resize(specs.size());
@@ -57,18 +54,17 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
     auto unit = std::make_unique<UnitState>();
     unit->spec = &specs[index];
     unit->trainable = plan.program.units[index].trainable;
-    unit->states_sharded = row.sharded_states && shards > 1;
-    unit->params_sharded = row.sharded_params && shards > 1;
-    unit->reduce_each_mb = row.reduce_each_mb && shards > 1;
+    unit->sharing = plan::sharing_of(plan.mesh, recipe, plan.program.units[index]);
+    const int shards = plan.mesh.degree(unit->sharing.shards);
     unit->leaves = plan::leaves_of(plan, id);
     unit->params_here = model::local_params(*unit->spec, tp_rank(), tp());
     const std::int64_t planned = plan.program.units[index].numel;
     unit->param_type = plan::param_type(recipe, plan.program.units[index]);
     unit->chunk = plan::norm_chunk(planned);
     unit->state_block = plan::state_block(planned);
-    unit->part_count = plan::shard_numel(planned, unit->states_sharded ? shards : 1);
-    unit->part_begin = unit->states_sharded ? shard * unit->part_count : 0;
-    unit->padded = unit->part_count * (unit->states_sharded ? shards : 1);
+    unit->part_count = plan::shard_numel(planned, shards);
+    unit->part_begin = plan.mesh.index_in_group(rank, unit->sharing.shards) * unit->part_count;
+    unit->padded = unit->part_count * shards;
     for (std::size_t chunk = 0; chunk < chunks; ++chunk)
       unit->chunks.push_back({.leaf = {}, .counter = GradientCounter(recipe.canonical)});
 
@@ -133,7 +129,7 @@ void Units::unshard_begin(plan::UnitId id, mesh::AxisSet axes) {
   UnitState& unit = at(id);
   TRIREME_CHECK(!unit.gathering, "unit {} is already being gathered", unit.spec->name);
   comm::Group& group = groups_.over(axes);
-  if (unit.params_sharded) {
+  if (unit.sharing.gathers) {
     unit.full = Flat(*memory_, unit.padded, unit.param_type);
     unit.gather = group.all_gather(unit.part.buffer(), unit.full.buffer());
   } else {
@@ -154,7 +150,7 @@ void Units::finish_unshard(plan::UnitId id) {
 void Units::reshard(plan::UnitId id) {
   UnitState& unit = at(id);
   TRIREME_CHECK(
-      (unit.params_sharded || unit.is_away(plan::Piece::kParams)) && !unit.gathering && unit.full,
+      (unit.sharing.gathers || unit.is_away(plan::Piece::kParams)) && !unit.gathering && unit.full,
       "unit {} is not gathered", unit.spec->name);
   unit.params.detach();
   unit.full = Flat();
@@ -183,7 +179,7 @@ void Units::close_gradient(plan::UnitId id, int chunk) {
   UnitState& unit = at(id);
   unit.grads.detach();
   ChunkGradient& gradient = unit.chunks[static_cast<std::size_t>(chunk)];
-  if (!unit.reduce_each_mb) gradient.counter.push(std::exchange(gradient.leaf, Flat()));
+  if (!unit.sharing.scatters_each) gradient.counter.push(std::exchange(gradient.leaf, Flat()));
 }
 
 at::Tensor Units::micro_batch_gradient(plan::UnitId id, int chunk) const {

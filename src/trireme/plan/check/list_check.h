@@ -15,6 +15,7 @@
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/text/text.h"
+#include "trireme/plan/unit_sharing.h"
 
 namespace trireme::plan {
 
@@ -30,6 +31,9 @@ struct ListView {
       false;  // ids of all lists are in range, so that refusals can show rows of the pipeline
 
   const Program& program() const { return plan.program; }
+  UnitSharing sharing(UnitId id) const {
+    return sharing_of(plan.mesh, plan.recipe, plan.program.units[static_cast<std::size_t>(id)]);
+  }
   const Node& node(NodeId id) const { return plan.program.nodes[static_cast<std::size_t>(id)]; }
 
   template <typename... Args>
@@ -109,6 +113,7 @@ class UnitCheck {
     std::vector<Gradient> of_mb{};
   };
   struct UnitState {
+    UnitSharing sharing{};
     bool held = false;  // by this stage
     bool tied = false;  // lives on other stages too
     bool full = true;
@@ -138,6 +143,7 @@ class UnitCheck {
   // Calls visit(chunk, mb, gradient) for what the reduction is of: one micro-batch of its chunk, or all.
   template <typename Visit>
   void for_gradients(int index, const Instr& line, UnitState& state, Visit visit);
+  void all_reduce(int index, const Instr& line, UnitState& state);
   void require_complete(int index, const ChunkGradient& chunk, int mb) const;
   void require_scattered(int index, UnitId unit, const ChunkGradient& chunk) const;
   void require_reduced(int index, UnitId unit) const;
@@ -148,9 +154,6 @@ class UnitCheck {
 
   const ListView& view_;
   DataParallelRow row_;
-  mesh::AxisSet scatter_axes_;
-  mesh::AxisSet rest_axes_;
-  bool gathers_ = false;  // parameters live only around their use
   std::vector<UnitState> units_;
   std::vector<int> losses_;    // forward lines of loss nodes
   std::vector<int> scatters_;  // reduce-scatters of single micro-batches

@@ -1,7 +1,6 @@
 #include "trireme/plan/check/offload_check.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "trireme/plan/unit_types.h"
 
@@ -10,14 +9,9 @@ namespace trireme::plan {
 using mesh::Axis;
 
 OffloadCheck::OffloadCheck(const ListView& view) : view_(view) {
-  const DataParallelRow row = data_parallel_row(view.plan.recipe.zero);
-  const bool shards = !view.plan.mesh.real(mesh::kShards).empty();
-  scatters_each_ = row.reduce_each_mb && shards;
-  gathers_ = row.sharded_params && shards;
-  gathers_after_ = row.unshard_after_step && shards;
   const Away away(view.program(), view.plan.recipe);
   for (UnitId unit = 0; unit < static_cast<UnitId>(view.program().units.size()); ++unit) {
-    UnitState state;
+    UnitState state{.sharing = view.sharing(unit)};
     state.states.away = away(unit, Piece::kStates);
     state.params.away = away(unit, Piece::kParams);
     state.grad.away = away(unit, Piece::kGrads);
@@ -25,6 +19,7 @@ OffloadCheck::OffloadCheck(const ListView& view) : view_(view) {
       Sums& sums = state.grad.chunks[view.node(user).chunk];
       ++sums.users;
       sums.rounds = rounds(view.node(user), view.plan.recipe.micro_batches);
+      sums.counter = BinaryCounter(view.plan.recipe.canonical);
     }
     units_.push_back(std::move(state));
   }
@@ -95,9 +90,10 @@ void OffloadCheck::require_room(int index) const {
 void OffloadCheck::compute(int index, const Instr& line) {
   const Node& node = view_.node(line.node);
   if (reads_values(line)) {
-    if (!gathers_ && uses_parameters(node, line))
+    if (uses_parameters(node, line))
       for (UnitId unit : node.units)
-        if (at(unit).params.away) require_here(index, unit, at(unit).params, "parameters");
+        if (at(unit).params.away && !at(unit).sharing.gathers)
+          require_here(index, unit, at(unit).params, "parameters");
     for (ValueId value : node.reads)
       for (int mb : batches(node, line.mb, view_.plan.recipe.micro_batches)) {
         if (values_away_.contains({value, mb}))
@@ -119,22 +115,19 @@ void OffloadCheck::add(int index, UnitId unit, int chunk) {
   at(unit).grad.made = index;
   if (++sums.parts < sums.users) return;
   sums.parts = 0;
-  if (!scatters_each_) push(index, unit, chunk);
+  if (!at(unit).sharing.scatters_each) push(index, unit, chunk);
 }
 
 // The sum of a micro-batch meets those before it as in a binary counter.
 void OffloadCheck::push(int index, UnitId unit, int chunk) {
   Gradient& grad = at(unit).grad;
   Sums& sums = grad.chunks[chunk];
-  const bool canonical = view_.plan.recipe.canonical;
-  const unsigned met = (1u << levels_met(sums.pushed, canonical)) - 1;
-  if ((sums.there & met) != met)
+  if (!sums.counter.meets_here())
     view_.refuse(index, "sums of unit {} that micro-batch {} is added to are away", unit_name(unit),
-                 sums.pushed);
+                 sums.counter.pushed());
   if (grad.brought >= 0)
     view_.require_before(grad.brought, index, "which brings sums of unit " + unit_name(unit));
-  sums.there = (sums.there & ~met) | 1u << level_of_sum(sums.pushed, canonical);
-  ++sums.pushed;
+  sums.counter.push();
 }
 
 void OffloadCheck::reduce(int index, const Instr& line) {
@@ -151,7 +144,7 @@ void OffloadCheck::reduce(int index, const Instr& line) {
 void OffloadCheck::collapse(int index, UnitId unit) {
   const Gradient& grad = at(unit).grad;
   for (const auto& [chunk, sums] : grad.chunks)
-    if (sums.gone != 0) view_.refuse(index, "sums of unit {} are away", unit_name(unit));
+    if (sums.counter.away() != 0) view_.refuse(index, "sums of unit {} are away", unit_name(unit));
   if (grad.brought >= 0)
     view_.require_before(grad.brought, index, "which brings sums of unit " + unit_name(unit));
 }
@@ -215,20 +208,13 @@ void OffloadCheck::offload(int index, const Instr& line) {
   if (!held.away) view_.refuse(index, "the unit's {} stay in memory", name(line.piece));
   if (held.brought < 0 || held.changed < 0) view_.refuse(index, "has not changed in memory");
   view_.require_before(held.changed, index, "which changes it");
-  const bool stale =
-      gathers_after_ && view_.list[static_cast<std::size_t>(held.changed)].verb != Verb::kUnshard;
+  const bool stale = at(line.unit).sharing.gathers_after &&
+                     view_.list[static_cast<std::size_t>(held.changed)].verb != Verb::kUnshard;
   if (line.piece == Piece::kParams && stale)
     view_.refuse(index, "leaves before it is gathered behind its step");
   held.brought = -1;
   held.saved = true;
   leaving_.push_back(index);
-}
-
-void OffloadCheck::bring(int index, UnitId unit, Sums& sums, unsigned levels) {
-  if ((sums.gone & levels) != levels || sums.there != 0)
-    view_.refuse(index, "sums of unit {} are in memory", unit_name(unit));
-  sums.gone &= ~levels;
-  sums.there |= levels;
 }
 
 void OffloadCheck::reload_grads(int index, const Instr& line) {
@@ -237,24 +223,27 @@ void OffloadCheck::reload_grads(int index, const Instr& line) {
   if (grad.left < 0) view_.refuse(index, "the unit's gradient has not left");
   view_.require_before(grad.left, index, "which sends it away");
   int rest = 0;  // gradients of micro-batches that are to come
-  for (const auto& [chunk, sums] : grad.chunks) rest += sums.rounds - sums.pushed;
+  for (const auto& [chunk, sums] : grad.chunks) rest += sums.rounds - sums.counter.pushed();
   if (!grad.summed && (line.mb < 0) != (rest == 1))
     view_.refuse(
         index, "the last gradient of a step, and no other, brings all sums; {} are to come", rest);
   if (line.mb >= 0) {
     if (!grad.chunks.contains(line.chunk)) view_.refuse(index, "chunk {}", line.chunk);
     Sums& sums = grad.chunks[line.chunk];
-    const int met = levels_met(sums.pushed, view_.plan.recipe.canonical);
-    if (line.mb != sums.pushed || met == 0)
+    BinaryCounter& counter = sums.counter;
+    if (line.mb != counter.pushed() || counter.met() == 0)
       view_.refuse(index, "micro-batch {} meets no sums here", line.mb);
-    bring(index, line.unit, sums, (1u << met) - 1);
+    if (!counter.meets_away() || counter.in_memory() > 0)
+      view_.refuse(index, "sums of unit {} are in memory", unit_name(line.unit));
+    counter.bring_met();
   } else if (!grad.summed) {
-    unsigned any = 0;
+    int brought = 0;
     for (auto& [chunk, sums] : grad.chunks) {
-      any |= sums.gone;
-      bring(index, line.unit, sums, sums.gone);
+      if (sums.counter.in_memory() > 0)
+        view_.refuse(index, "sums of unit {} are in memory", unit_name(line.unit));
+      brought += sums.counter.bring_all();
     }
-    if (any == 0) view_.refuse(index, "no sums are away");
+    if (brought == 0) view_.refuse(index, "no sums are away");
   } else {
     if (grad.there) view_.refuse(index, "is in memory since line {}", grad.brought);
     grad.there = true;
@@ -272,13 +261,13 @@ void OffloadCheck::offload_grads(int index, const Instr& line) {
   if (line.mb >= 0) {
     if (!grad.chunks.contains(line.chunk)) view_.refuse(index, "chunk {}", line.chunk);
     Sums& sums = grad.chunks[line.chunk];
-    if (line.mb + 1 != sums.pushed || sums.there == 0)
+    if (line.mb + 1 != sums.counter.pushed() || sums.counter.in_memory() == 0)
       view_.refuse(index, "micro-batch {} has left no sum here", line.mb);
-    sums.gone |= std::exchange(sums.there, 0);
+    sums.counter.leave();
   } else {
     for (const auto& [chunk, sums] : grad.chunks)
-      if (sums.pushed != sums.rounds)
-        view_.refuse(index, "the gradient lacks micro-batch {}", sums.pushed);
+      if (sums.counter.pushed() != sums.rounds)
+        view_.refuse(index, "the gradient lacks micro-batch {}", sums.counter.pushed());
     collapse(index, line.unit);
     grad.summed = true;
     grad.there = false;

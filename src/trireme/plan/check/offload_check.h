@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/plan/binary_counter.h"
 #include "trireme/plan/check/list_check.h"
 #include "trireme/plan/offload.h"
 
@@ -27,14 +28,12 @@ class OffloadCheck {
     int changed = -1;    // the last line that did
     bool saved = false;  // and it has left
   };
-  // Sums over micro-batches in one of the rank's chunks, bit by bit of the counter.
+  // Sums over micro-batches in one of the rank's chunks.
   struct Sums {
     int users = 0;
     int rounds = 0;  // micro-batches that add to them
     int parts = 0;   // of the micro-batch under way
-    int pushed = 0;
-    unsigned there = 0;
-    unsigned gone = 0;
+    BinaryCounter counter{};
   };
   struct Gradient {
     bool away = false;
@@ -46,9 +45,10 @@ class OffloadCheck {
     bool there = true;    // and in memory
   };
   struct UnitState {
-    Held states;
-    Held params;
-    Gradient grad;
+    UnitSharing sharing{};
+    Held states{};
+    Held params{};
+    Gradient grad{};
   };
 
   UnitState& at(UnitId unit) { return units_[static_cast<std::size_t>(unit)]; }
@@ -73,13 +73,9 @@ class OffloadCheck {
   void offload(int index, const Instr& line);
   void reload_grads(int index, const Instr& line);
   void offload_grads(int index, const Instr& line);
-  void bring(int index, UnitId unit, Sums& sums, unsigned levels);
   void stage(int index);
 
   const ListView& view_;
-  bool scatters_each_ = false;
-  bool gathers_ = false;        // parameters are gathered around their use
-  bool gathers_after_ = false;  // or behind the step
   std::vector<UnitState> units_;
   std::map<std::pair<ValueId, int>, int> values_away_;  // and the line that sent them
   std::map<std::pair<ValueId, int>, int> values_back_;

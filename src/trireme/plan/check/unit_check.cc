@@ -9,14 +9,13 @@ using mesh::AxisSet;
 
 UnitCheck::UnitCheck(const ListView& view)
     : view_(view), row_(data_parallel_row(view.plan.recipe.zero)) {
-  const mesh::Mesh& mesh = view.plan.mesh;
-  if (row_.sharded_states) scatter_axes_ = mesh.real(mesh::kShards);
-  rest_axes_ = mesh.real(mesh::kReplicas) - scatter_axes_;
-  gathers_ = row_.sharded_params && !scatter_axes_.empty();
   for (UnitId unit = 0; unit < static_cast<UnitId>(view.program().units.size()); ++unit) {
     const std::vector<int> stages = stages_of_unit(view.program(), unit);
-    UnitState state{
-        .held = contains(stages, view.stage), .tied = stages.size() > 1, .full = !gathers_};
+    const UnitSharing sharing = view.sharing(unit);
+    UnitState state{.sharing = sharing,
+                    .held = contains(stages, view.stage),
+                    .tied = stages.size() > 1,
+                    .full = !sharing.gathers};
     for (NodeId user : gradient_users(view.program(), view.flow, unit, view.stage)) {
       const auto chunk = static_cast<std::size_t>(view.node(user).chunk);
       if (state.chunks.size() <= chunk) state.chunks.resize(chunk + 1);
@@ -68,14 +67,14 @@ void UnitCheck::use(int index, const Instr& line) {
 
 void UnitCheck::unshard(int index, const Instr& line) {
   UnitState& state = at(line.unit);
-  if (line.axes != scatter_axes_ || scatter_axes_.empty())
+  const bool gathers = state.sharing.gathers;
+  if (line.axes != state.sharing.shards || line.axes.empty())
     view_.refuse(index, "parameters of this recipe are not sharded over {}",
                  mesh::print(line.axes));
-  if (gathers_ && state.full) view_.refuse(index, "is gathered since line {}", state.gathered);
-  if (!gathers_ && !state.stale)
-    view_.refuse(index, "its parameters are full and have not changed");
+  if (gathers && state.full) view_.refuse(index, "is gathered since line {}", state.gathered);
+  if (!gathers && !state.stale) view_.refuse(index, "its parameters are full and have not changed");
   // Without this the dp lane could run ahead of the memory account.
-  if (gathers_ && last_reshard_ >= 0)
+  if (gathers && last_reshard_ >= 0)
     view_.require_before(last_reshard_, index, "whose memory it takes");
   if (state.updated >= 0) view_.require_before(state.updated, index, "which updates the unit");
   state.full = true;
@@ -86,9 +85,10 @@ void UnitCheck::unshard(int index, const Instr& line) {
 void UnitCheck::reshard(int index, const Instr& line) {
   UnitState& state = at(line.unit);
   last_reshard_ = index;
-  if (!gathers_ && view_.plan.recipe.offload.params != Tier::kNone)
+  const bool gathers = state.sharing.gathers;
+  if (!gathers && view_.plan.recipe.offload.params != Tier::kNone)
     return;  // OffloadCheck knows what was brought
-  if (!gathers_) view_.refuse(index, "parameters of this recipe stay full");
+  if (!gathers) view_.refuse(index, "parameters of this recipe stay full");
   if (!state.full) view_.refuse(index, "is not gathered");
   view_.require_before(state.gathered, index, "which gathers it");
   state.full = false;
@@ -105,7 +105,7 @@ void UnitCheck::add_gradient(int index, const Instr& line, UnitId unit) {
   if (line.mb != chunk.next_mb)
     view_.refuse(index, "the gradient of unit {} holds micro-batch {}", unit_name(unit),
                  chunk.next_mb);
-  if (line.mb > 0 && row_.reduce_each_mb && !scatter_axes_.empty() &&
+  if (line.mb > 0 && state.sharing.scatters_each &&
       chunk.of_mb[static_cast<std::size_t>(line.mb) - 1].scattered < 0)
     view_.refuse(index, "micro-batch {} of unit {} has not been reduced", line.mb - 1,
                  unit_name(unit));
@@ -144,9 +144,10 @@ void UnitCheck::require_complete(int index, const ChunkGradient& chunk, int mb) 
 }
 
 void UnitCheck::scatter(int index, const Instr& line, UnitState& state) {
-  if (line.axes != scatter_axes_)
-    view_.refuse(index, "scatters over {}, needs {}", mesh::print(line.axes),
-                 mesh::print(scatter_axes_));
+  const mesh::AxisSet shards = state.sharing.shards;
+  if (shards.empty()) view_.refuse(index, "gradients of this recipe are not sharded");
+  if (line.axes != shards)
+    view_.refuse(index, "scatters over {}, needs {}", mesh::print(line.axes), mesh::print(shards));
   if ((line.mb >= 0) != row_.reduce_each_mb)
     view_.refuse(index, "ZeRO-{} reduces {}", view_.plan.recipe.zero,
                  row_.reduce_each_mb ? "every micro-batch" : "once, after the last micro-batch");
@@ -164,9 +165,12 @@ void UnitCheck::scatter(int index, const Instr& line, UnitState& state) {
 
 // Parts of gradients that tp ranks share: before anything is added over other axes.
 void UnitCheck::add_parts(int index, const Instr& line, UnitState& state) {
+  const mesh::AxisSet rest = state.sharing.rest;
+  if (reduced_chunk(index, line, state).all_reduced)
+    view_.refuse(index, "follows the reduction over {}", print(rest));
   if (view_.program().units[static_cast<std::size_t>(line.unit)].tp_partial == 0)
     view_.refuse(index, "the unit has no partial gradients");
-  if ((line.mb >= 0) != (row_.reduce_each_mb && !scatter_axes_.empty()))
+  if ((line.mb >= 0) != state.sharing.scatters_each)
     view_.refuse(index, "ZeRO-{} adds parts {}", view_.plan.recipe.zero,
                  line.mb >= 0 ? "once, after the last micro-batch" : "every micro-batch");
   for_gradients(index, line, state, [&](ChunkGradient& chunk, int mb, Gradient& gradient) {
@@ -181,28 +185,30 @@ void UnitCheck::reduce(int index, const Instr& line) {
   if (!state.has_gradient) view_.refuse(index, "the unit has no gradient");
   if (grad_norm_ >= 0) view_.refuse(index, "follows grad_norm");
   if (state.added >= 0) view_.require_before(state.added, index, "which adds to the gradient");
-  if (line.scatter) {
-    if (scatter_axes_.empty()) view_.refuse(index, "gradients of this recipe are not sharded");
-    scatter(index, line, state);
-  } else if (line.axes == AxisSet(Axis::kTp)) {
-    if (reduced_chunk(index, line, state).all_reduced)
-      view_.refuse(index, "follows the reduction over {}", print(rest_axes_));
-    add_parts(index, line, state);
-  } else {
-    if (line.axes != rest_axes_ || line.mb >= 0)
-      view_.refuse(index, "needs over={} once a step", mesh::print(rest_axes_));
-    ChunkGradient& chunk = reduced_chunk(index, line, state);
-    if (chunk.all_reduced)
-      view_.refuse(index, "is reduced over {} already", mesh::print(line.axes));
-    require_scattered(index, line.unit, chunk);
-    chunk.all_reduced = true;
+  switch (reduction_of(view_.program(), line)) {
+    case Reduction::kScatter: scatter(index, line, state); break;
+    case Reduction::kParts: add_parts(index, line, state); break;
+    case Reduction::kAllReduce: all_reduce(index, line, state); break;
+    case Reduction::kTied:
+    case Reduction::kNone: break;
   }
   state.reduced = index;
+}
+
+void UnitCheck::all_reduce(int index, const Instr& line, UnitState& state) {
+  const mesh::AxisSet rest = state.sharing.rest;
+  if (line.axes != rest || line.mb >= 0)
+    view_.refuse(index, "needs over={} once a step", mesh::print(rest));
+  ChunkGradient& chunk = reduced_chunk(index, line, state);
+  if (chunk.all_reduced) view_.refuse(index, "is reduced over {} already", mesh::print(line.axes));
+  require_scattered(index, line.unit, chunk);
+  chunk.all_reduced = true;
 }
 
 // Every micro-batch of the chunk is complete, added over tp and scattered, where it has to be.
 void UnitCheck::require_scattered(int index, UnitId unit, const ChunkGradient& chunk) const {
   const bool partial = view_.program().units[static_cast<std::size_t>(unit)].tp_partial > 0;
+  const mesh::AxisSet shards = at(unit).sharing.shards;
   for (int mb = 0; mb < static_cast<int>(chunk.of_mb.size()); ++mb) {
     const Gradient& gradient = chunk.of_mb[static_cast<std::size_t>(mb)];
     if (gradient.parts != chunk.users)
@@ -210,9 +216,9 @@ void UnitCheck::require_scattered(int index, UnitId unit, const ChunkGradient& c
     if (partial && !gradient.parts_added)
       view_.refuse(index, "the gradient of unit {} is not added over tp for micro-batch {}",
                    unit_name(unit), mb);
-    if (!scatter_axes_.empty() && gradient.scattered < 0)
+    if (!shards.empty() && gradient.scattered < 0)
       view_.refuse(index, "the gradient of unit {} is not reduced over {} for micro-batch {}",
-                   unit_name(unit), mesh::print(scatter_axes_), mb);
+                   unit_name(unit), mesh::print(shards), mb);
   }
 }
 
@@ -220,9 +226,9 @@ void UnitCheck::require_reduced(int index, UnitId unit) const {
   const UnitState& state = at(unit);
   for (const ChunkGradient& chunk : state.chunks) {
     require_scattered(index, unit, chunk);
-    if (!rest_axes_.empty() && chunk.users > 0 && !chunk.all_reduced)
+    if (!state.sharing.rest.empty() && chunk.users > 0 && !chunk.all_reduced)
       view_.refuse(index, "the gradient of unit {} is not reduced over {}", unit_name(unit),
-                   mesh::print(rest_axes_));
+                   mesh::print(state.sharing.rest));
   }
   if (state.added >= 0)
     view_.require_before(state.added, index,
@@ -260,7 +266,7 @@ void UnitCheck::step(int index, const Instr& line) {
   if (state.updated >= 0) view_.refuse(index, "happens a second time");
   view_.require_before(grad_norm_, index, "which decides the clip factor");
   state.updated = index;
-  state.stale = !scatter_axes_.empty() && row_.unshard_after_step;
+  state.stale = state.sharing.gathers_after;
 }
 
 void UnitCheck::ema(int index, const Instr& line) {
@@ -272,7 +278,7 @@ void UnitCheck::ema(int index, const Instr& line) {
   if (state.updated >= 0) view_.refuse(index, "happens a second time");
   view_.require_before(at(followed).updated, index, "which steps " + unit_name(followed));
   state.updated = index;
-  state.stale = !scatter_axes_.empty() && row_.unshard_after_step;
+  state.stale = state.sharing.gathers_after;
 }
 
 void UnitCheck::finish() {
@@ -284,7 +290,7 @@ void UnitCheck::finish() {
     if (one.ema_of >= 0 && state.updated < 0) view_.refuse(-1, "ema {} is missing", one.name);
     if (state.stale)
       view_.refuse(-1, "unit {} is stepped on shards and never gathered again", one.name);
-    if (gathers_ && state.full) view_.refuse(-1, "unit {} is left gathered", one.name);
+    if (state.sharing.gathers && state.full) view_.refuse(-1, "unit {} is left gathered", one.name);
   }
 }
 

@@ -5,47 +5,32 @@
 #include "trireme/plan/check/list_check.h"
 #include "trireme/plan/check/offload_check.h"
 #include "trireme/plan/check/recipe_check.h"
-#include "trireme/plan/text/instr_fields.h"
+#include "trireme/plan/verbs.h"
 
 namespace trireme::plan {
 namespace {
 
 using mesh::Axis;
 
-// The lane of a verb; p2p goes down towards the next stage and up towards the previous.
-Lane lane_of(const Instr& line, int stage) {
-  switch (line.verb) {
-    case Verb::kUnshard:
-    case Verb::kReduceGrads:
-    case Verb::kSyncTied:
-    case Verb::kGradNorm: return Lane::kDp;
-    case Verb::kSend: return line.peer > stage ? Lane::kDown : Lane::kUp;
-    case Verb::kRecv: return line.peer > stage ? Lane::kUp : Lane::kDown;
-    case Verb::kOffload: return line.axes.empty() ? Lane::kD2h : Lane::kComp;
-    case Verb::kReload: return line.axes.empty() ? Lane::kH2d : Lane::kDp;
-    default: return Lane::kComp;
-  }
+// The fields that this line must have. Of what its verb may have, the flags and the chunk are checked apart.
+FieldSet fields_of(const Instr& line, const Recipe& recipe) {
+  const FieldSet needs = info(line.verb).needs;
+  const FieldSet of_micro_batch = line.mb >= 0 ? FieldSet(Field::kMb) : FieldSet();
+  if (line.verb == Verb::kReduceGrads) return needs | of_micro_batch;
+  if (subject_of(line.verb) != Subject::kMoved) return needs;
+  if (line.piece == Piece::kNone)
+    return Field::kValue | Field::kMb |
+           (recipe.offload.activations == Tier::kTp ? FieldSet(Field::kAxes) : FieldSet());
+  return Field::kUnit | (line.piece == Piece::kGrads ? of_micro_batch : FieldSet());
 }
 
-struct Fields {
-  bool node = false, unit = false, value = false, mb = false, peer = false, axes = false;
-};
-
-Fields fields_of(const Instr& line, const Recipe& recipe) {
-  switch (subject_of(line.verb)) {
-    case Subject::kNone: return {.mb = line.verb == Verb::kLoad};
-    case Subject::kNode: return {.node = true, .mb = true};
-    case Subject::kValue: return {.value = true, .mb = true, .peer = true};
-    case Subject::kUnit:
-      return {.unit = true,
-              .mb = line.verb == Verb::kReduceGrads && line.mb >= 0,
-              .axes = line.verb == Verb::kUnshard || line.verb == Verb::kSyncTied ||
-                      line.verb == Verb::kReduceGrads};
-    case Subject::kMoved: break;
-  }
-  if (line.piece == Piece::kNone)
-    return {.value = true, .mb = true, .axes = recipe.offload.activations == Tier::kTp};
-  return {.unit = true, .mb = line.piece == Piece::kGrads && line.mb >= 0};
+// Whether the line carries a flag that no line of its verb has.
+bool has_foreign_flag(const Instr& line) {
+  const FieldSet may = info(line.verb).may;
+  return (line.keep && !may.contains(Field::kKeep)) ||
+         (line.scatter && !may.contains(Field::kScatter)) ||
+         (line.gradient && !may.contains(Field::kGradient)) ||
+         (line.piece != Piece::kNone && !may.contains(Field::kPiece));
 }
 
 void check_after(const ListView& view, int index) {
@@ -142,34 +127,32 @@ void check_fields(const ListView& view) {
   const auto in = [](int id, std::size_t count) { return id >= 0 && id < static_cast<int>(count); };
   for (int index = 0; index < static_cast<int>(view.list.size()); ++index) {
     const Instr& line = view.list[static_cast<std::size_t>(index)];
-    const Fields fields = fields_of(line, view.plan.recipe);
-    if (fields.node ? !in(line.node, program.nodes.size()) : line.node != -1)
+    const FieldSet fields = fields_of(line, view.plan.recipe);
+    const auto has = [&](Field field) { return fields.contains(field); };
+    if (has(Field::kNode) ? !in(line.node, program.nodes.size()) : line.node != -1)
       view.refuse(index, "node {}", line.node);
-    if (fields.unit ? !in(line.unit, program.units.size()) : line.unit != -1)
+    if (has(Field::kUnit) ? !in(line.unit, program.units.size()) : line.unit != -1)
       view.refuse(index, "unit {}", line.unit);
-    if (fields.value ? !in(line.value, program.values.size()) : line.value != -1)
+    if (has(Field::kValue) ? !in(line.value, program.values.size()) : line.value != -1)
       view.refuse(index, "value {}", line.value);
     const int all = view.plan.recipe.micro_batches;
-    const int count = fields.node ? rounds(view.node(line.node), all) : all;
-    if (fields.mb ? line.mb < 0 || line.mb >= count : line.mb != -1)
+    const int count = has(Field::kNode) ? rounds(view.node(line.node), all) : all;
+    if (has(Field::kMb) ? line.mb < 0 || line.mb >= count : line.mb != -1)
       view.refuse(index, "micro-batch {} of {}", line.mb, count);
-    if (fields.peer ? line.peer < 0 || line.peer >= view.plan.mesh.degree(Axis::kPp) ||
-                          line.peer == view.stage
-                    : line.peer != -1)
-      view.refuse(index, "peer {} of {} stages", line.peer, view.plan.mesh.degree(Axis::kPp));
-    const bool moves = line.verb == Verb::kOffload || line.verb == Verb::kReload;
+    const int stages = view.plan.mesh.degree(Axis::kPp);
+    if (has(Field::kPeer) ? line.peer < 0 || line.peer >= stages || line.peer == view.stage
+                          : line.peer != -1)
+      view.refuse(index, "peer {} of {} stages", line.peer, stages);
     const bool one_of_chunks =
         line.verb == Verb::kReduceGrads || (line.piece == Piece::kGrads && line.mb >= 0);
     if (line.chunk < 0 || (line.chunk > 0 && !one_of_chunks))
       view.refuse(index, "chunk {}", line.chunk);
-    if (fields.axes == line.axes.empty()) view.refuse(index, "over={}", mesh::print(line.axes));
-    if (fields.node && view.node(line.node).stage != view.stage)
+    if (has(Field::kAxes) == line.axes.empty())
+      view.refuse(index, "over={}", mesh::print(line.axes));
+    if (has(Field::kNode) && view.node(line.node).stage != view.stage)
       view.refuse(index, "the node runs on stage {}, this is stage {}", view.node(line.node).stage,
                   view.stage);
-    if ((line.keep && line.verb != Verb::kForward) ||
-        (line.scatter && line.verb != Verb::kReduceGrads) ||
-        (line.gradient && !is_transfer(line)) || (line.piece != Piece::kNone && !moves))
-      view.refuse(index, "carries a flag that is not its own");
+    if (has_foreign_flag(line)) view.refuse(index, "carries a flag that is not its own");
     if (line.lane != lane_of(line, view.stage))
       view.refuse(index, "is on lane {}, needs {}", name(line.lane),
                   name(lane_of(line, view.stage)));

@@ -14,7 +14,8 @@ std::vector<Retirement> retirements(const Program& program, std::span<const Inst
   const std::vector<NodeId> writer = writers(program);
   int count = 0;  // micro-batches
   for (const Instr& line : list) count = std::max(count, line.mb + 1);
-  std::map<std::tuple<UnitId, int, int>, std::size_t> last_backward;  // unit, chunk, micro-batch
+  using Gradient = std::tuple<UnitId, int, int>;  // unit, chunk, micro-batch
+  std::map<Gradient, std::size_t> first_backward, last_backward;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Instr& line = list[i];
     if (line.verb == Verb::kForward || line.verb == Verb::kRecompute) {
@@ -31,8 +32,11 @@ std::vector<Retirement> retirements(const Program& program, std::span<const Inst
       last_touch[{line.value, line.mb}] = i;
     } else if (adds_gradients(line)) {
       for (UnitId unit : program.nodes[line.node].units)
-        if (program.units[unit].trainable)
-          last_backward[{unit, program.nodes[line.node].chunk, line.mb}] = i;
+        if (program.units[unit].trainable) {
+          const Gradient gradient{unit, program.nodes[line.node].chunk, line.mb};
+          first_backward.try_emplace(gradient, i);
+          last_backward[gradient] = i;
+        }
     }
   }
   std::vector<Retirement> result(list.size());
@@ -51,6 +55,7 @@ std::vector<Retirement> retirements(const Program& program, std::span<const Inst
     }
   }
   for (const auto& [piece, line] : last_touch) result[line].values.push_back(piece);
+  for (const auto& [piece, line] : first_backward) result[line].opens.push_back(std::get<0>(piece));
   for (const auto& [piece, line] : last_backward)
     result[line].gradients.push_back(std::get<0>(piece));
   return result;

@@ -13,10 +13,7 @@ namespace {
 // Walks a list and remembers the line behind every fact that a later line may depend on.
 class Dependencies {
  public:
-  explicit Dependencies(const Stage& stage)
-      : stage_(stage),
-        reduced_each_(data_parallel_row(stage.recipe.zero).reduce_each_mb &&
-                      !stage.mesh.real(mesh::kShards).empty()) {}
+  explicit Dependencies(const Stage& stage) : stage_(stage) {}
 
   // Lines that must have completed before `line` starts, in any lane.
   std::vector<int> of(const Instr& line) {
@@ -178,7 +175,7 @@ class Dependencies {
     for (UnitId unit : trained(line)) {
       need(reductions_, unit);
       // Where every micro-batch is reduced, it is that which adds to earlier sums.
-      if (!reduced_each_) need(loads_, {unit, Piece::kGrads});
+      if (!stage_.sharing(unit).scatters_each) need(loads_, {unit, Piece::kGrads});
     }
     // Two reductions may be under way while the next gradient is made: their memory is bounded.
     if (scatters_.size() >= 2 && !trained(line).empty())
@@ -193,7 +190,6 @@ class Dependencies {
   }
 
   const Stage& stage_;
-  const bool reduced_each_;
   std::vector<int> found_;
   std::map<OfBatch, std::vector<int>> values_;
   std::map<OfBatch, std::vector<int>> gradients_;

@@ -190,14 +190,18 @@ class GradientMoves {
 
 List offload_params(const Stage& stage, List list) {
   if (stage.recipe.offload.params == Tier::kNone) return list;
-  const bool gathered = data_parallel_row(stage.recipe.zero).sharded_params &&
-                        !stage.mesh.real(mesh::kShards).empty();
-  const std::vector<Run> all = gathered ? gathers(list) : runs(stage, list);
+  const auto gathered = [&](const Run& run) { return stage.sharing(run.unit).gathers; };
+  std::vector<Run> all = runs(stage, list), around = gathers(list);
+  std::erase_if(all, gathered);
+  std::erase_if(around, [&](const Run& run) { return !gathered(run); });
+  all.insert(all.end(), around.begin(), around.end());
+  std::ranges::stable_sort(all, {}, &Run::begin);
   const std::vector<std::size_t> ahead = ahead_of(all, stage.recipe.offload.prefetch);
   Insertion insertion(list);
   for (std::size_t i = 0; i < all.size(); ++i) {
     insertion.before(ahead[i], reload(all[i].unit, Piece::kParams));
-    if (!gathered) insertion.after(all[i].end, {.verb = Verb::kReshard, .unit = all[i].unit});
+    if (!gathered(all[i]))
+      insertion.after(all[i].end, {.verb = Verb::kReshard, .unit = all[i].unit});
   }
   return insertion.build();
 }
@@ -256,9 +260,6 @@ List offload_steps(const Stage& stage, List list) {
         (away(list[i].unit, Piece::kStates) || away(list[i].unit, Piece::kParams) ||
          away(list[i].unit, Piece::kGrads)))
       steps.push_back(i);
-  const bool gathered = stage.recipe.offload.params != Tier::kNone &&
-                        data_parallel_row(stage.recipe.zero).unshard_after_step &&
-                        !stage.mesh.real(mesh::kShards).empty();
   const auto prefetch = static_cast<std::size_t>(stage.recipe.offload.prefetch);
   const std::size_t norm = find(list, Verb::kGradNorm);
   Insertion insertion(list);
@@ -272,7 +273,8 @@ List offload_steps(const Stage& stage, List list) {
         insertion.before(ahead, reload(unit, piece));
     // What is gathered behind a step has until the next one.
     std::size_t behind = steps[i];
-    if (gathered) behind = i + 1 < steps.size() ? steps[i + 1] : list.size() - 1;
+    if (stage.recipe.offload.params != Tier::kNone && stage.sharing(unit).gathers_after)
+      behind = i + 1 < steps.size() ? steps[i + 1] : list.size() - 1;
     for (Piece piece : {Piece::kStates, Piece::kParams})
       if (away(unit, piece)) insertion.after(behind, offload(unit, piece));
   }

@@ -6,13 +6,9 @@
 
 namespace trireme::plan {
 
-using mesh::Axis;
 using mesh::AxisSet;
 
 List reduce(const Stage& stage, List list) {
-  const DataParallelRow row = data_parallel_row(stage.recipe.zero);
-  const AxisSet scattered = row.sharded_states ? stage.mesh.real(mesh::kShards) : AxisSet();
-  const AxisSet rest = stage.mesh.real(mesh::kReplicas) - scattered;
   Insertion insertion(list);
   for (UnitId unit : units_of_stage(stage.program, stage.index)) {
     const std::vector<NodeId> users = gradient_users(stage.program, stage.flow, unit, stage.index);
@@ -23,8 +19,11 @@ List reduce(const Stage& stage, List list) {
       completed[{stage.node(list[i].node).chunk, list[i].mb}] = last = i;
     }
     if (completed.empty()) continue;
-    const bool partial = stage.program.units[unit].tp_partial > 0;
-    const bool each = !scattered.empty() && row.reduce_each_mb;
+    const UnitSharing sharing = stage.sharing(unit);
+    const AxisSet partial = stage.program.units[unit].tp_partial > 0
+                                ? stage.program.units[unit].axes.partial
+                                : AxisSet();
+    const bool each = sharing.scatters_each;
     const auto add = [&](std::size_t line, AxisSet axes, bool scatter, int mb, int chunk) {
       insertion.after(line, {.verb = Verb::kReduceGrads,
                              .lane = Lane::kDp,
@@ -36,16 +35,16 @@ List reduce(const Stage& stage, List list) {
     };
     if (each)
       for (const auto& [key, line] : completed) {
-        if (partial) add(line, Axis::kTp, false, key.second, key.first);
-        add(line, scattered, true, key.second, key.first);
+        if (!partial.empty()) add(line, partial, false, key.second, key.first);
+        add(line, sharing.shards, true, key.second, key.first);
       }
     // Over ranks before chunks are added up, whatever the row: so every row adds in one order.
     std::set<int> chunks;
     for (const auto& [key, line] : completed) chunks.insert(key.first);
     for (const int chunk : chunks) {
-      if (partial && !each) add(last, Axis::kTp, false, -1, chunk);
-      if (!scattered.empty() && !each) add(last, scattered, true, -1, chunk);
-      if (!rest.empty()) add(last, rest, false, -1, chunk);
+      if (!partial.empty() && !each) add(last, partial, false, -1, chunk);
+      if (!sharing.shards.empty() && !each) add(last, sharing.shards, true, -1, chunk);
+      if (!sharing.rest.empty()) add(last, sharing.rest, false, -1, chunk);
     }
   }
   return insertion.build();

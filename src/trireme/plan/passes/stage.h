@@ -4,6 +4,7 @@
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/mesh/mesh.h"
 #include "trireme/plan/plan.h"
+#include "trireme/plan/unit_sharing.h"
 
 namespace trireme::plan {
 
@@ -19,6 +20,9 @@ struct Stage {
   bool runs(NodeId id) const { return node(id).stage == index; }
   bool has_backward(NodeId id) const {
     return flow.node_has_backward[static_cast<std::size_t>(id)];
+  }
+  UnitSharing sharing(UnitId id) const {
+    return sharing_of(mesh, recipe, program.units[static_cast<std::size_t>(id)]);
   }
   int node_count() const { return static_cast<int>(program.nodes.size()); }
 };

@@ -4,12 +4,11 @@ namespace trireme::plan {
 
 List tail(const Stage& stage, List list) {
   const std::vector<UnitId> units = units_of_stage(stage.program, stage.index);
-  const mesh::AxisSet shards = stage.mesh.real(mesh::kShards);
-  const bool gather = data_parallel_row(stage.recipe.zero).unshard_after_step && !shards.empty();
   const auto changed = [&](Verb verb, UnitId unit) {
     list.push_back({.verb = verb, .unit = unit});
-    if (gather)
-      list.push_back({.verb = Verb::kUnshard, .lane = Lane::kDp, .unit = unit, .axes = shards});
+    if (const UnitSharing sharing = stage.sharing(unit); sharing.gathers_after)
+      list.push_back(
+          {.verb = Verb::kUnshard, .lane = Lane::kDp, .unit = unit, .axes = sharing.shards});
   };
   for (UnitId unit : units)
     if (stage.program.units[unit].trainable && stages_of_unit(stage.program, unit).size() > 1)

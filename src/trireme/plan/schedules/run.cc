@@ -156,24 +156,29 @@ class Run {
     const double here = now + slack_;
     const Choice input = next(now, id, Work::kBackwardInput, 0, rank.input[0]);
     const Choice forward = next(now, id, Work::kForward, 0, rank.forward[0]);
-    const double wait = rank.input[0] == 0 ? policy_.wait_at_first : policy_.wait_for_input;
-    const bool may_forward = forward.at <= here && !full(rank);
-    if (rank.after_input && forward.at <= here) {
-      const Choice weight = next_weight(now, rank);
-      if (may_forward) return start(forward, id);
-      if (weight.at <= here) return start(weight, id);
-    }
-    if (input.at <= here) return start(input, id);
-    if (may_forward && input.at >= now + wait * cost(id, 0).forward) return start(forward, id);
-    fill(now, id, forward.at <= here ? input.at : std::min(input.at, forward.at));
+    const bool input_has_arrived = input.at <= here;
+    const bool forward_has_arrived = forward.at <= here;
+    const bool forward_has_room = forward_has_arrived && !full(rank);
+    // Forwards and input halves take turns; a forward without room gets some from a weight half.
+    const bool forward_is_next = rank.after_input && forward_has_arrived;
+    if (forward_is_next && forward_has_room) return start(forward, id);
+    if (forward_is_next)
+      if (const Choice weight = next_weight(now, rank); weight.at <= here) return start(weight, id);
+    if (input_has_arrived) return start(input, id);
+    const double patience = rank.input[0] == 0 ? policy_.wait_at_first : policy_.wait_for_input;
+    const bool input_is_far = input.at >= now + patience * cost(id, 0).forward;
+    if (forward_has_room && input_is_far) return start(forward, id);
+    const double next_arrival = forward_has_arrived ? input.at : std::min(input.at, forward.at);
+    fill(now, id, next_arrival);
   }
 
   // A weight gradient, if there is one and the better work is not too close.
   void fill(double now, int id, double better) {
     const Choice weight = next_weight(now, ranks_[static_cast<std::size_t>(id)]);
-    if (weight.at <= now + slack_ &&
-        better + slack_ >= now + policy_.wait_at_weight * cost(id, weight.action.chunk).weight)
-      return start(weight, id);
+    const bool weight_is_left = weight.at <= now + slack_;
+    const double most = policy_.wait_at_weight * cost(id, weight.action.chunk).weight;
+    const bool better_is_far = better + slack_ >= now + most;
+    if (weight_is_left && better_is_far) return start(weight, id);
     if (better < kNever) wake_.push({better, id});
   }
 

@@ -5,6 +5,7 @@
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/unit_share.h"
+#include "trireme/plan/unit_sharing.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::simulate {
@@ -110,7 +111,7 @@ std::vector<Exchanged> exchanges(const PlanSet& plan, const Instr& line) {
                   full(plan, line.unit) *
                       width(plan::param_type(plan.recipe, plan.program.units[line.unit])));
     case Verb::kReduceGrads:
-      if (line.axes == mesh::AxisSet(Axis::kTp))
+      if (plan::reduction_of(plan.program, line) == plan::Reduction::kParts)
         return reduced(static_cast<double>(plan.program.units[line.unit].tp_partial));
       // After a reduce-scatter the rest of the axes reduces parts.
       return reduced(line.scatter ? full(plan, line.unit) : part(plan, line.unit));

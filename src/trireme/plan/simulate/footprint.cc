@@ -9,6 +9,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/text/text.h"
+#include "trireme/plan/unit_sharing.h"
 
 namespace trireme::simulate {
 namespace {
@@ -130,7 +131,7 @@ std::string advice(const plan::PlanSet& plan, MemoryKind kind) {
   const std::string more_ranks = "more ranks to share it (parallel.dp_shard, tp or pp)";
   const std::string smaller = "a smaller run.micro_batch, or more parallel.tp or cp";
   const auto row_of_zero = [&](int zero) {
-    return recipe.zero < zero && plan.mesh.degree(mesh::kShards) > 1
+    return recipe.zero < zero && plan::has_shards(plan.mesh, plan.program)
                ? fmt::format("parallel.zero={}", zero)
            : recipe.zero < zero ? fmt::format("parallel.zero={} on several ranks", zero)
                                 : more_ranks;

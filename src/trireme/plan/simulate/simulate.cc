@@ -1,241 +1,228 @@
 #include "trireme/plan/simulate/simulate.h"
 
 #include <algorithm>
-#include <deque>
+#include <span>
 
 #include "trireme/base/error.h"
-#include "trireme/plan/check/meeting.h"
+#include "trireme/plan/check/list_walk.h"
 #include "trireme/plan/simulate/retiming.h"
 
 namespace trireme::simulate {
 namespace {
 
-using mesh::Axis;
 using plan::Instr;
 using plan::Lane;
 using plan::PlanSet;
 using plan::Verb;
 
-struct Queued {
-  int line = -1;
-  double issued = 0;
-  LineRef behind{};
-  int task = -1;  // its issue
-};
-
-struct Waiting {
-  plan::Queue queue;
-  std::deque<Queued> lines{};
-  double free = 0;  // when its last line left it
+// A queue of one list: when its last line left it.
+struct QueueTime {
+  double free = 0;
   double last_end = 0;
   int last = -1;
   int task = -1;  // of that line
 };
 
-// One list on its walk; ranks that share a list move together.
-struct Walker {
-  int rank = 0;
-  int stage = 0;
+// One walker's time.
+struct WalkerTime {
+  int rank = 0;    // the first that it stands for
+  int number = 0;  // of its list
   const plan::List* list = nullptr;
-  int next = 0;
   double now = 0;
-  LineRef behind{};  // whose end is now
-  std::vector<bool> ended;
-  std::vector<Waiting> waiting{};
-  double ranks = 1;          // that run the list
-  int task = -1;             // that it has come to
-  std::vector<int> tasks{};  // by line
+  LineRef behind{};                 // whose end is now
+  double ranks = 1;                 // that it stands for
+  int task = -1;                    // that it has come to
+  std::vector<int> tasks{};         // by line; before a meeting, of its issue
+  std::vector<QueueTime> queues{};  // as the walk numbers them
 
   const Instr& line(int index) const { return (*list)[static_cast<std::size_t>(index)]; }
-  Waiting& at(const plan::Queue& queue) {
-    for (Waiting& one : waiting)
-      if (one.queue == queue) return one;
-    return waiting.emplace_back(Waiting{.queue = queue});
+  int& task_of(int index) { return tasks[static_cast<std::size_t>(index)]; }
+  QueueTime& queue(std::size_t index) {
+    if (queues.size() <= index) queues.resize(index + 1);
+    return queues[index];
   }
 };
 
-class Simulation {
+// Gives every line of a walk its time. Until a line ends, its start is when it was issued.
+class Simulation final : public plan::LineClock {
  public:
   // `graph`, if any, receives what waits for what.
   Simulation(const PlanSet& plan, const LineCost& cost, TaskGraph* graph)
-      : plan_(plan), cost_(cost), graph_(graph), meetings_(plan, plan.list_of_rank) {
-    for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list) {
-      const auto rank = std::ranges::find(plan.list_of_rank, list) - plan.list_of_rank.begin();
-      const std::size_t lines = plan.lists[static_cast<std::size_t>(list)].size();
-      walkers_.push_back({.rank = static_cast<int>(rank),
-                          .stage = plan.mesh.coordinate(static_cast<int>(rank), Axis::kPp),
-                          .list = &plan.lists[static_cast<std::size_t>(list)],
-                          .ended = std::vector<bool>(lines),
-                          .ranks = static_cast<double>(std::ranges::count(plan.list_of_rank, list)),
+      : plan_(plan), cost_(cost), graph_(graph) {
+    const std::vector<int> walkers = plan::walkers_of(plan);
+    for (int rank = 0; rank < static_cast<int>(walkers.size()); ++rank) {
+      const int walker = walkers[static_cast<std::size_t>(rank)];
+      if (walker < static_cast<int>(walkers_.size())) continue;
+      const int list = plan.list_of_rank[static_cast<std::size_t>(rank)];
+      const std::size_t lines = plan.list(rank).size();
+      walkers_.push_back({.rank = rank,
+                          .number = list,
+                          .list = &plan.list(rank),
+                          .ranks = static_cast<double>(std::ranges::count(walkers, walker)),
                           .tasks = std::vector<int>(graph != nullptr ? lines : 0, -1)});
-      result_.lists.push_back(
+      forecasts_.push_back(
           {.lines = std::vector<LineTime>(lines), .behind = std::vector<LineRef>(lines)});
     }
   }
 
   Forecast run() {
-    std::vector<int> awake;
-    for (int w = static_cast<int>(walkers_.size()); w-- > 0;) awake.push_back(w);
-    while (!awake.empty()) {
-      const int walker = awake.back();
-      awake.pop_back();
-      // Behind what has just ended, the next of a queue may have been waited for.
-      for (std::size_t i = 0; i < walkers_[static_cast<std::size_t>(walker)].waiting.size(); ++i)
-        while (meet(walker, walkers_[static_cast<std::size_t>(walker)].waiting[i].queue, awake))
-          continue;
-      while (walk(walker, awake)) continue;
-    }
-    for (std::size_t w = 0; w < walkers_.size(); ++w)
-      for (std::size_t i = 0; i < walkers_[w].ended.size(); ++i)
-        TRIREME_CHECK(walkers_[w].ended[i], "list {} line {} never ends: validate the plan first",
-                      w, i);
-    return std::move(result_);
+    plan::ListWalk walk(plan_, plan::LaneRoom::kAnyLines, this);
+    walk.run();
+    for (const plan::ListWalk::Walker& walker : walk.walkers())
+      for (std::size_t i = 0; i < walker.ended.size(); ++i)
+        TRIREME_CHECK(walker.ended[i], "rank {} line {} never ends: validate the plan first",
+                      walker.rank, i);
+    Forecast result;
+    for (std::size_t list = 0; list < plan_.lists.size(); ++list)
+      result.lists.push_back(forecasts_[first_of(list)]);
+    return result;
   }
 
   // The tasks of every list, by line, once it has run.
-  std::vector<std::vector<int>> tasks() && {
+  std::vector<std::vector<int>> tasks() const {
     std::vector<std::vector<int>> all;
-    for (Walker& walker : walkers_) all.push_back(std::move(walker.tasks));
+    for (std::size_t list = 0; list < plan_.lists.size(); ++list)
+      all.push_back(walkers_[first_of(list)].tasks);
     return all;
   }
 
  private:
-  ListForecast& forecast(int walker) { return result_.lists[static_cast<std::size_t>(walker)]; }
+  // The first walker that runs a list.
+  std::size_t first_of(std::size_t list) const {
+    const auto first = std::ranges::find(walkers_, static_cast<int>(list), &WalkerTime::number);
+    return static_cast<std::size_t>(first - walkers_.begin());
+  }
+  WalkerTime& at(int walker) { return walkers_[static_cast<std::size_t>(walker)]; }
+  ListForecast& forecast(int walker) { return forecasts_[static_cast<std::size_t>(walker)]; }
   LineTime& time(int walker, int line) {
     return forecast(walker).lines[static_cast<std::size_t>(line)];
   }
+  LineRef& behind(int walker, int line) {
+    return forecast(walker).behind[static_cast<std::size_t>(line)];
+  }
 
-  // Takes the next line if all it waits for has ended; wakes those whose lines end with it.
-  bool walk(int index, std::vector<int>& awake) {
-    Walker& walker = walkers_[static_cast<std::size_t>(index)];
-    if (walker.next == static_cast<int>(walker.list->size())) return false;
-    const Instr& line = walker.line(walker.next);
+  void begin(int index, int number) override {
+    WalkerTime& list = at(index);
+    const Instr& line = list.line(number);
     int last = -1;  // of those it waits for
-    for (int earlier : line.after) {
-      if (!walker.ended[static_cast<std::size_t>(earlier)]) return false;
+    for (int earlier : line.after)
       if (last < 0 || time(index, earlier).end > time(index, last).end) last = earlier;
+    const double before = list.now;
+    if (last >= 0 && time(index, last).end > list.now) {
+      list.now = time(index, last).end;
+      list.behind = {.list = list.number, .line = last};
     }
-    const double before = walker.now;
-    if (last >= 0 && time(index, last).end > walker.now) {
-      walker.now = time(index, last).end;
-      walker.behind = {.list = index, .line = last};
+    time(index, number).start = list.now;
+    behind(index, number) = list.behind;
+    if (line.lane == Lane::kComp) {
+      if (last >= 0) expose(forecast(index), list.line(last), time(index, last), list.now - before);
+      return;
     }
-    if (line.lane != Lane::kComp) {
-      // grad_norm runs in place: everything after it waits, as its only successors do anyway.
-      const plan::Queue queue = plan::queue_of(line);
-      walker.task = add_task(walker, line, {});
-      walker.at(queue).lines.push_back({.line = walker.next++,
-                                        .issued = walker.now,
-                                        .behind = walker.behind,
-                                        .task = walker.task});
-      while (meet(index, queue, awake)) continue;
-      return true;
-    }
-    if (last >= 0)
-      expose(forecast(index), walker.line(last), time(index, last), walker.now - before);
-    const double start = walker.now;
-    const LineSeconds cost = cost_(walker.rank, line);
-    const double seconds = cost.all();
-    walker.task = add_task(walker, line, {.work = seconds, .ranks = walker.ranks});
-    if (graph_ != nullptr) walker.tasks[static_cast<std::size_t>(walker.next)] = walker.task;
-    end(index, walker.next, {.start = start, .end = start + seconds}, walker.behind);
-    walker.now = start + seconds;
-    walker.behind = {.list = index, .line = walker.next++};
-    busy(forecast(index), line, start, walker.now, cost);
-    return true;
+    // grad_norm runs in place: everything after it waits, as its only successors do anyway.
+    if (graph_ != nullptr) list.task = list.task_of(number) = add_task(list, line, {});
   }
 
-  void end(int index, int line, const LineTime& at, const LineRef& behind) {
-    Walker& walker = walkers_[static_cast<std::size_t>(index)];
-    time(index, line) = at;
-    forecast(index).behind[static_cast<std::size_t>(line)] = behind;
-    walker.ended[static_cast<std::size_t>(line)] = true;
-    forecast(index).sent_bytes += sent_bytes(plan_, walker.line(line));
+  void run(int index, int number) override {
+    WalkerTime& list = at(index);
+    const Instr& line = list.line(number);
+    const LineSeconds cost = cost_(list.rank, line);
+    if (graph_ != nullptr)
+      list.task = list.task_of(number) =
+          add_task(list, line, {.work = cost.all(), .ranks = list.ranks});
+    end(index, number, {.start = list.now, .end = list.now + cost.all()}, list.behind);
+    compute(index, number, cost);
   }
 
-  // A task that comes after what the list has come to and what the line waits for; -1 without a graph.
-  int add_task(const Walker& walker, const Instr& line, TaskGraph::Task task) {
-    if (graph_ == nullptr) return -1;
-    if (walker.task >= 0) task.ended.push_back(walker.task);
-    for (const int earlier : line.after)
-      task.ended.push_back(walker.tasks[static_cast<std::size_t>(earlier)]);
+  // Its list comes to the end of a line of the compute lane.
+  void compute(int index, int number, const LineSeconds& cost) {
+    WalkerTime& list = at(index);
+    const LineTime& line = time(index, number);
+    list.now = line.end;
+    list.behind = {.list = list.number, .line = number};
+    busy(forecast(index), list.line(number), line.start, line.end, cost);
+  }
+
+  void end(int index, int number, const LineTime& when, const LineRef& cause) {
+    time(index, number) = when;
+    behind(index, number) = cause;
+    forecast(index).sent_bytes += sent_bytes(plan_, at(index).line(number));
+  }
+
+  // A task that comes after what the list has come to and what the line waits for.
+  int add_task(WalkerTime& list, const Instr& line, TaskGraph::Task task) {
+    if (list.task >= 0) task.ended.push_back(list.task);
+    for (const int earlier : line.after) task.ended.push_back(list.task_of(earlier));
     graph_->tasks.push_back(std::move(task));
     return static_cast<int>(graph_->tasks.size()) - 1;
   }
 
-  // Of all sides together.
-  void add_meeting(const std::vector<int>& all, const std::vector<Waiting*>& sides,
-                   const LineSeconds& seconds) {
+  // Of all sides together. A list that waits in its compute lane comes to nothing else before.
+  void add_meeting(std::span<const Side> sides, const LineSeconds& seconds) {
     if (graph_ == nullptr) return;
+    const auto computes = [&](const Side& side) {
+      return at(side.walker).line(side.line).lane == Lane::kComp;
+    };
+    for (const Side& side : sides)
+      if (computes(side))
+        at(side.walker).task_of(side.line) =
+            add_task(at(side.walker), at(side.walker).line(side.line), {});
+    const auto number = static_cast<int>(graph_->tasks.size());
     TaskGraph::Task task{.work = seconds.busy, .latency = seconds.latency};
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      Walker& walker = walkers_[static_cast<std::size_t>(all[i])];
-      task.ranks += walker.ranks;
-      task.ended.push_back(sides[i]->lines.front().task);
-      if (sides[i]->task >= 0) {
-        task.worked.push_back(sides[i]->task);
-        task.not_before.push_back(sides[i]->task);
+    for (const Side& side : sides) {
+      WalkerTime& list = at(side.walker);
+      QueueTime& queue = list.queue(side.queue);
+      task.ranks += list.ranks;
+      task.ended.push_back(list.task_of(side.line));
+      if (queue.task >= 0) {
+        task.worked.push_back(queue.task);
+        task.not_before.push_back(queue.task);
       }
-      sides[i]->task = static_cast<int>(graph_->tasks.size());
-      walker.tasks[static_cast<std::size_t>(sides[i]->lines.front().line)] = sides[i]->task;
+      queue.task = list.task_of(side.line) = number;
+      if (computes(side)) list.task = number;
     }
     graph_->tasks.push_back(std::move(task));
   }
 
-  // Runs the line at the head of a queue if all who take part have come to it.
-  bool meet(int index, const plan::Queue& queue, std::vector<int>& awake) {
-    Walker& mine = walkers_[static_cast<std::size_t>(index)];
-    if (mine.at(queue).lines.empty()) return false;
-    const Instr& line = mine.line(mine.at(queue).lines.front().line);
-    const std::vector<int> all = meetings_.participants(index, line);
-    std::vector<Waiting*> sides;
-    for (int other : all) {
-      Walker& walker = walkers_[static_cast<std::size_t>(other)];
-      Waiting& side = walker.at(other == index ? queue : plan::counterpart(queue, mine.stage));
-      if (side.lines.empty()) return false;
-      if (other != index &&
-          !plan::meets(line, mine.stage, walker.line(side.lines.front().line), walker.stage))
-        return false;
-      sides.push_back(&side);
-    }
-    LineTime at;
-    LineRef behind;
+  void meet(std::span<const Side> sides) override {
+    LineTime when;
+    LineRef cause;
     LineSeconds seconds = 0;
-    const auto later = [&](double ready, const LineRef& cause) {
-      if (ready <= at.start) return;
-      at.start = ready;
-      behind = cause;
+    const auto later = [&](double ready, const LineRef& why) {
+      if (ready <= when.start) return;
+      when.start = ready;
+      cause = why;
     };
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const Queued& head = sides[i]->lines.front();
-      const Walker& walker = walkers_[static_cast<std::size_t>(all[i])];
-      later(head.issued, head.behind);
-      later(sides[i]->free, {.list = all[i], .line = sides[i]->last});
-      const LineSeconds own = cost_(walker.rank, walker.line(head.line));
+    for (const Side& side : sides) {
+      WalkerTime& list = at(side.walker);
+      const QueueTime& queue = list.queue(side.queue);
+      later(time(side.walker, side.line).start, behind(side.walker, side.line));
+      later(queue.free, {.list = list.number, .line = queue.last});
+      const LineSeconds own = cost_(list.rank, list.line(side.line));
       if (own.all() > seconds.all()) seconds = own;
     }
-    add_meeting(all, sides, seconds);
+    add_meeting(sides, seconds);
     // What travels arrives in order.
-    at.end = at.start + seconds.all();
-    for (const Waiting* side : sides) at.end = std::max(at.end, side->last_end);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      Waiting& side = *sides[i];
-      side.last = side.lines.front().line;
-      side.lines.pop_front();
-      side.free = at.start + seconds.busy;
-      side.last_end = at.end;
-      end(all[i], side.last, at, behind);
-      if (all[i] != index) awake.push_back(all[i]);
+    when.end = when.start + seconds.all();
+    for (const Side& side : sides)
+      when.end = std::max(when.end, at(side.walker).queue(side.queue).last_end);
+    for (const Side& side : sides) {
+      QueueTime& queue = at(side.walker).queue(side.queue);
+      queue.last = side.line;
+      queue.free = when.start + seconds.busy;
+      queue.last_end = when.end;
+      const double waited = when.start - time(side.walker, side.line).start;
+      end(side.walker, side.line, when, cause);
+      if (at(side.walker).line(side.line).lane != Lane::kComp) continue;
+      forecast(side.walker).exposed_comm_s += waited;
+      compute(side.walker, side.line, seconds);
     }
-    return true;
   }
 
   const PlanSet& plan_;
   const LineCost& cost_;
   TaskGraph* graph_;
-  std::vector<Walker> walkers_;
-  plan::Meetings meetings_;
-  Forecast result_;
+  std::vector<WalkerTime> walkers_;
+  std::vector<ListForecast> forecasts_;  // of walkers
 };
 
 double step_of(const Forecast& forecast) {
@@ -282,7 +269,7 @@ Forecast simulate(const PlanSet& plan, const LineCost& cost, const Cores& cores)
   TaskGraph graph;
   Simulation simulation(plan, cost, &graph);
   Forecast forecast = simulation.run();
-  const std::vector<std::vector<int>> tasks = std::move(simulation).tasks();
+  const std::vector<std::vector<int>> tasks = simulation.tasks();
   retime(plan, run_tasks(graph, cores), tasks, forecast);
   summarise(plan, forecast);
   return forecast;

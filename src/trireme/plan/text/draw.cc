@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -13,9 +12,11 @@
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/compile/recompute.h"
 #include "trireme/plan/offload.h"
+#include "trireme/plan/text/communications.h"
 #include "trireme/plan/text/text.h"
 #include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_types.h"
+#include "trireme/plan/verbs.h"
 
 namespace trireme::plan {
 namespace {
@@ -123,64 +124,6 @@ std::string units_text(const PlanSet& plan) {
                             grouped_text(total));
 }
 
-// Bytes of the whole buffer that a collective or transfer is about.
-double payload(const PlanSet& plan, int rank, const Instr& line) {
-  if (line.verb == Verb::kReload || line.verb == Verb::kOffload)
-    return static_cast<double>(transit_bytes(plan, plan.mesh.coordinate(rank, Axis::kPp), line));
-  if (line.value >= 0) return static_cast<double>(plan.program.values[line.value].bytes);
-  if (line.unit < 0) return 0;
-  if (line.verb == Verb::kReduceGrads && line.axes == mesh::AxisSet(Axis::kTp))
-    return static_cast<double>(plan.program.units[line.unit].tp_partial) *
-           static_cast<double>(size_of(reduce_type(plan.recipe)));
-  const bool parts =
-      line.verb == Verb::kSyncTied || (line.verb == Verb::kReduceGrads && !line.scatter);
-  const UnitShare share = share_of(plan, line.unit);
-  const DType type = line.verb == Verb::kUnshard
-                         ? param_type(plan.recipe, plan.program.units[line.unit])
-                         : reduce_type(plan.recipe);
-  return static_cast<double>(parts ? share.part : share.full) * static_cast<double>(size_of(type));
-}
-
-struct Communication {
-  std::string what;
-  int count = 0;
-  double bytes = 0;
-};
-
-// A rank's, by verb and axes, in order of appearance.
-std::vector<Communication> communications(const PlanSet& plan, int rank) {
-  std::vector<Communication> all;
-  const auto entry = [&](const std::string& what) -> Communication& {
-    const auto found = std::ranges::find(all, what, &Communication::what);
-    return found != all.end() ? *found : all.emplace_back(Communication{.what = what});
-  };
-  for (const Instr& line : plan.list(rank)) {
-    if (line.node >= 0)
-      for (const NodeExchange& one : plan.program.nodes[line.node].exchanges) {
-        const int times = plan::times(plan.program.nodes[line.node], one, line.verb);
-        if (times == 0) continue;
-        Communication& inside =
-            entry(fmt::format("{} in blocks over {}", name(one.kind), mesh::print(one.axes)));
-        inside.count += times;
-        inside.bytes += times * static_cast<double>(one.bytes);
-      }
-    if (line.lane == Lane::kComp) continue;
-    std::string what(name(line.verb));
-    if (line.verb == Verb::kReduceGrads)
-      what = line.scatter ? "reduce_grads (scatter)" : "reduce_grads (all)";
-    if (line.piece != Piece::kNone) what += fmt::format(" {}", name(line.piece));
-    if (line.verb == Verb::kReload || line.verb == Verb::kOffload)
-      what += line.value >= 0 ? " values" : "";
-    if (line.gradient) what += " gradient";
-    if (line.peer >= 0) what += fmt::format(" stage {}", line.peer);
-    if (!line.axes.empty()) what += " over " + mesh::print(line.axes);
-    Communication& one = entry(what);
-    ++one.count;
-    one.bytes += payload(plan, rank, line);
-  }
-  return all;
-}
-
 std::string communication_text(const PlanSet& plan, int rank) {
   std::string text =
       fmt::format("\n{:<40} {:>6} {:>16}\n", fmt::format("communication of rank {}, a step", rank),
@@ -219,15 +162,7 @@ std::string memory_text(const PlanSet& plan, int rank, const MemoryAccount& acco
 
 // "F0(embed)": verb, micro-batch, subject.
 std::string compact(const Program& program, const Instr& line) {
-  static const std::map<Verb, const char*> kLetters = {
-      {Verb::kLoad, "L"},          {Verb::kUnshard, "U"},        {Verb::kReshard, "-"},
-      {Verb::kForward, "F"},       {Verb::kRecompute, "C"},      {Verb::kBackward, "B"},
-      {Verb::kBackwardInput, "I"}, {Verb::kBackwardWeight, "W"}, {Verb::kSend, "S"},
-      {Verb::kRecv, "R"},          {Verb::kReduceGrads, "G"},    {Verb::kSyncTied, "T"},
-      {Verb::kGradNorm, "N"},      {Verb::kStep, "O"},           {Verb::kEma, "E"},
-      {Verb::kReload, "<"},        {Verb::kOffload, ">"}};
-  const auto letter = kLetters.find(line.verb);
-  std::string text = letter == kLetters.end() ? std::string(name(line.verb)) : letter->second;
+  std::string text(1, info(line.verb).letter);
   const bool joint = line.node >= 0 && program.nodes[line.node].joint;
   if (line.mb >= 0 && !joint) text += std::to_string(line.mb);
   if (line.node >= 0) text += "(" + program.nodes[line.node].name + ")";

@@ -1,18 +1,13 @@
 // The fields of a line: their one list. The plan's text, what lines meet and the tests that break plans go by it.
 #pragma once
 
-#include <cstdint>
 #include <string_view>
 
-#include "trireme/plan/instr.h"
+#include "trireme/plan/verbs.h"
 
 namespace trireme::plan {
 
-// What a line of the verb is about. What is moved is a unit's piece, or a value.
-enum class Subject : std::uint8_t { kNone, kNode, kUnit, kValue, kMoved };
-Subject subject_of(Verb verb);
-
-inline constexpr int kVerbCount = 17, kLaneCount = 6, kPieceCount = 4;
+inline constexpr int kLaneCount = 6, kPieceCount = 4;
 
 // Calls visit(key, pointer to member) for every field, in the order of the text.
 template <typename Visit>

@@ -121,9 +121,17 @@ class Parser {
     if (const auto count = line.optional("tp_partial"))
       unit.tp_partial = line.number<std::int64_t>(*count);
     if (const auto type = line.optional("type")) unit.type = line.one_of<DType>(*type, 9);
+    axes(line, "shards", unit.axes.shards);
+    axes(line, "replicas", unit.axes.replicas);
+    axes(line, "partial", unit.axes.partial);
     line.end();
     add(line, units_, unit.name);
     plan_.program.units.push_back(std::move(unit));
+  }
+
+  static void axes(Line& line, std::string_view key, mesh::AxisSet& axes) {
+    if (const auto text = line.optional(key))
+      located(line, [&] { axes = mesh::parse_axes(*text); });
   }
 
   void node() {
@@ -267,8 +275,7 @@ class Parser {
       } else if constexpr (std::is_same_v<Field, bool>) {
         instr.*field = line.flag(key);
       } else if constexpr (std::is_same_v<Field, mesh::AxisSet>) {
-        if (const auto text = line.optional(key))
-          located(line, [&] { instr.*field = mesh::parse_axes(*text); });
+        axes(line, key, instr.*field);
       } else if constexpr (std::is_same_v<Field, int>) {
         number(line, key, subject, field, instr);
       } else {

@@ -60,6 +60,13 @@ std::string program_text(const Program& program) {
     if (unit.ema_of >= 0) text += fmt::format(" ema_of={}", program.units[unit.ema_of].name);
     if (unit.tp_partial > 0) text += fmt::format(" tp_partial={}", unit.tp_partial);
     if (unit.type) text += fmt::format(" type={}", name(*unit.type));
+    const UnitAxes usual;
+    if (unit.axes.shards != usual.shards)
+      text += fmt::format(" shards={}", mesh::print(unit.axes.shards));
+    if (unit.axes.replicas != usual.replicas)
+      text += fmt::format(" replicas={}", mesh::print(unit.axes.replicas));
+    if (unit.axes.partial != usual.partial)
+      text += fmt::format(" partial={}", mesh::print(unit.axes.partial));
     text += '\n';
   }
   for (const Node& node : program.nodes) {

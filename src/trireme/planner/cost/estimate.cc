@@ -7,6 +7,7 @@
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/shard.h"
+#include "trireme/plan/unit_sharing.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::planner {
@@ -125,11 +126,11 @@ class StageTimes {
     std::set<plan::UnitId> held;
     for (const plan::Node& node : program_.nodes)
       if (node.stage == rank) held.insert(node.units.begin(), node.units.end());
-    const int shards = recipe_.zero >= 1 ? mesh_.degree(mesh::kShards) : 1;
     double bytes = 0;
     for (const plan::UnitId id : held) {
       const plan::Unit& unit = program_.units[static_cast<std::size_t>(id)];
-      const std::int64_t part = unit.numel / shards;
+      const std::int64_t part =
+          unit.numel / mesh_.degree(plan::sharing_of(mesh_, recipe_, unit).shards);
       if (unit.ema_of >= 0) bytes += 3.0 * size_of(recipe_.master) * static_cast<double>(part);
       if (!unit.trainable) continue;
       const double moved = 2.0 * size_of(recipe_.master) + 2.0 * size_of(recipe_.grads);

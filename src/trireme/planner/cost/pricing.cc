@@ -57,6 +57,13 @@ bool follows_transfer(const plan::PlanSet& plan, const plan::Instr& line) {
          other(line.node + 1);
 }
 
+// What units that are shared over the same axes exchange beside a node, in seconds.
+struct Collectives {
+  plan::UnitAxes axes;
+  double all = 0;
+  double replicas = 0;  // of it, among those that hold the same shards
+};
+
 // Seconds of a ring: `first` before anything has arrived, then so many turns of `each`. What the next one needs travels meanwhile.
 double turning(double first, double each, int turns, double hop) {
   return std::max(first, hop) + (turns - 1) * std::max(each, hop) + each;
@@ -251,14 +258,15 @@ UnitCost Pricing::unit(const plan::Recipe& recipe, const plan::Unit& unit) const
   const double values = numel * static_cast<double>(size_of(plan::param_type(recipe, unit)));
   const double grads = numel * static_cast<double>(size_of(plan::reduce_type(recipe)));
   UnitCost cost;
+  const mesh::AxisSet shards = unit.axes.shards, replicas = unit.axes.replicas - shards;
   if (recipe.zero == 0) {
-    cost.reduce = network_.seconds(plan::Exchange::kAllReduce, mesh::kReplicas, grads);
+    cost.reduce = network_.seconds(plan::Exchange::kAllReduce, unit.axes.replicas, grads);
   } else {
-    const double part = grads / job_.parallel.dp_shard / job_.parallel.cp;
-    cost.gather = network_.seconds(plan::Exchange::kAllGather, mesh::kShards, values);
-    cost.replicas = network_.seconds(plan::Exchange::kAllReduce, mesh::Axis::kDpReplicate, part);
-    cost.reduce =
-        network_.seconds(plan::Exchange::kReduceScatter, mesh::kShards, grads) + cost.replicas;
+    const double part = grads / network_.mesh().degree(shards - mesh::Axis::kCp) /
+                        network_.mesh().degree(shards & mesh::Axis::kCp);
+    cost.gather = network_.seconds(plan::Exchange::kAllGather, shards, values);
+    cost.replicas = network_.seconds(plan::Exchange::kAllReduce, replicas, part);
+    cost.reduce = network_.seconds(plan::Exchange::kReduceScatter, shards, grads) + cost.replicas;
   }
   if (!unit.trainable) cost.reduce = cost.replicas = 0;
   return cost;
@@ -269,16 +277,24 @@ double Pricing::node_beside(const plan::Program& program, const plan::Recipe& re
   const double compute = node(node_of, verb);
   if (recipe.zero < 2 || compute <= 0) return compute;
   const bool backward = verb != Verb::kForward && verb != Verb::kRecompute;
-  double beside = 0, replicas = 0;
+  double beside = 0;
+  std::vector<Collectives> over;  // the units' axes
   for (const plan::UnitId id : node_of.units) {
-    const UnitCost cost = unit(recipe, program.units[static_cast<std::size_t>(id)]);
-    beside += (recipe.zero == 3 ? cost.gather : 0) + (backward ? cost.reduce : 0);
-    if (backward) replicas += cost.replicas;
+    const plan::Unit& one = program.units[static_cast<std::size_t>(id)];
+    const UnitCost cost = unit(recipe, one);
+    const double all = (recipe.zero == 3 ? cost.gather : 0) + (backward ? cost.reduce : 0);
+    const auto same = std::ranges::find(over, one.axes, &Collectives::axes);
+    Collectives& of = same != over.end() ? *same : over.emplace_back(Collectives{one.axes});
+    of.all += all;
+    if (backward) of.replicas += cost.replicas;
+    beside += all;
   }
   if (!practice_.overlaps_shards) return compute + beside;
   const double covered = std::min(beside / compute, 1.0);
-  const double busy = (beside - replicas) * network_.channels(mesh::kShards) +
-                      replicas * network_.channels(mesh::Axis::kDpReplicate);
+  double busy = 0;
+  for (const Collectives& of : over)
+    busy += (of.all - of.replicas) * network_.channels(of.axes.shards) +
+            of.replicas * network_.channels(of.axes.replicas - of.axes.shards);
   const double taken = beside > 0 ? (1 - cluster_.gpu.efficiency.shared) * busy / beside : 0;
   return compute * (1 + covered * (1 / (1 - taken) - 1));
 }

@@ -35,6 +35,8 @@ class Network {
   // done. In a step hosts are ahead, and what is sent is long.
   double alone(plan::Exchange kind, mesh::AxisSet axes, double bytes) const;
 
+  const mesh::Mesh& mesh() const { return mesh_; }
+
  private:
   // What bytes take, and messages; by a ring, or with sums made by switches that can.
   struct Parts {

@@ -10,6 +10,7 @@
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/unit_sharing.h"
 #include "trireme/train/recording/recording_contents.h"
 #include "trireme/train/recording/recording_parts.h"
 
@@ -200,7 +201,6 @@ RecordingBytes recording_bytes(const config::Job& job, int steps) {
   std::int64_t step = 0;
   std::int64_t parts = 0;
   const bool decoder = config::is_decoder(job.model.family);
-  const int shards = job.parallel.zero > 0 ? contents.mesh().degree(mesh::kShards) : 1;
   const std::vector<RecordedTensor> tensors = contents.tensors(0);
   for (const RecordedTensor& tensor : tensors) {
     step += tensor.numel();
@@ -210,10 +210,15 @@ RecordingBytes recording_bytes(const config::Job& job, int steps) {
     parts += tensor.numel() * (shared ? 1 : job.parallel.tp) * (whole ? job.parallel.cp : 1);
   }
   const int world = contents.mesh().world();
-  for (const model::UnitSpec& unit : contents.spec().units)
-    parts += 3 * world * (model::largest_numel(unit, job.parallel.tp) / shards);
   const plan::PlanSet plan =
       plan::compile(contents.spec().program, contents.mesh(), model::recipe_of(job));
+  for (std::size_t unit = 0; unit < contents.spec().units.size(); ++unit) {
+    const mesh::AxisSet shards =
+        plan::sharing_of(plan.mesh, plan.recipe, plan.program.units[unit]).shards;
+    parts += 3 * world *
+             (model::largest_numel(contents.spec().units[unit], job.parallel.tp) /
+              plan.mesh.degree(shards));
+  }
   constexpr std::int64_t kBytes = sizeof(double);
   return {.kept = (start + steps * step) * kBytes,
           .passing = parts * kBytes + world * plan::memory_account(plan, 0).peak_total};

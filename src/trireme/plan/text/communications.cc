@@ -1,0 +1,70 @@
+#include "trireme/plan/text/communications.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "trireme/plan/offload.h"
+#include "trireme/plan/unit_share.h"
+#include "trireme/plan/unit_sharing.h"
+#include "trireme/plan/unit_types.h"
+
+namespace trireme::plan {
+namespace {
+
+using mesh::Axis;
+
+// Bytes of the whole buffer that a collective or transfer is about.
+double payload(const PlanSet& plan, int rank, const Instr& line) {
+  if (line.verb == Verb::kReload || line.verb == Verb::kOffload)
+    return static_cast<double>(transit_bytes(plan, plan.mesh.coordinate(rank, Axis::kPp), line));
+  if (line.value >= 0) return static_cast<double>(plan.program.values[line.value].bytes);
+  if (line.unit < 0) return 0;
+  const Reduction reduction = reduction_of(plan.program, line);
+  if (reduction == Reduction::kParts)
+    return static_cast<double>(plan.program.units[line.unit].tp_partial) *
+           static_cast<double>(size_of(reduce_type(plan.recipe)));
+  const bool parts = reduction == Reduction::kTied || reduction == Reduction::kAllReduce;
+  const UnitShare share = share_of(plan, line.unit);
+  const DType type = line.verb == Verb::kUnshard
+                         ? param_type(plan.recipe, plan.program.units[line.unit])
+                         : reduce_type(plan.recipe);
+  return static_cast<double>(parts ? share.part : share.full) * static_cast<double>(size_of(type));
+}
+
+}  // namespace
+
+std::vector<Communication> communications(const PlanSet& plan, int rank) {
+  std::vector<Communication> all;
+  const auto entry = [&](const std::string& what) -> Communication& {
+    const auto found = std::ranges::find(all, what, &Communication::what);
+    return found != all.end() ? *found : all.emplace_back(Communication{.what = what});
+  };
+  for (const Instr& line : plan.list(rank)) {
+    if (line.node >= 0)
+      for (const NodeExchange& one : plan.program.nodes[line.node].exchanges) {
+        const int times = plan::times(plan.program.nodes[line.node], one, line.verb);
+        if (times == 0) continue;
+        Communication& inside =
+            entry(fmt::format("{} in blocks over {}", name(one.kind), mesh::print(one.axes)));
+        inside.count += times;
+        inside.bytes += times * static_cast<double>(one.bytes);
+      }
+    if (line.lane == Lane::kComp) continue;
+    std::string what(name(line.verb));
+    if (line.verb == Verb::kReduceGrads)
+      what = line.scatter ? "reduce_grads (scatter)" : "reduce_grads (all)";
+    if (line.piece != Piece::kNone) what += fmt::format(" {}", name(line.piece));
+    if (line.verb == Verb::kReload || line.verb == Verb::kOffload)
+      what += line.value >= 0 ? " values" : "";
+    if (line.gradient) what += " gradient";
+    if (line.peer >= 0) what += fmt::format(" stage {}", line.peer);
+    if (!line.axes.empty()) what += " over " + mesh::print(line.axes);
+    Communication& one = entry(what);
+    ++one.count;
+    one.bytes += payload(plan, rank, line);
+  }
+  return all;
+}
+
+}  // namespace trireme::plan

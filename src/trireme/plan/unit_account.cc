@@ -1,0 +1,269 @@
+#include "trireme/plan/unit_account.h"
+
+#include <utility>
+
+#include "trireme/plan/compile/placement.h"
+#include "trireme/plan/unit_share.h"
+#include "trireme/plan/unit_types.h"
+
+namespace trireme::plan {
+namespace {
+
+std::int64_t bytes_of(std::int64_t count, DType type) {
+  return count * static_cast<std::int64_t>(size_of(type));
+}
+
+}  // namespace
+
+UnitAccount::UnitAccount(const PlanSet& plan, int rank, Ledger& ledger)
+    : plan_(plan),
+      recipe_(plan.recipe),
+      list_(plan.list(rank)),
+      ledger_(ledger),
+      order_(list_),
+      away_(plan.program, plan.recipe),
+      units_(plan.program.units.size()) {
+  for (UnitId unit : units_of_stage(plan.program, plan.mesh.coordinate(rank, mesh::Axis::kPp))) {
+    const UnitShare share = share_of(plan, unit);
+    at(unit) = {.sharing = sharing_of(plan.mesh, recipe_, of(unit)),
+                .full = share.full,
+                .part = share.part,
+                .leaves = leaves_of(plan, unit)};
+    persistent(unit);
+  }
+}
+
+UnitAccount::ChunkMemory& UnitAccount::chunk(UnitMemory& unit, int number) const {
+  const ChunkMemory fresh{.counter = BinaryCounter(recipe_.canonical)};
+  return unit.chunks.try_emplace(number, fresh).first->second;
+}
+
+std::int64_t UnitAccount::full_bytes(UnitId unit) const {
+  return bytes_of(at(unit).full, param_type(recipe_, of(unit)));
+}
+
+std::int64_t UnitAccount::params_bytes(UnitId unit) const {
+  const UnitMemory& memory = at(unit);
+  return bytes_of(memory.sharing.gathers ? memory.part : memory.full,
+                  param_type(recipe_, of(unit)));
+}
+
+// Perhaps weights of their own, and states.
+std::int64_t UnitAccount::states_bytes(UnitId unit) const {
+  const std::int64_t part = at(unit).part;
+  return part * master_bytes(recipe_, of(unit)) +
+         (of(unit).trainable ? state_bytes(recipe_, of(unit), part) : 0);
+}
+
+std::int64_t UnitAccount::grad_bytes(std::int64_t count) const {
+  return bytes_of(count, recipe_.grads);
+}
+std::int64_t UnitAccount::reduce_bytes(std::int64_t count) const {
+  return bytes_of(count, reduce_type(recipe_));
+}
+bool UnitAccount::converts() const { return reduce_type(recipe_) != recipe_.grads; }
+
+std::int64_t UnitAccount::level_bytes(const UnitMemory& unit) const {
+  return grad_bytes(unit.sharing.scatters_each ? unit.part : unit.full);
+}
+
+// Where every micro-batch is scattered, or none, it is a level; else the part that came in.
+std::int64_t UnitAccount::sum_bytes(const UnitMemory& unit) const {
+  return unit.sharing.shards.empty() ? level_bytes(unit) : grad_bytes(unit.part);
+}
+
+// Elements that a scatter brings.
+std::int64_t UnitAccount::received(const Instr& line, const UnitMemory& unit) {
+  return line.mb >= 0 ? unit.part * unit.leaves : unit.part;
+}
+
+// Copies of gradients that a reduction makes, beside the gradients: in the type in which they travel.
+std::int64_t UnitAccount::copied_bytes(const Instr& line, const UnitMemory& unit) const {
+  switch (reduction_of(plan_.program, line)) {
+    case Reduction::kNone: break;
+    case Reduction::kParts: return reduce_bytes(of(line.unit).tp_partial);
+    case Reduction::kScatter:
+      return converts() ? reduce_bytes(unit.full + received(line, unit)) : 0;
+    case Reduction::kAllReduce:
+    case Reduction::kTied: return converts() ? reduce_bytes(unit.part) : 0;
+  }
+  return 0;
+}
+
+void UnitAccount::persistent(UnitId unit) {
+  if (!away_(unit, Piece::kParams)) ledger_.add(MemoryKind::kParams, params_bytes(unit));
+  if (!away_(unit, Piece::kStates)) ledger_.add(MemoryKind::kOptimizer, states_bytes(unit));
+  model_states_ +=
+      params_bytes(unit) + states_bytes(unit) + (of(unit).trainable ? level_bytes(at(unit)) : 0);
+}
+
+void UnitAccount::settle_before(int line) {
+  for (UnitMemory& unit : units_)
+    if (unit.pending >= 0 && settles(line, unit)) settle(unit);
+}
+
+// A list waits at lines that compute and at grad_norm; a unit has one reduction at a time.
+bool UnitAccount::settles(int index, const UnitMemory& unit) const {
+  const Instr& line = list_[static_cast<std::size_t>(index)];
+  if (reduction_of(plan_.program, line) != Reduction::kNone && &at(line.unit) == &unit) return true;
+  return (line.lane == Lane::kComp || line.lane == Lane::kD2h || line.verb == Verb::kGradNorm) &&
+         order_.before(unit.pending, index);
+}
+
+void UnitAccount::settle(UnitMemory& unit) {
+  const Instr& line = list_[static_cast<std::size_t>(std::exchange(unit.pending, -1))];
+  ledger_.add(MemoryKind::kCommBuffers, -copied_bytes(line, unit));
+  if (!line.scatter) return;
+  if (converts())
+    ledger_.add(MemoryKind::kGradients, grad_bytes(received(line, unit)));
+  else
+    ledger_.add(line.mb >= 0 ? MemoryKind::kUnitBuffers : MemoryKind::kGradients,
+                -grad_bytes(unit.full));
+  if (line.mb < 0) return;
+  ChunkMemory& sums = chunk(unit, line.chunk);
+  const int before = sums.levels;
+  for (int leaf = 0; leaf < unit.leaves; ++leaf) push(sums);
+  // What came in is among the levels now, or has been added to them.
+  ledger_.add(MemoryKind::kGradients,
+              (sums.levels - before) * grad_bytes(unit.part) - grad_bytes(received(line, unit)));
+}
+
+void UnitAccount::push(ChunkMemory& chunk) const {
+  chunk.counter.push();
+  chunk.levels = chunk.counter.in_memory();
+}
+
+// Adds up the levels of a chunk into one buffer.
+void UnitAccount::collapse(const UnitMemory& unit, ChunkMemory& chunk) {
+  if (chunk.levels == 0) return;
+  ledger_.drop_after(MemoryKind::kGradients, (chunk.levels - 1) * level_bytes(unit));
+  chunk.levels = 1;
+}
+
+// And the sums of all chunks into one.
+void UnitAccount::collapse(UnitMemory& unit) {
+  int sums = 0;
+  for (auto& [number, chunk] : unit.chunks) {
+    collapse(unit, chunk);
+    sums += std::exchange(chunk.levels, 0);
+  }
+  if (sums == 0) return;
+  ledger_.drop_after(MemoryKind::kGradients, (sums - 1) * sum_bytes(unit));
+  unit.chunks.begin()->second.levels = 1;
+}
+
+void UnitAccount::begin(const Instr& line) {
+  switch (line.verb) {
+    case Verb::kUnshard:
+      if (at(line.unit).sharing.gathers)
+        ledger_.add(MemoryKind::kUnitBuffers, full_bytes(line.unit));
+      break;
+    case Verb::kReshard:
+      if (at(line.unit).sharing.gathers)
+        ledger_.drop_after(MemoryKind::kUnitBuffers, full_bytes(line.unit));
+      if (away_(line.unit, Piece::kParams))
+        ledger_.drop_after(MemoryKind::kStaging, params_bytes(line.unit));
+      break;
+    case Verb::kReload: reload(line); break;
+    case Verb::kOffload: offload(line); break;
+    case Verb::kReduceGrads: reduce(line, at(line.unit)); break;
+    case Verb::kSyncTied:
+      collapse(at(line.unit));
+      if (!converts()) break;
+      at(line.unit).pending = static_cast<int>(&line - list_.data());
+      ledger_.add(MemoryKind::kCommBuffers, copied_bytes(line, at(line.unit)));
+      break;
+    case Verb::kGradNorm:
+      for (UnitMemory& unit : units_) collapse(unit);
+      break;
+    case Verb::kStep: step(line.unit); break;
+    default: break;
+  }
+}
+
+void UnitAccount::reduce(const Instr& line, UnitMemory& unit) {
+  unit.pending = static_cast<int>(&line - list_.data());
+  ledger_.add(MemoryKind::kCommBuffers, copied_bytes(line, unit));
+  if (line.mb < 0) collapse(unit, chunk(unit, line.chunk));
+  if (!line.scatter) return;
+  if (line.mb >= 0) chunk(unit, line.chunk).leaf = false;
+  if (converts())  // the copy is what travels
+    ledger_.drop_after(line.mb >= 0 ? MemoryKind::kUnitBuffers : MemoryKind::kGradients,
+                       grad_bytes(unit.full));
+  else
+    ledger_.add(MemoryKind::kGradients, grad_bytes(received(line, unit)));  // what comes in
+}
+
+void UnitAccount::step(UnitId id) {
+  UnitMemory& unit = at(id);
+  // Written from the copy that is stepped.
+  if (has_master_copy(recipe_, of(id)) && away_(id, Piece::kParams))
+    ledger_.add(MemoryKind::kStaging, params_bytes(id));
+  ledger_.drop_after(MemoryKind::kGradients, sum_bytes(unit));
+  unit.chunks.clear();
+}
+
+void UnitAccount::reload(const Instr& line) {
+  if (line.piece == Piece::kParams) ledger_.add(MemoryKind::kStaging, params_bytes(line.unit));
+  if (line.piece == Piece::kStates) ledger_.add(MemoryKind::kStaging, states_bytes(line.unit));
+  if (line.piece == Piece::kGrads) reload_gradients(line);
+}
+
+void UnitAccount::reload_gradients(const Instr& line) {
+  UnitMemory& unit = at(line.unit);
+  if (unit.summed) return ledger_.add(MemoryKind::kGradients, grad_bytes(unit.part));
+  for (auto& [number, chunk] : unit.chunks) {
+    if (line.mb >= 0 && number != line.chunk) continue;
+    const int levels = line.mb < 0 ? chunk.counter.bring_all() : chunk.counter.bring_met();
+    chunk.levels += levels;
+    ledger_.add(MemoryKind::kGradients, levels * level_bytes(unit));
+  }
+}
+
+void UnitAccount::offload(const Instr& line) {
+  if (line.piece != Piece::kGrads) return;
+  UnitMemory& unit = at(line.unit);
+  if (line.mb < 0) {
+    collapse(unit);
+    unit.summed = true;
+    unit.chunks.clear();
+    return;
+  }
+  ChunkMemory& sums = chunk(unit, line.chunk);
+  sums.counter.leave();
+  sums.levels = sums.counter.in_memory();
+}
+
+void UnitAccount::gone(const Instr& line) {
+  const UnitMemory& unit = at(line.unit);
+  switch (line.piece) {
+    case Piece::kNone: break;
+    case Piece::kStates: ledger_.add(MemoryKind::kStaging, -states_bytes(line.unit)); break;
+    case Piece::kParams: ledger_.add(MemoryKind::kStaging, -params_bytes(line.unit)); break;
+    case Piece::kGrads:
+      ledger_.add(MemoryKind::kGradients,
+                  line.mb < 0 ? -grad_bytes(unit.part) : -level_bytes(unit));
+      break;
+  }
+}
+
+void UnitAccount::add_gradients(const Instr& line) {
+  const Node& node = plan_.program.nodes[static_cast<std::size_t>(line.node)];
+  for (UnitId id : node.units) {
+    if (!of(id).trainable || std::exchange(chunk(at(id), node.chunk).leaf, true)) continue;
+    ledger_.add(MemoryKind::kUnitBuffers, grad_bytes(at(id).full));
+  }
+}
+
+void UnitAccount::complete(UnitId id, int number) {
+  UnitMemory& unit = at(id);
+  if (unit.sharing.scatters_each) return;  // its scatter takes it
+  ChunkMemory& sums = chunk(unit, number);
+  ledger_.drop_after(MemoryKind::kUnitBuffers, grad_bytes(unit.full));
+  sums.leaf = false;
+  const int before = sums.levels;
+  push(sums);
+  ledger_.drop_after(MemoryKind::kGradients, (before - sums.levels) * level_bytes(unit));
+}
+
+}  // namespace trireme::plan

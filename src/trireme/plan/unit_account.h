@@ -1,0 +1,91 @@
+// UnitAccount: what of a rank's units is in memory while its list runs: parameters, optimizer states, gradients.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "trireme/plan/binary_counter.h"
+#include "trireme/plan/compile/lane_order.h"
+#include "trireme/plan/ledger.h"
+#include "trireme/plan/offload.h"
+#include "trireme/plan/plan.h"
+#include "trireme/plan/unit_sharing.h"
+
+namespace trireme::plan {
+
+class UnitAccount {
+ public:
+  // Plan and ledger outlive it. Adds to the ledger what the rank has between steps.
+  UnitAccount(const PlanSet& plan, int rank, Ledger& ledger);
+
+  // Parameters, gradients and optimizer states, as ZeRO counts them.
+  std::int64_t model_states() const { return model_states_; }
+
+  // Ends the reductions that have ended before the line begins.
+  void settle_before(int line);
+  void begin(const Instr& line);
+  // A line that adds to the gradients of its node's units.
+  void add_gradients(const Instr& line);
+  // The unit's gradient of a micro-batch is complete in a chunk.
+  void complete(UnitId unit, int chunk);
+  // A piece has left memory, before the line that waits for it takes its own.
+  void gone(const Instr& line);
+
+ private:
+  // What of a unit's gradient is live in one of the rank's chunks.
+  struct ChunkMemory {
+    bool leaf = false;      // the gradient of one micro-batch is open
+    BinaryCounter counter;  // its levels, and which of them are outside memory
+    int levels = 0;         // partial sums in memory
+  };
+  // Sizes of one unit on this rank, and what of its gradient is live.
+  struct UnitMemory {
+    UnitSharing sharing{};
+    std::int64_t full = 0;  // elements of full buffers: shards with their padding
+    std::int64_t part = 0;  // elements that this rank steps
+    int leaves = 1;         // pushed at a time, where every micro-batch is scattered
+    int pending = -1;       // reduction on its way
+    bool summed = false;    // the step's sum has left, or come back
+    std::map<int, ChunkMemory> chunks{};
+  };
+
+  UnitMemory& at(UnitId unit) { return units_[static_cast<std::size_t>(unit)]; }
+  const UnitMemory& at(UnitId unit) const { return units_[static_cast<std::size_t>(unit)]; }
+  const Unit& of(UnitId unit) const { return plan_.program.units[static_cast<std::size_t>(unit)]; }
+  ChunkMemory& chunk(UnitMemory& unit, int number) const;
+
+  std::int64_t full_bytes(UnitId unit) const;    // of the gathered parameters
+  std::int64_t params_bytes(UnitId unit) const;  // between steps
+  std::int64_t states_bytes(UnitId unit) const;  // what the optimizer keeps
+  std::int64_t grad_bytes(std::int64_t count) const;
+  std::int64_t reduce_bytes(std::int64_t count) const;
+  bool converts() const;  // gradients are copied to another type for their way between ranks
+  std::int64_t level_bytes(const UnitMemory& unit) const;  // of the counter
+  std::int64_t sum_bytes(const UnitMemory& unit) const;    // of the step's sum, reduced
+  static std::int64_t received(const Instr& line, const UnitMemory& unit);
+  std::int64_t copied_bytes(const Instr& line, const UnitMemory& unit) const;
+
+  void persistent(UnitId unit);
+  bool settles(int index, const UnitMemory& unit) const;
+  void settle(UnitMemory& unit);
+  void push(ChunkMemory& chunk) const;
+  void collapse(const UnitMemory& unit, ChunkMemory& chunk);
+  void collapse(UnitMemory& unit);
+  void reduce(const Instr& line, UnitMemory& unit);
+  void step(UnitId id);
+  void reload(const Instr& line);
+  void reload_gradients(const Instr& line);
+  void offload(const Instr& line);
+
+  const PlanSet& plan_;
+  const Recipe& recipe_;
+  const List& list_;
+  Ledger& ledger_;
+  LaneOrder order_;
+  Away away_;
+  std::vector<UnitMemory> units_;
+  std::int64_t model_states_ = 0;
+};
+
+}  // namespace trireme::plan

@@ -1,0 +1,32 @@
+#include "trireme/plan/unit_sharing.h"
+
+#include <algorithm>
+
+namespace trireme::plan {
+
+UnitSharing sharing_of(const mesh::Mesh& mesh, const Recipe& recipe, const Unit& unit) {
+  const DataParallelRow row = data_parallel_row(recipe.zero);
+  UnitSharing sharing;
+  if (row.sharded_states) sharing.shards = mesh.real(unit.axes.shards);
+  sharing.rest = mesh.real(unit.axes.replicas) - sharing.shards;
+  const bool sharded = !sharing.shards.empty();
+  sharing.scatters_each = sharded && row.reduce_each_mb;
+  sharing.gathers = sharded && row.sharded_params;
+  sharing.gathers_after = sharded && row.unshard_after_step;
+  return sharing;
+}
+
+bool has_shards(const mesh::Mesh& mesh, const Program& program) {
+  return std::ranges::any_of(
+      program.units, [&](const Unit& unit) { return !mesh.real(unit.axes.shards).empty(); });
+}
+
+Reduction reduction_of(const Program& program, const Instr& line) {
+  if (line.verb == Verb::kSyncTied) return Reduction::kTied;
+  if (line.verb != Verb::kReduceGrads) return Reduction::kNone;
+  if (line.scatter) return Reduction::kScatter;
+  const Unit& unit = program.units[static_cast<std::size_t>(line.unit)];
+  return line.axes == unit.axes.partial ? Reduction::kParts : Reduction::kAllReduce;
+}
+
+}  // namespace trireme::plan

@@ -1,0 +1,37 @@
+// How the ranks of a mesh share a unit, and what a reduction of its gradient is: one answer for passes, validator, memory
+// account, prices and executor.
+#pragma once
+
+#include <cstdint>
+
+#include "trireme/plan/instr.h"
+#include "trireme/plan/mesh/mesh.h"
+#include "trireme/plan/program.h"
+#include "trireme/plan/recipe.h"
+
+namespace trireme::plan {
+
+// Axes are those on which the mesh has more than one rank.
+struct UnitSharing {
+  mesh::AxisSet shards;        // of states and reduced gradients; empty: each rank has them whole
+  mesh::AxisSet rest;          // over which gradients are reduced besides, as all-reduces
+  bool scatters_each = false;  // gradients of single micro-batches are reduce-scattered
+  bool gathers = false;        // parameters are gathered around their use
+  bool gathers_after = false;  // or once after each update
+};
+UnitSharing sharing_of(const mesh::Mesh& mesh, const Recipe& recipe, const Unit& unit);
+
+// Whether any unit has shards on this mesh, whatever the recipe.
+bool has_shards(const mesh::Mesh& mesh, const Program& program);
+
+// What a line does to a unit's gradient. A line that names one micro-batch is of that one alone.
+enum class Reduction : std::uint8_t {
+  kNone,
+  kParts,      // all-reduce of the elements of which each rank has a part: UnitAxes::partial
+  kScatter,    // reduce-scatter to the shards
+  kAllReduce,  // all-reduce of what is there
+  kTied,       // all-reduce over the stages that use the unit
+};
+Reduction reduction_of(const Program& program, const Instr& line);
+
+}  // namespace trireme::plan

@@ -1,0 +1,47 @@
+#include "trireme/plan/binary_counter.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+
+namespace trireme::plan::binary_counter_test {
+namespace {
+
+TEST(BinaryCounter, KeepsASumForEveryBitOfTheCount) {
+  BinaryCounter counter;
+  for (unsigned count = 1; count < 40; ++count) {
+    EXPECT_EQ(counter.met(), std::countr_one(count - 1));
+    counter.push();
+    EXPECT_EQ(counter.pushed(), static_cast<int>(count));
+    EXPECT_EQ(counter.in_memory(), std::popcount(count));
+  }
+  BinaryCounter fast(/*canonical=*/false);
+  for (int count = 0; count < 5; ++count) {
+    EXPECT_EQ(fast.met(), count > 0);
+    fast.push();
+    EXPECT_EQ(fast.in_memory(), 1);
+  }
+}
+
+TEST(BinaryCounter, SumsLeaveAndThoseThatAreMetComeBack) {
+  BinaryCounter counter;
+  for (int count = 0; count < 3; ++count) {
+    if (counter.met() > 0) {
+      EXPECT_FALSE(counter.meets_here());
+      EXPECT_TRUE(counter.meets_away());
+      EXPECT_EQ(counter.bring_met(), counter.met());
+    }
+    EXPECT_TRUE(counter.meets_here());
+    counter.push();
+    counter.leave();
+  }
+  EXPECT_EQ(counter.away(), 2);  // of one and of two gradients
+  EXPECT_EQ(counter.in_memory(), 0);
+  EXPECT_EQ(counter.bring_all(), 2);
+  EXPECT_EQ(counter.away(), 0);
+  counter.push();
+  EXPECT_EQ(counter.in_memory(), 1);
+}
+
+}  // namespace
+}  // namespace trireme::plan::binary_counter_test
