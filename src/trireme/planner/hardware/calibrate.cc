@@ -263,11 +263,11 @@ ProductCurve fit_products(const std::vector<MeasuredProduct>& products) {
 Cluster fit_machine(const Measurements& measured) {
   Cluster machine{.name = "this machine", .gpu = {.name = "cpu core", .cpu = true}};
   Gpu& gpu = machine.gpu;
-  gpu.core = Core{.process = measured.process,
+  gpu.core = Core{.operator_s = measured.operator_s,
+                  .operator_rate = measured.operator_rate,
+                  .process = measured.process,
                   .process_rank = measured.process_rank,
-                  .before_steps = measured.before_steps,
-                  .operator_s = measured.operator_s,
-                  .operator_rate = measured.operator_rate};
+                  .before_steps = measured.before_steps};
   gpu.efficiency.shared = 1;  // what collectives take of cores is simulated
   const std::vector<Seen> probes = see(measured.probes);
   for (const Math math : {Math::kFp32, Math::kHalf}) {
