@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../median.h"
-#include "commands.h"
+#include "bench_commands.h"
 #include "output.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
