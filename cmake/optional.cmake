@@ -32,4 +32,4 @@ trireme_optional(${all_families} model/blocks/no_families
 trireme_optional(${all_families} worker/no_predict "/worker/predict\\.cc$")
 trireme_optional(${TRIREME_SYNTH} no_synth "/data/synthetic/" "/trireme/synth\\.cc$")
 trireme_optional(${TRIREME_BENCH} no_bench
-  "/worker/(bench_(context|kernels|memory|pipeline|recompute|step)|gemm_limit|memory_jobs)\\.cc$")
+  "/worker/(bench_(context|kernels|memory|pipeline|recompute|step)|gemm_limit)\\.cc$")

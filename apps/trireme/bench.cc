@@ -1,123 +1,114 @@
 // trireme bench: the worker measures and prints.
 #include "../guard.h"
+#include "bench_commands.h"
 #include "calibration.h"
-#include "commands.h"
-#include "environment.h"
 #include "output.h"
 #include "summary.h"
 #include "trireme/base/error.h"
+#include "trireme/config/fields/fields.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/job/runs/sweep.h"
 #include "trireme/plan/mesh/zigzag.h"
 #include "trireme/plan/schedules/schedule.h"
+#include "variants.h"
 #include "workers.h"
 
 namespace trireme::app {
-
 namespace {
 
-template <typename Number>
-std::string joined(const std::vector<Number>& numbers) {
-  std::string list;
-  for (const Number number : numbers) list += fmt::format("{}{}", list.empty() ? "" : ",", number);
-  return list;
+template <typename Request>
+std::vector<std::string> words_of(const char* subcommand, const Request& request) {
+  return {subcommand, "--request", job_in_memory(nlohmann::json(request).dump())};
 }
 
-void add_json(std::vector<std::string>& words, const std::string& file) {
-  check_output(file);
-  if (!file.empty()) words.insert(words.end(), {"--json", file});
+template <typename Options>
+int ask(const char* subcommand, const Options& options) {
+  check_output(options.json);
+  return become_worker(words_of(subcommand, options), {});
 }
 
 }  // namespace
 
 int bench_collectives(const BenchCollectivesOptions& options) {
-  std::vector<std::string> words = {"bench-collectives", "--ranks", joined(options.ranks)};
-  add_json(words, options.json);
-  return become_worker(words, {});
+  return ask("bench-collectives", options);
 }
 
-int bench_context(const BenchContextOptions& options) {
-  const std::int64_t kv_heads = options.kv_heads == 0 ? options.heads : options.kv_heads;
-  if (options.heads % kv_heads != 0)
+int bench_context(const BenchContextOptions& given) {
+  BenchContextOptions options = given;
+  if (options.kv_heads == 0) options.kv_heads = options.heads;
+  if (options.heads % options.kv_heads != 0)
     fail(ErrorKind::kUsage, "--heads {} is no multiple of --kv-heads {}; one that divides it works",
-         options.heads, kv_heads);
+         options.heads, options.kv_heads);
   for (const int ranks : options.ranks)
     for (const std::int64_t tokens : options.tokens) mesh::zigzag_tokens(tokens, ranks);
-  std::vector<std::string> words = {
-      "bench-context",          "--ranks",    joined(options.ranks),           "--tokens",
-      joined(options.tokens),   "--heads",    std::to_string(options.heads),   "--kv-heads",
-      std::to_string(kv_heads), "--head-dim", std::to_string(options.head_dim)};
-  add_json(words, options.json);
-  return become_worker(words, {});
+  return ask("bench-context", options);
 }
 
-int bench_kernels(const BenchKernelsOptions& options) {
-  std::vector<std::string> words = {"bench-kernels", "--threads", std::to_string(options.threads)};
-  add_json(words, options.json);
-  return become_worker(words, {});
-}
+int bench_kernels(const BenchKernelsOptions& options) { return ask("bench-kernels", options); }
 
 int bench_memory(const BenchMemoryOptions& options) {
-  std::vector<std::string> words = {"bench-memory", "--only", options.only, "--steps",
-                                    std::to_string(options.steps)};
-  add_json(words, options.json);
-  return become_worker(words, {});
+  constexpr std::int64_t kMicroBatches = 4;  // of a rank and step
+  std::vector<std::string> sweeps = options.variants;
+  if (sweeps.empty())
+    for (const char* size : {"gpt_tiny", "llama_tiny", "gpt_s", "llama_s", "gpt_30m", "gpt_m"})
+      sweeps.push_back(fmt::format("recipes/sweeps/memory_{}.yaml", size));
+  BenchMemoryRequest request{.steps = options.steps, .json = options.json};
+  for (const std::string& sweep : sweeps)
+    for (Variant& variant : variants(sweep, {})) {
+      const std::string name = fmt::format("{} {}", Path(sweep).stem().string(), variant.name);
+      if (name.find(options.only) == std::string::npos) continue;
+      config::Job& job = variant.job;
+      const config::Parallel& spread = job.parallel;
+      const int world = variant.place.world;
+      job.run.global_batch =
+          kMicroBatches * job.run.micro_batch * world / (spread.tp * spread.cp * spread.pp);
+      request.jobs.push_back({name, world, config::print_yaml(config::resolve(job, world, {}))});
+    }
+  if (request.jobs.empty())
+    fail(ErrorKind::kUsage, "--only {}: no run has this in its name", options.only);
+  return ask("bench-memory", request);
 }
 
-int bench_pipeline(const BenchPipelineOptions& options) {
-  std::vector<std::string> names = options.schedules;
-  if (names.empty())
+int bench_pipeline(const BenchPipelineOptions& given) {
+  BenchPipelineOptions options = given;
+  if (options.schedules.empty())
     for (int i = 0; i < schedules::kScheduleCount; ++i)
-      names.emplace_back(schedules::name(static_cast<schedules::Schedule>(i)));
-  std::string list;
-  for (const std::string& name : names) {
+      options.schedules.emplace_back(schedules::name(static_cast<schedules::Schedule>(i)));
+  for (const std::string& name : options.schedules) {
     const auto schedule = schedules::schedule_of(name);
     if (!schedule) fail(ErrorKind::kUsage, "--schedules {}: no such schedule", name);
     schedules::make_grid(*schedule, {.ranks = options.ranks,
                                      .chunks = schedules::chunks_of(*schedule, 0),
                                      .micro_batches = options.micro_batches});
-    list += (list.empty() ? "" : ",") + name;
   }
-  std::vector<std::string> words = {"bench-pipeline",
-                                    "--ranks",
-                                    std::to_string(options.ranks),
-                                    "--micro-batches",
-                                    std::to_string(options.micro_batches),
-                                    "--ms",
-                                    std::to_string(options.ms),
-                                    "--steps",
-                                    std::to_string(options.steps),
-                                    "--schedules",
-                                    list};
-  add_json(words, options.json);
-  return become_worker(words, {});
+  return ask("bench-pipeline", options);
 }
 
 namespace {
 
-// Steps of a job in the worker, under a subcommand with more words of its own.
-int measure_steps(const char* subcommand, const BenchStepOptions& options,
-                  const std::vector<std::string>& more) {
+config::Job job_of(const BenchStepOptions& options) {
   config::Job job = read_job(options.job);
   if (!options.device.empty()) config::apply_set(job, "run.device=" + options.device);
   refuse_search(job, "bench");
+  return job;
+}
+
+// Steps of a job, or of `jobs` in its place, in the worker.
+int measure_steps(const char* subcommand, const BenchStepOptions& options, config::Job job,
+                  const Place& place, BenchStepRequest request) {
+  check_output(options.json);
   const config::DatasetFacts facts = facts_without_text(job);
-  const Place place = find_place(options.job.ranks, options.job.nproc);
   check_early(job, place);
   const Planned planned = plan_job(std::move(job), place.world, facts);
-  std::vector<std::string> words = {subcommand,
-                                    "--job",
-                                    job_in_memory(config::print_yaml(planned.job)),
-                                    "--warmup",
-                                    std::to_string(options.warmup),
-                                    "--steps",
-                                    std::to_string(options.steps)};
-  words.insert(words.end(), more.begin(), more.end());
-  if (const Path peaks = peaks_path(); !peaks.empty())
-    words.insert(words.end(), {"--peaks", peaks.string()});
-  if (place.launcher == Launcher::kThreads)
-    words.insert(words.end(), {"--ranks", std::to_string(place.world)});
-  add_json(words, options.json);
+  if (request.jobs.empty()) request.jobs = {{"", 1, config::print_yaml(planned.job)}};
+  request.steps = options.steps;
+  request.warmup = options.warmup;
+  request.peaks = peaks_path().string();
+  request.ranks = place.launcher == Launcher::kThreads ? place.world : 1;
+  request.json = options.json;
   if (place.rank == 0)
     fmt::print("world     {}\n{}", describe(place), short_summary(planned, place));
+  const std::vector<std::string> words = words_of(subcommand, request);
   if (place.launcher != Launcher::kProcesses || place.world == 1)
     return become_worker(words, place);
   const elastic::Outcome outcome = run_workers(words, place);
@@ -128,10 +119,24 @@ int measure_steps(const char* subcommand, const BenchStepOptions& options,
 }  // namespace
 
 int bench_recompute(const BenchRecomputeOptions& options) {
-  return measure_steps("bench-recompute", options.step,
-                       {"--rounds", std::to_string(options.rounds)});
+  const config::Job job = job_of(options.step);
+  const Place place = find_place(options.step.job.ranks, options.step.job.nproc);
+  BenchStepRequest request{.rounds = options.rounds};
+  for (const runs::SweepRun& run : runs::load_sweep(options.variants).runs) {
+    config::Job one = job;
+    one.recompute = {};
+    one.recompute.logits = job.recompute.logits;
+    for (const std::string& assignment : run.assignments) config::apply_set(one, assignment);
+    one = config::resolve(std::move(one), place.world, facts_without_text(job));
+    request.jobs.push_back(
+        {job.recompute.logits ? run.name + ", logits" : run.name, 1, config::print_yaml(one)});
+  }
+  return measure_steps("bench-recompute", options.step, job, place, std::move(request));
 }
 
-int bench_step(const BenchStepOptions& options) { return measure_steps("bench-step", options, {}); }
+int bench_step(const BenchStepOptions& options) {
+  return measure_steps("bench-step", options, job_of(options),
+                       find_place(options.job.ranks, options.job.nproc), {});
+}
 
 }  // namespace trireme::app

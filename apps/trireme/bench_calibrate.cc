@@ -4,8 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "bench_commands.h"
 #include "calibration.h"
-#include "commands.h"
 #include "measure_machine.h"
 #include "output.h"
 #include "trireme/base/error.h"

@@ -9,7 +9,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "commands.h"
+#include "bench_commands.h"
 #include "output.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"

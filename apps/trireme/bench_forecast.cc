@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "bench_commands.h"
 #include "calibration.h"
-#include "commands.h"
 #include "environment.h"
 #include "output.h"
 #include "timed_steps.h"
@@ -15,65 +15,11 @@
 #include "trireme/base/median.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/planner/hardware/calibrate.h"
+#include "variants.h"
 #include "workers.h"
 
 namespace trireme::app {
 namespace {
-
-struct Layout {
-  const char* name;
-  int ranks;
-  bool processes;
-  std::vector<std::string> sets;
-};
-
-// Micro-batches of 8 in bf16 where nothing else is said.
-const Layout kLayouts[] = {
-    {"1 rank", 1, false, {}},
-    {"1 rank, fp32", 1, false, {"precision.compute=fp32"}},
-    {"1 rank, micro-batch 1", 1, false, {"run.micro_batch=1"}},
-    {"1 rank, micro-batch 4, fp32", 1, false, {"run.micro_batch=4", "precision.compute=fp32"}},
-    {"1 rank, recompute full", 1, false, {"recompute.policy=full"}},
-    {"1 rank, recompute selective", 1, false, {"recompute.policy=selective"}},
-    {"dp 2, ZeRO-0", 2, false, {"run.micro_batch=4"}},
-    {"dp 2, ZeRO-1, processes", 2, true, {"parallel.zero=1", "run.micro_batch=4"}},
-    {"dp 2, ZeRO-2, fp32",
-     2,
-     false,
-     {"parallel.zero=2", "run.micro_batch=4", "precision.compute=fp32"}},
-    {"dp 2, ZeRO-3, processes", 2, true, {"parallel.zero=3", "run.micro_batch=2"}},
-    {"tp 2", 2, false, {"parallel.tp=2"}},
-    {"tp 2 without sequence parallelism, fp32",
-     2,
-     false,
-     {"parallel.tp=2", "parallel.sequence_parallel=false", "precision.compute=fp32"}},
-    {"cp 2", 2, false, {"parallel.cp=2"}},
-    {"pp 2, gpipe", 2, false, {"parallel.pp=2", "parallel.schedule=gpipe", "run.micro_batch=4"}},
-    {"pp 2, 1f1b, processes",
-     2,
-     true,
-     {"parallel.pp=2", "parallel.schedule=1f1b", "run.micro_batch=2"}},
-    {"pp 2, interleaved",
-     2,
-     false,
-     {"parallel.pp=2", "parallel.schedule=interleaved", "run.micro_batch=2"}},
-    {"pp 2, zb_h1, fp32",
-     2,
-     false,
-     {"parallel.pp=2", "parallel.schedule=zb_h1", "run.micro_batch=4", "precision.compute=fp32"}},
-    {"pp 2, zb_v", 2, false, {"parallel.pp=2", "parallel.schedule=zb_v", "run.micro_batch=4"}},
-    {"dp 4, ZeRO-3", 4, false, {"parallel.zero=3", "run.micro_batch=4"}},
-    {"dp 4, ZeRO-1, processes", 4, true, {"parallel.zero=1", "run.micro_batch=2"}},
-    {"tp 4", 4, false, {"parallel.tp=4"}},
-    {"pp 4, 1f1b", 4, false, {"parallel.pp=4", "parallel.schedule=1f1b", "run.micro_batch=2"}},
-    {"pp 4, zb_h1, processes",
-     4,
-     true,
-     {"parallel.pp=4", "parallel.schedule=zb_h1", "run.micro_batch=2"}},
-    {"dp 2 x pp 2, ZeRO-1", 4, false, {"parallel.pp=2", "parallel.zero=1", "run.micro_batch=2"}},
-    {"tp 2 x pp 2", 4, false, {"parallel.pp=2", "parallel.tp=2", "run.micro_batch=4"}},
-    {"dp 2 x tp 2, ZeRO-2", 4, false, {"parallel.tp=2", "parallel.zero=2", "run.micro_batch=4"}},
-};
 
 struct Apart {
   double forecast = 0, measured = 0;
@@ -107,14 +53,6 @@ struct Result {
   Apart steady() const { return {.forecast = step.forecast, .measured = steady_s}; }
 };
 
-Planned planned_of(const BenchForecastOptions& options, const Layout& layout) {
-  JobOptions base{.file = options.job};
-  config::Job job = read_job(base);
-  for (const std::string& set : layout.sets) config::apply_set(job, set);
-  const config::DatasetFacts facts = facts_without_text(job);
-  return plan_job(std::move(job), layout.ranks, facts);
-}
-
 // Of a pulse, when the machine was calibrated.
 double calibrated_pulse(DType compute, int pulsing, const planner::Core& core) {
   const planner::CoreRates& rates = compute == DType::kF32 ? core.fp32 : core.half;
@@ -126,15 +64,12 @@ double calibrated_pulse(DType compute, int pulsing, const planner::Core& core) {
   return seconds;
 }
 
-Result measured_once(const Layout& layout, const BenchForecastOptions& options,
+Result measured_once(const Variant& layout, const BenchForecastOptions& options,
                      const Planned& planned, const planner::Cluster& machine) {
-  const Place place{.launcher = layout.processes ? Launcher::kProcesses : Launcher::kThreads,
-                    .world = layout.ranks,
-                    .local_world = layout.ranks,
-                    .address = {}};
+  const Place& place = layout.place;
   const planner::StepForecast expected = expect(planned, place);
   if (expected.high_s <= 0) fail(ErrorKind::kUsage, "forecasts here are {}", expected.source);
-  const int pulsing = std::min(layout.ranks, machine.gpus_per_host);
+  const int pulsing = std::min(place.world, machine.gpus_per_host);
   const double usual = calibrated_pulse(planned.job.precision.compute, pulsing, *machine.gpu.core);
   Result result{.name = layout.name, .low_s = expected.low_s, .high_s = expected.high_s};
   const CpuTime begin = cpu_time();
@@ -148,16 +83,16 @@ Result measured_once(const Layout& layout, const BenchForecastOptions& options,
   for (const double pulse : pulses) result.machine.speeds.push_back(usual / pulse);
   result.memory = {.forecast = expected.process_bytes,
                    .measured = ranks[0]["resident"].get<double>()};
-  for (int rank = 0; rank < (layout.processes ? layout.ranks : 1); ++rank)
+  for (int rank = 0; rank < (place.launcher == Launcher::kProcesses ? place.world : 1); ++rank)
     result.cpu_s +=
         undisturbed(ranks[static_cast<std::size_t>(rank)]["cpu_s"].get<std::vector<double>>());
   return result;
 }
 
 // Of several tries the quietest, should none be quiet.
-Result compare(const Layout& layout, const BenchForecastOptions& options) {
+Result compare(const Variant& layout, const BenchForecastOptions& options) {
   constexpr int kTries = 3;
-  const Planned planned = planned_of(options, layout);
+  const Planned planned = plan_job(layout.job, layout.place.world, facts_without_text(layout.job));
   const FoundCalibration found = find_calibration();
   if (!found.calibration) fail(ErrorKind::kUsage, "forecasts here are {}", found.missing);
   std::optional<Result> best;
@@ -227,14 +162,11 @@ int bench_forecast(const BenchForecastOptions& options) {
              "measured", "error");
   std::vector<Result> results;
   Json report = Json::array();
-  for (const Layout& layout : kLayouts) {
-    if (std::string(layout.name).find(options.only) == std::string::npos) continue;
+  for (const Variant& layout : variants(options.variants, {.file = options.job}, options.only)) {
     results.push_back(compare(layout, options));
     print(results.back());
     report.push_back(json_of(results.back()));
   }
-  if (results.empty())
-    fail(ErrorKind::kUsage, "--only {}: no layout has this in its name", options.only);
   std::vector<Apart> steps, at_speed, memory;
   for (const Result& r : results) {
     steps.push_back(r.step);

@@ -10,7 +10,7 @@ namespace {
 constexpr char kBenchExamples[] = R"(
 Examples:
   trireme bench calibrate
-  trireme bench forecast recipes/gpt_s.yaml --only 'tp 2'
+  trireme bench forecast recipes/gpt_s.yaml --only tp-2
   trireme bench collectives
   trireme bench collectives --ranks 2,4 --json collectives.json
   trireme bench pipeline --ranks 4 --micro-batches 8 --ms 20
@@ -42,8 +42,9 @@ void add_bench_forecast(CLI::App& group, BenchForecastOptions& o, Run& run) {
       group, "forecast",
       "Steps of a job in many layouts of 1, 2 and 4 ranks: forecast against clock and memory",
       kBenchExamples);
-  app.add_option("job", o.job, "the job")->capture_default_str();
-  app.add_option("--only", o.only, "those layouts whose name has this in it");
+  app.add_option("job", o.job, "Job file (default: that of the sweep)");
+  app.add_option("--variants", o.variants, "Sweep whose runs are measured")->capture_default_str();
+  app.add_option("--only", o.only, "Part of the names of the runs to measure (default: all)");
   app.add_option("--steps", o.steps, "of each layout, of which the lower quartile counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
@@ -84,8 +85,10 @@ void add_bench_memory(CLI::App& group, BenchMemoryOptions& o, Run& run) {
   CLI::App& app = add_command(
       group, "memory", "What jobs of many kinds need of memory: the forecast against the allocator",
       kBenchExamples);
-  app.add_option("--only", o.only, "those whose name has this in it");
-  app.add_option("--steps", o.steps, "of each job")
+  app.add_option("--variants", o.variants,
+                 "Sweeps whose runs are measured (default: recipes/sweeps/memory_*.yaml)");
+  app.add_option("--only", o.only, "Part of the names of the runs to measure (default: all)");
+  app.add_option("--steps", o.steps, "Number of steps of each job")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   add_json_option(app, o.json);
@@ -179,6 +182,8 @@ void add_bench(CLI::App& root, BenchOptions& o, Run& run) {
       group, "recompute", "What every policy of recomputation costs and saves in steps of a job",
       kBenchExamples);
   add_steps(policies, o.recompute.step);
+  policies.add_option("--variants", o.recompute.variants, "Sweep whose runs are the policies")
+      ->capture_default_str();
   policies.add_option("--rounds", o.recompute.rounds, "through all policies")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
+#include "bench_commands.h"
 #include "commands.h"
 
 namespace trireme::app {

@@ -184,76 +184,6 @@ struct PredictOptions {
   std::string json;  // empty: the terminal only
 };
 
-struct BenchCalibrateOptions {
-  int cores = 0;     // 0: all there are
-  std::string out;   // empty: where forecasts look for it
-  std::string from;  // measurements of an earlier run, instead of measuring
-  std::string json;  // empty: measurements are not kept
-};
-
-struct BenchForecastOptions {
-  std::string job = "recipes/gpt_s.yaml";
-  std::string only;  // part of the names of the layouts to run; empty: all
-  int steps = 4;
-  int warmup = 1;
-  std::string json;  // empty: the table only
-};
-
-struct BenchCollectivesOptions {
-  std::vector<int> ranks = {2, 4};
-  std::string json;  // empty: the table only
-};
-
-struct BenchContextOptions {
-  std::vector<int> ranks = {2, 4};
-  std::vector<std::int64_t> tokens = {2048, 8192, 32768};
-  std::int64_t heads = 8;
-  std::int64_t kv_heads = 0;  // 0: heads
-  std::int64_t head_dim = 64;
-  std::string json;  // empty: the table only
-};
-
-struct BenchDiskOptions {
-  std::string dir = ".";
-  std::int64_t mib = 512;
-  int repeats = 5;
-  int depth = 0;     // 0: each engine's own
-  std::string json;  // empty: the table only
-};
-
-struct BenchKernelsOptions {
-  int threads = 1;
-  std::string json;  // empty: the table only
-};
-
-struct BenchMemoryOptions {
-  std::string only;  // part of the names of the jobs to run; empty: all
-  int steps = 2;
-  std::string json;  // empty: the table only
-};
-
-struct BenchPipelineOptions {
-  int ranks = 4;
-  int micro_batches = 8;
-  double ms = 20;
-  int steps = 3;
-  std::vector<std::string> schedules;  // empty: all
-  std::string json;                    // empty: the table only
-};
-
-struct BenchStepOptions {
-  JobOptions job;
-  int steps = 5;
-  int warmup = 2;
-  std::string device;  // empty: the job's
-  std::string json;    // empty: the table only
-};
-
-struct BenchRecomputeOptions {
-  BenchStepOptions step{.steps = 2, .warmup = 1};  // of every policy
-  int rounds = 2;
-};
-
 struct DiffOptions {
   JobOptions job;
   std::vector<std::string> layouts;    // "tp=2,zero=3"
@@ -287,16 +217,6 @@ int data_synth(const SynthOptions& options);
 int generate(const GenerateOptions& options);
 int evaluate(const EvaluateOptions& options);
 int predict(const PredictOptions& options);
-int bench_calibrate(const BenchCalibrateOptions& options);
-int bench_collectives(const BenchCollectivesOptions& options);
-int bench_context(const BenchContextOptions& options);
-int bench_disk(const BenchDiskOptions& options);
-int bench_forecast(const BenchForecastOptions& options);
-int bench_kernels(const BenchKernelsOptions& options);
-int bench_memory(const BenchMemoryOptions& options);
-int bench_pipeline(const BenchPipelineOptions& options);
-int bench_recompute(const BenchRecomputeOptions& options);
-int bench_step(const BenchStepOptions& options);
 int diff(const DiffOptions& options);
 int doctor(const std::string& json);
 int stack(int process);

@@ -54,10 +54,8 @@ std::vector<Row> rows_of(const SweepOptions& options, const runs::Sweep& sweep, 
   const Path job = fs::path(options.job.file).parent_path() / sweep.job;
   std::vector<Row> rows;
   for (const runs::SweepRun& run : sweep.runs) {
-    Row row{.run = run, .job = options.job, .directory = out / run.name};
+    Row row{.run = run, .job = runs::job_of(run, options.job), .directory = out / run.name};
     row.job.file = job.string();
-    row.job.assignments.insert(row.job.assignments.begin(), run.assignments.begin(),
-                               run.assignments.end());
     try {
       check_early(read_job(row.job), find_place(row.job.ranks, row.job.nproc));
     } catch (const Error& error) {

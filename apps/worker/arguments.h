@@ -3,11 +3,13 @@
 
 #include <charconv>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "trireme/base/error.h"
+#include "trireme/base/fs.h"
 
 namespace trireme::app {
 
@@ -34,6 +36,12 @@ class Arguments {
     if (found != given_.end()) return found->second;
     if (!missing) fail(ErrorKind::kUsage, "--{} is missing; trireme calls this program", name);
     return *missing;
+  }
+
+  // What `trireme` asks for as one object.
+  template <typename Request>
+  Request request() const {
+    return nlohmann::json::parse(read_file(text("request"))).template get<Request>();
   }
 
   template <typename Number>

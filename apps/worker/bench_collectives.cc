@@ -10,6 +10,8 @@
 #include <numeric>
 #include <thread>
 
+#include "../trireme/bench_commands.h"
+#include "../trireme/json_output.h"
 #include "bench_ranks.h"
 #include "processes.h"
 #include "subcommands.h"
@@ -156,15 +158,6 @@ void print_run(const Json& run, const std::vector<std::int64_t>& sizes) {
   std::fflush(stdout);
 }
 
-std::vector<int> rank_counts(const std::string& list) {
-  std::vector<int> counts;
-  for (std::size_t begin = 0; begin < list.size(); begin = list.find(',', begin) + 1) {
-    counts.push_back(std::atoi(list.c_str() + begin));
-    if (list.find(',', begin) == std::string::npos) break;
-  }
-  return counts;
-}
-
 }  // namespace
 
 Json reduce_among_threads(int ranks, std::int64_t largest) {
@@ -204,25 +197,26 @@ Json reduce_among_processes(const std::string& transport, int ranks, std::int64_
 
 int bench_collectives(const Arguments& arguments) {
   if (arguments.has("transport")) return measure_as_rank(arguments);
-  const std::int64_t largest = arguments.number<std::int64_t>("largest", 256) * kMega;
+  constexpr std::int64_t kLargest = 256 * kMega;
+  const auto request = arguments.request<BenchCollectivesOptions>();
   Json report;
-  report["bytes"] = sizes(largest);
+  report["bytes"] = sizes(kLargest);
   fmt::print(
       "fp32; GB/s = bytes of the buffer / median time; bound = bytes / (k x time of a memcpy of "
       "the "
       "buffer on every rank at once), k = 1, reduce_scatter (1 + 1/ranks) / 2\n");
-  for (const int ranks : rank_counts(arguments.text("ranks"))) {
+  for (const int ranks : request.ranks) {
     Json run;
     run["ranks"] = ranks;
     // Processes first: they are started while this one has one thread.
     for (const char* transport : kProcessTransports)
-      run["transports"][transport] = reduce_among_processes(transport, ranks, largest);
-    run["transports"]["local"] = reduce_among_threads(ranks, largest);
-    run["memcpy_seconds"] = memcpy_seconds(ranks, largest);
-    print_run(run, sizes(largest));
+      run["transports"][transport] = reduce_among_processes(transport, ranks, kLargest);
+    run["transports"]["local"] = reduce_among_threads(ranks, kLargest);
+    run["memcpy_seconds"] = memcpy_seconds(ranks, kLargest);
+    print_run(run, sizes(kLargest));
     report["runs"].push_back(run);
   }
-  if (arguments.has("json")) write_file_synced(arguments.text("json"), report.dump(1) + "\n");
+  write_json(request.json, report);
   return 0;
 }
 

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "../trireme/bench_commands.h"
+#include "../trireme/json_output.h"
 #include "subcommands.h"
 #include "tensor_bytes.h"
 #include "trireme/base/clock.h"
@@ -167,26 +169,17 @@ void measure_ranks(comm::World& world, const std::vector<ContextProblem>& proble
     }
 }
 
-std::vector<std::int64_t> numbers(const std::string& list) {
-  std::vector<std::int64_t> all;
-  for (std::size_t begin = 0; begin < list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    all.push_back(std::stoll(list.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  return all;
-}
-
 }  // namespace
 
 int bench_context(const Arguments& arguments) {
   TensorBytes::install();
   std::vector<ContextProblem> problems;
-  for (const std::int64_t tokens : numbers(arguments.text("tokens")))
+  const auto request = arguments.request<BenchContextOptions>();
+  for (const std::int64_t tokens : request.tokens)
     problems.push_back({.tokens = tokens,
-                        .heads = arguments.number<std::int64_t>("heads"),
-                        .kv_heads = arguments.number<std::int64_t>("kv-heads"),
-                        .head_dim = arguments.number<std::int64_t>("head-dim")});
+                        .heads = request.heads,
+                        .kv_heads = request.kv_heads,
+                        .head_dim = request.head_dim});
   fmt::print(
       "causal attention, {} heads of {} on {} key-value heads, bf16, forward and backward, one "
       "sample; ranks are threads; "
@@ -195,12 +188,12 @@ int bench_context(const Arguments& arguments) {
   fmt::print("{:<13} {:>6} {:>8} {:>10} {:>9} {:>9} {:>9} {:>6}\n", "method", "ranks", "tokens",
              "ms", "peak MB", "sent MB", "GFLOP/s", "of products");
   Json rows = Json::array();
-  std::vector<std::int64_t> counts = numbers(arguments.text("ranks"));
+  std::vector<int> counts = request.ranks;
   counts.insert(counts.begin(), 1);
-  for (const std::int64_t ranks : counts)
-    comm::run_local_ranks(static_cast<int>(ranks), kContextTimeout,
+  for (const int ranks : counts)
+    comm::run_local_ranks(ranks, kContextTimeout,
                           [&](comm::World& world) { measure_ranks(world, problems, rows); });
-  if (arguments.has("json")) write_file_synced(arguments.text("json"), rows.dump(1) + "\n");
+  write_json(request.json, rows);
   return 0;
 }
 

@@ -11,6 +11,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "../trireme/bench_commands.h"
+#include "../trireme/json_output.h"
 #include "subcommands.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/cpu.h"
@@ -261,7 +263,8 @@ void measure_attention(Report& report) {
 }  // namespace
 
 int bench_kernels(const Arguments& arguments) {
-  at::set_num_threads(arguments.number<int>("threads"));
+  const auto request = arguments.request<BenchKernelsOptions>();
+  at::set_num_threads(request.threads);
   Report report;
   measure_limits(report);
   measure_norms(report);
@@ -269,13 +272,10 @@ int bench_kernels(const Arguments& arguments) {
   measure_loss(report);
   measure_optimizer(report);
   measure_attention(report);
-  if (arguments.has("json"))
-    write_file_synced(arguments.text("json"), Json{{"threads", at::get_num_threads()},
-                                                   {"memory_gb_per_s", report.copy_rate * 1e-9},
-                                                   {"gemm_gflop_per_s", report.gemm_rate * 1e-9},
-                                                   {"kernels", report.rows}}
-                                                      .dump(1) +
-                                                  "\n");
+  write_json(request.json, {{"threads", at::get_num_threads()},
+                            {"memory_gb_per_s", report.copy_rate * 1e-9},
+                            {"gemm_gflop_per_s", report.gemm_rate * 1e-9},
+                            {"kernels", report.rows}});
   return 0;
 }
 

@@ -6,8 +6,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "../trireme/bench_commands.h"
+#include "../trireme/json_output.h"
 #include "memory.h"
-#include "memory_jobs.h"
 #include "subcommands.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
@@ -21,14 +22,15 @@ namespace {
 constexpr double kTimeoutS = 600;
 
 // By rank; ranks are threads.
-std::vector<train::MemoryTrial> try_job(const MemoryJob& job, int steps) {
+std::vector<train::MemoryTrial> try_job(const BenchJob& one, int steps) {
+  const config::Job job = config::parse_job(one.job, one.name);
   const Path scratch =
       std::filesystem::temp_directory_path() / fmt::format("trireme_bench_memory_{}", ::getpid());
-  std::vector<train::MemoryTrial> ranks(static_cast<std::size_t>(job.world));
-  comm::run_local_ranks(job.world, kTimeoutS, [&](comm::World& world) {
+  std::vector<train::MemoryTrial> ranks(static_cast<std::size_t>(one.ranks));
+  comm::run_local_ranks(one.ranks, kTimeoutS, [&](comm::World& world) {
     const ChargeAnew charge;
     ranks[static_cast<std::size_t>(world.rank())] =
-        train::try_memory(job.job, world, &charged_here(), steps, scratch);
+        train::try_memory(job, world, &charged_here(), steps, scratch);
   });
   return ranks;
 }
@@ -40,24 +42,22 @@ double ratio(const train::MemoryTrial& rank) {
 }  // namespace
 
 int bench_memory(const Arguments& arguments) {
-  const std::string only = arguments.text("only", "");
-  const int steps = arguments.number<int>("steps");
+  const auto request = arguments.request<BenchMemoryRequest>();
   Json report = Json::array();
   fmt::print("{:<76} {:>5} {:>11} {:>11} {:>8}\n", "job", "ranks", "forecast", "measured", "apart");
   double worst = 0;
-  for (const MemoryJob& job : memory_jobs()) {
-    if (job.name.find(only) == std::string::npos) continue;
-    const std::vector<train::MemoryTrial> ranks = try_job(job, steps);
+  for (const BenchJob& job : request.jobs) {
+    const std::vector<train::MemoryTrial> ranks = try_job(job, request.steps);
     // The rank whose forecast is furthest off.
     const train::MemoryTrial& shown = *std::ranges::max_element(
         ranks, {}, [](const train::MemoryTrial& rank) { return std::abs(ratio(rank) - 1); });
     worst = std::max(worst, std::abs(ratio(shown) - 1));
-    fmt::print("{:<76} {:>5} {:>11} {:>11} {:>+7.2f}%\n", job.name, job.world,
+    fmt::print("{:<76} {:>5} {:>11} {:>11} {:>+7.2f}%\n", job.name, job.ranks,
                plan::bytes_text(static_cast<double>(shown.forecast)),
                plan::bytes_text(static_cast<double>(shown.measured.steps)),
                100 * (ratio(shown) - 1));
     std::fflush(stdout);
-    Json one{{"job", job.name}, {"ranks", job.world}};
+    Json one{{"job", job.name}, {"ranks", job.ranks}};
     for (const train::MemoryTrial& rank : ranks) {
       one["forecast_bytes"].push_back(rank.forecast);
       one["measured_bytes"].push_back(rank.measured.steps);
@@ -67,7 +67,7 @@ int bench_memory(const Arguments& arguments) {
   }
   fmt::print("{} jobs, forecasts within {:.2f}% of what was measured\n", report.size(),
              100 * worst);
-  if (arguments.has("json")) write_file_synced(arguments.text("json"), report.dump(1) + "\n");
+  write_json(request.json, report);
   return 0;
 }
 

@@ -10,9 +10,10 @@
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <thread>
 
+#include "../trireme/bench_commands.h"
+#include "../trireme/json_output.h"
 #include "subcommands.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
@@ -218,10 +219,11 @@ std::string joined(const std::vector<int>& numbers) {
 }  // namespace
 
 int bench_pipeline(const Arguments& arguments) {
-  const PipelineProblem problem{.ranks = arguments.number<int>("ranks"),
-                                .micro_batches = arguments.number<int>("micro-batches"),
-                                .seconds = arguments.number<double>("ms") * 1e-3,
-                                .steps = arguments.number<int>("steps"),
+  const auto request = arguments.request<BenchPipelineOptions>();
+  const PipelineProblem problem{.ranks = request.ranks,
+                                .micro_batches = request.micro_batches,
+                                .seconds = request.ms * 1e-3,
+                                .steps = request.steps,
                                 .latency_s = measured_latency()};
   fmt::print(
       "{} ranks (threads) that sleep {:.1f} ms for each F, I and W of a micro-batch, {} "
@@ -232,8 +234,7 @@ int bench_pipeline(const Arguments& arguments) {
   fmt::print("{:<12} {:>12} {:>12} {:>8} {:>8}  {}\n", "schedule", "measured ms", "simulated",
              "ratio", "bubble", "most kept forwards by rank (planned)");
   Json rows = Json::array();
-  std::istringstream names(arguments.text("schedules"));
-  for (std::string name; std::getline(names, name, ',');) {
+  for (const std::string& name : request.schedules) {
     const PipelineFigures figures = measure(problem, *schedules::schedule_of(name));
     const double work = 3 * problem.micro_batches * problem.seconds;
     const double ratio = figures.measured_s / figures.simulated_s;
@@ -249,7 +250,7 @@ int bench_pipeline(const Arguments& arguments) {
                     {"kept", figures.kept},
                     {"kept_planned", figures.kept_planned}});
   }
-  if (arguments.has("json")) write_file_synced(arguments.text("json"), rows.dump(1) + "\n");
+  write_json(request.json, rows);
   return 0;
 }
 

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "../trireme/bench_commands.h"
+#include "../trireme/json_output.h"
 #include "memory.h"
 #include "processes.h"
 #include "subcommands.h"
@@ -13,7 +15,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
 #include "trireme/base/median.h"
-#include "trireme/config/resolve/resolve.h"
+#include "trireme/config/job.h"
 #include "trireme/plan/compile/recompute.h"
 #include "trireme/plan/memory.h"
 #include "trireme/train/job_session.h"
@@ -22,38 +24,6 @@
 
 namespace trireme::app {
 namespace {
-
-using Sets = std::vector<std::string>;
-
-struct Policy {
-  std::string name;
-  Sets sets{};
-};
-
-// The first is what all others are compared with.
-std::vector<Policy> policies(bool logits) {
-  std::vector<Policy> all = {
-      {"none"},
-      {"norms", {"recompute.policy=selective", "recompute.parts=norms"}},
-      {"selective", {"recompute.policy=selective"}},
-      {"norms,attention,mlp",
-       {"recompute.policy=selective", "recompute.parts=norms,attention,mlp"}},
-      {"full", {"recompute.policy=full"}},
-      {"uniform 2", {"recompute.policy=uniform", "recompute.every=2"}},
-      {"segments", {"recompute.policy=segments"}}};
-  if (logits)
-    for (Policy& policy : all) {
-      policy.name += ", logits";
-      policy.sets.push_back("recompute.logits=true");
-    }
-  return all;
-}
-
-config::Job with(config::Job job, const Policy& policy, int world) {
-  job.recompute = {};
-  for (const std::string& set : policy.sets) config::apply_set(job, set);
-  return config::resolve(std::move(job), world, {});
-}
 
 // Activations and what nodes hold while they run, of a point of the account.
 std::int64_t activations(const plan::MemoryPoint& point) {
@@ -93,9 +63,9 @@ Seen measure(const config::Job& job, comm::World& world, int warmup, int steps) 
   return seen;
 }
 
-Json row(const Policy& policy, const Seen& seen, double base_s) {
+Json row(const std::string& policy, const Seen& seen, double base_s) {
   const double step_s = median(seen.seconds);
-  return {{"policy", policy.name},
+  return {{"policy", policy},
           {"choice", seen.choice},
           {"step_ms", 1e3 * step_s},
           {"overhead", step_s / base_s - 1},
@@ -119,26 +89,24 @@ void print_rows(const Json& rows) {
 }  // namespace
 
 int bench_recompute(const Arguments& arguments) {
-  const Path file = arguments.text("job");
-  const config::Job job = config::parse_job(read_file(file), file.string());
-  const int warmup = arguments.number<int>("warmup"), steps = arguments.number<int>("steps"),
-            rounds = arguments.number<int>("rounds");
-  const std::vector<Policy> all = policies(job.recompute.logits);
-  run_ranks_here(arguments.number<int>("ranks", 1), job, [&](comm::World& world) {
-    std::vector<Seen> seen(all.size());
+  const auto request = arguments.request<BenchStepRequest>();
+  std::vector<config::Job> jobs;  // what all others are compared with is the first
+  for (const BenchJob& one : request.jobs) jobs.push_back(config::parse_job(one.job, one.name));
+  run_ranks_here(request.ranks, jobs.front(), [&](comm::World& world) {
+    std::vector<Seen> seen(jobs.size());
     // Policy after policy and again, so that a slow minute of the machine is shared out.
-    for (int round = 0; round < rounds; ++round)
-      for (std::size_t i = 0; i < all.size(); ++i) {
-        Seen now = measure(with(job, all[i], world.size()), world, warmup, steps);
+    for (int round = 0; round < request.rounds; ++round)
+      for (std::size_t i = 0; i < jobs.size(); ++i) {
+        Seen now = measure(jobs[i], world, request.warmup, request.steps);
         now.seconds.insert(now.seconds.end(), seen[i].seconds.begin(), seen[i].seconds.end());
         seen[i] = std::move(now);
       }
     if (world.rank() != 0) return;
     Json rows = Json::array();
-    for (std::size_t i = 0; i < all.size(); ++i)
-      rows.push_back(row(all[i], seen[i], median(seen[0].seconds)));
+    for (std::size_t i = 0; i < jobs.size(); ++i)
+      rows.push_back(row(request.jobs[i].name, seen[i], median(seen[0].seconds)));
     print_rows(rows);
-    if (arguments.has("json")) write_file_synced(arguments.text("json"), rows.dump(1) + "\n");
+    write_json(request.json, rows);
   });
   return 0;
 }

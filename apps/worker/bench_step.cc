@@ -4,6 +4,8 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "../trireme/bench_commands.h"
+#include "../trireme/json_output.h"
 #include "cpu_time.h"
 #include "gemm_limit.h"
 #include "memory.h"
@@ -169,20 +171,18 @@ void print_step(const Json& report) {
 
 int bench_step(const Arguments& arguments) {
   const double base_mb = train::resident_mb();
-  const Path file = arguments.text("job");
-  const config::Job job = config::parse_job(read_file(file), file.string());
-  const int warmup = arguments.number<int>("warmup"), steps = arguments.number<int>("steps");
-  const Path peaks = arguments.text("peaks", "");
-  run_ranks_here(arguments.number<int>("ranks", 1), job, [&](comm::World& world) {
+  const auto request = arguments.request<BenchStepRequest>();
+  const config::Job job = config::parse_job(request.jobs.front().job, "the job");
+  run_ranks_here(request.ranks, job, [&](comm::World& world) {
     std::vector<Json> ranks;
-    for (const std::string& text :
-         world.exchange(measure_step(job, world, warmup, steps, peaks).dump()))
+    for (const std::string& text : world.exchange(
+             measure_step(job, world, request.warmup, request.steps, request.peaks).dump()))
       ranks.push_back(parse_json(text, "a rank"));
     if (world.rank() != 0) return;
     const bool cpu = job.run.device == config::Device::kCpu;
     const Json report = summary(job, ranks, !is_process_of_a_world(), cpu ? base_mb : 0);
     print_step(report);
-    if (arguments.has("json")) write_file_synced(arguments.text("json"), report.dump(1) + "\n");
+    write_json(request.json, report);
   });
   return 0;
 }

@@ -55,6 +55,27 @@ TEST(Sweeps, AreRefusedInOneLine) {
               HasSubstr("more than 4096 runs"));
 }
 
+TEST(Sweeps, SayTheRanksOfTheirRuns) {
+  const Sweep sweep = parse_sweep(
+      "job: tiny.yaml\nruns: {one: {}, two: {ranks: 2, parallel.tp: 2}, three: {nproc: 3}}\n",
+      "sweep.yaml");
+  const JobOptions asked{.file = "tiny.yaml", .assignments = {"run.steps=1"}, .ranks = 4};
+  EXPECT_EQ(job_of(sweep.runs[0], asked).ranks, 4);
+  const JobOptions two = job_of(sweep.runs[1], asked);
+  EXPECT_EQ(two.ranks, 2);
+  EXPECT_THAT(two.assignments, ElementsAre("parallel.tp=2", "run.steps=1"));
+  const JobOptions three = job_of(sweep.runs[2], asked);
+  EXPECT_FALSE(three.ranks);
+  EXPECT_EQ(three.nproc, 3);
+  const auto refusal = [](const std::string& run) {
+    return config::usage_error_of(
+        [&] { parse_sweep("job: tiny.yaml\nruns: {a: " + run + "}\n", "sweep.yaml"); });
+  };
+  EXPECT_THAT(refusal("{ranks: 0}"), HasSubstr("ranks needs a number of ranks, 1 or more"));
+  EXPECT_THAT(refusal("{nproc: two}"), HasSubstr("nproc needs a number of ranks"));
+  EXPECT_THAT(refusal("{ranks: 1, nproc: 2}"), HasSubstr("either ranks or nproc"));
+}
+
 TEST(Recipes, SweepsNameJobsThatAreThere) {
   const Path folder = Path(TRIREME_SOURCE_DIR) / "recipes" / "sweeps";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

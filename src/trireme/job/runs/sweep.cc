@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 
 #include "trireme/base/error.h"
 #include "trireme/config/job.h"
@@ -69,6 +70,36 @@ std::string as_word(std::string_view text) {
   return word;
 }
 
+int count_of(const YamlNode& key, const YamlNode& value, const std::string& what) {
+  int count = 0;
+  const std::string& text = value.text;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (value.kind != Kind::kScalar || error != std::errc() || end != text.data() + text.size() ||
+      count < 1)
+    refuse(what, key, fmt::format("{} needs a number of ranks, 1 or more", key.text));
+  return count;
+}
+
+// The keys of a run, and how many ranks it has.
+SweepRun run_of(const std::string& name, const YamlNode& map, const std::string& what) {
+  SweepRun run{.name = name};
+  YamlNode keys = map;
+  keys.keys.clear();
+  keys.items.clear();
+  for (std::size_t i = 0; i < map.keys.size(); ++i) {
+    const YamlNode &key = map.keys[i], &value = map.items[i];
+    if (key.text == "ranks" || key.text == "nproc") {
+      if (run.ranks || run.nproc) refuse(what, key, "a run has either ranks or nproc, once");
+      (key.text == "ranks" ? run.ranks : run.nproc) = count_of(key, value, what);
+    } else {
+      keys.keys.push_back(key);
+      keys.items.push_back(value);
+    }
+  }
+  run.assignments = assignments(keys, what);
+  return run;
+}
+
 std::vector<SweepRun> named_runs(const YamlNode* runs, const std::string& what) {
   if (runs == nullptr) return {{}};
   std::vector<SweepRun> named;
@@ -76,7 +107,7 @@ std::vector<SweepRun> named_runs(const YamlNode* runs, const std::string& what) 
     const YamlNode& name = runs->keys[i];
     if (as_word(name.text) != name.text || name.text.starts_with('.'))
       refuse(what, name, "the name of a run: needs a word of letters, digits, _, - and .");
-    named.push_back({.name = name.text, .assignments = assignments(runs->items[i], what)});
+    named.push_back(run_of(name.text, runs->items[i], what));
   }
   return named;
 }
@@ -153,6 +184,15 @@ Sweep load_sweep(const Path& path) {
   } catch (const Error& error) {
     throw Error(ErrorKind::kUsage, error.what());
   }
+}
+
+JobOptions job_of(const SweepRun& run, JobOptions job) {
+  job.assignments.insert(job.assignments.begin(), run.assignments.begin(), run.assignments.end());
+  if (run.ranks || run.nproc) {
+    job.ranks = run.ranks;
+    job.nproc = run.nproc;
+  }
+  return job;
 }
 
 }  // namespace trireme::runs

@@ -3,16 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <limits>
 
-#include "trireme/plan/schedules/info.h"
+#include "trireme/planner/report/choices.h"
 
 namespace trireme::planner {
 namespace {
-
-using schedules::Schedule;
 
 double gib(double bytes) { return bytes / (1 << 30); }
 
@@ -37,78 +33,33 @@ class Reasons {
         layout_(option_.layout) {}
 
   std::vector<Reason> run() {
-    for (int choice = 0; choice < kChoices; ++choice) explain(static_cast<Choice>(choice));
+    for (const ChoiceRow& row : choice_rows()) explain(row);
     return std::move(reasons_);
   }
 
  private:
   void say(Choice choice, const std::string& text) { reasons_.push_back({choice, text}); }
 
-  bool kept(Choice choice) const {
-    constexpr std::string_view kKeys[] = {"parallel.tp",
-                                          "parallel.pp",
-                                          "parallel.cp",
-                                          "",
-                                          "parallel.dp_shard",
-                                          "parallel.zero",
-                                          "parallel.sequence_parallel",
-                                          "parallel.schedule",
-                                          "run.micro_batch",
-                                          "recompute.",
-                                          "offload."};
-    const std::string_view key = kKeys[static_cast<int>(choice)];
-    return !key.empty() && std::ranges::any_of(question_.kept, [&](const std::string& kept) {
-      return key.ends_with('.') ? kept.starts_with(key) : kept == key;
+  bool kept(const ChoiceRow& row) const {
+    return !row.key.empty() && std::ranges::any_of(question_.kept, [&](const std::string& kept) {
+      return row.key.ends_with('.') ? kept.starts_with(row.key) : kept == row.key;
     });
   }
 
-  void explain(Choice choice) {
-    switch (choice) {
-      case Choice::kDp: return data_parallel();
-      case Choice::kShards:
-        if (layout_.zero == 0 || layout_.dp() == 1) return;
-        break;
-      case Choice::kZero:
-        if (layout_.dp() * layout_.cp == 1) return;
-        break;
-      case Choice::kSequence:
-        if (layout_.tp == 1) return;
-        break;
-      case Choice::kSchedule:
-        if (layout_.pp == 1) return;
-        break;
-      case Choice::kAway:
-        if (layout_.away == Away::kNothing) return;
-        break;
-      default: break;
-    }
-    const std::string head = heading(choice);
-    if (kept(choice)) return say(choice, head + ": kept, as the job has it");
+  void explain(const ChoiceRow& row) {
+    if (!row.open(layout_)) return;
+    if (row.choice == Choice::kDp) return data_parallel();
+    const std::string head = row.heading(layout_);
+    if (kept(row)) return say(row.choice, head + ": kept, as the job has it");
     std::string text;
-    for (const Layout& neighbour : neighbours(choice)) {
-      const std::string part = compare(choice, neighbour);
+    for (const Layout& neighbour : row.around(layout_, {question_, sieved_.sieve()})) {
+      if (value(neighbour, row.choice) == value(layout_, row.choice)) continue;
+      const std::string part = compare(row, neighbour);
       if (!part.empty()) text += (text.empty() ? ": " : "; ") + part;
     }
-    text += place(choice, text.empty());
+    text += place(row.choice, text.empty());
     if (text.empty()) text = ": nothing else divides what it shares out";
-    say(choice, head + text);
-  }
-
-  std::string heading(Choice choice) const {
-    switch (choice) {
-      case Choice::kShards:
-        return layout_.dp_replicate > 1
-                   ? fmt::format("shards over {} of {} data-parallel ranks", layout_.dp_shard,
-                                 layout_.dp())
-                   : fmt::format("shards over all {} data-parallel ranks", layout_.dp());
-      case Choice::kZero: return value(layout_, choice);
-      case Choice::kSequence: return "sequence parallelism " + value(layout_, choice);
-      case Choice::kSchedule: return value(layout_, choice);
-      case Choice::kMicroBatch: return "micro-batch " + value(layout_, choice);
-      case Choice::kAgain: return "recompute " + value(layout_, choice);
-      case Choice::kAway: return "in host memory " + value(layout_, choice);
-      default: return fmt::format("{} {}", name(choice), value(layout_, choice));
-    }
+    say(row.choice, head + text);
   }
 
   // What the place in the machine says of the choice.
@@ -124,7 +75,6 @@ class Reasons {
   }
 
   void data_parallel() {
-    if (layout_.dp() == 1) return;
     const auto m = sieved_.sieve().micro_batches(layout_);
     say(Choice::kDp,
         fmt::format("dp {}: what {} GPUs leave beside pp {} x cp {} x tp {}; each rank has {} "
@@ -136,125 +86,9 @@ class Reasons {
                         : ""));
   }
 
-  // The layout with another value of one choice, dp taking what ranks there are.
-  std::vector<Layout> neighbours(Choice choice) const {
-    std::vector<Layout> near;
-    const auto offer = [&](Layout layout) {
-      if (value(layout, choice) != value(layout_, choice)) near.push_back(layout);
-    };
-    const auto degree = [&](int Layout::*field, int other) {
-      Layout layout = layout_;
-      layout.*field = other;
-      const int ranks = layout.pp * layout.cp * layout.tp;
-      if (layout_.world() % ranks != 0) return;
-      const int dp = layout_.world() / ranks;
-      if (layout.dp_replicate > 1 && dp % layout.dp_shard == 0)
-        layout.dp_replicate = dp / layout.dp_shard;
-      else
-        layout.dp_replicate = 1, layout.dp_shard = dp;
-      offer(layout);
-    };
-    const auto around = [&](int Layout::*field) {
-      for (int below = layout_.*field - 1; below >= 1; --below)
-        if (layout_.world() % below == 0) {
-          degree(field, below);
-          break;
-        }
-      const int most = layout_.world();
-      for (int above = layout_.*field + 1; above <= most; ++above)
-        if (layout_.world() % above == 0) {
-          degree(field, above);
-          break;
-        }
-    };
-    Layout other = layout_;
-    switch (choice) {
-      case Choice::kTp: around(&Layout::tp); break;
-      case Choice::kPp: around(&Layout::pp); break;
-      case Choice::kCp: around(&Layout::cp); break;
-      case Choice::kShards:
-        other.dp_shard = layout_.dp();
-        other.dp_replicate = 1;
-        offer(other);
-        for (int shard = layout_.dp_shard / 2; shard >= 2; shard /= 2) {
-          if (layout_.dp() % shard != 0) continue;
-          other.dp_shard = shard;
-          other.dp_replicate = layout_.dp() / shard;
-          offer(other);
-          break;
-        }
-        break;
-      case Choice::kZero:
-        for (const int zero : {0, 1, 2, 3}) {
-          other.zero = static_cast<std::uint8_t>(zero);
-          other.dp_shard = zero == 0 ? layout_.dp() : layout_.dp_shard;
-          other.dp_replicate = zero == 0 ? 1 : layout_.dp_replicate;
-          if (std::abs(zero - layout_.zero) == 1 || (zero == 3 && layout_.zero < 3)) offer(other);
-        }
-        break;
-      case Choice::kSequence:
-        other.sequence_parallel = !layout_.sequence_parallel;
-        offer(other);
-        break;
-      case Choice::kSchedule: other_schedules(near); break;
-      case Choice::kMicroBatch: {
-        const std::int64_t share = question_.job.run.global_batch / layout_.dp();
-        for (int size = layout_.micro_batch - 1; size >= 1; --size)
-          if (share % size == 0) {
-            other.micro_batch = size;
-            offer(other);
-            break;
-          }
-        for (int size = layout_.micro_batch + 1; size <= share; ++size)
-          if (share % size == 0) {
-            other.micro_batch = size;
-            offer(other);
-            break;
-          }
-        break;
-      }
-      case Choice::kAgain:  // the nearest that there is, less and more
-        for (const int step : {-1, 1})
-          for (int at = static_cast<int>(layout_.again) + step;
-               at >= 0 && at <= static_cast<int>(Again::kBlocks); at += step) {
-            other.again = static_cast<Again>(at);
-            if (!can_compute_again(sieved_.sieve().alone(), other.again)) continue;
-            offer(other);
-            break;
-          }
-        break;
-      case Choice::kAway:
-        other.away = Away::kNothing;
-        offer(other);
-        break;
-      case Choice::kDp:
-      case Choice::kGpus: break;
-    }
-    return near;
-  }
-
-  void other_schedules(std::vector<Layout>& near) const {
-    const auto offer = [&](Schedule schedule, int chunks) {
-      Layout other = layout_;
-      other.schedule = schedule;
-      other.chunks = chunks;
-      if (value(other, Choice::kSchedule) != value(layout_, Choice::kSchedule) &&
-          std::int64_t{other.pp} * chunks <= sieved_.sieve().nodes())
-        near.push_back(other);
-    };
-    const auto micro_batches = static_cast<int>(sieved_.sieve().micro_batches(layout_));
-    for (int index = 0; index < schedules::kScheduleCount; ++index) {
-      const auto schedule = static_cast<Schedule>(index);
-      const schedules::ScheduleInfo& row = schedules::info(schedule);
-      if (!row.compared || (row.takes != nullptr && !row.takes(layout_.pp, micro_batches)))
-        continue;
-      offer(schedule, row.more_chunks ? std::max(row.chunks, layout_.chunks) : row.chunks);
-    }
-  }
-
   // "4 needs 101.3 GiB of 79.1; the best with it (pp 16, ...) takes 6 % longer".
-  std::string compare(Choice choice, const Layout& twin) {
-    const std::string other = value(twin, choice);
+  std::string compare(const ChoiceRow& row, const Layout& twin) {
+    const std::string other = value(twin, row.choice);
     const std::int64_t batch = question_.job.run.global_batch;
     const bool divides = batch % (std::int64_t{twin.micro_batch} * twin.dp()) == 0;
     const std::string why = divides ? refusal_of(question_, twin) : "";
@@ -263,10 +97,10 @@ class Reasons {
       const double bytes = sieved_.sieve().price(twin).bytes, limit = sieved_.limit();
       if (bytes > limit)
         text = fmt::format("{} needs {:.3g} GiB of usable {:.3g}", other, gib(bytes), gib(limit));
-      if (bytes > limit && choice == Choice::kAway) return text;
+      if (bytes > limit && row.choice == Choice::kAway) return text;
     }
     const std::optional<Priced> best =
-        sieved_.least([&](const Layout& one) { return value_is(one, choice, twin); });
+        sieved_.least([&](const Layout& one) { return row.same(one, twin); });
     if (!best && !why.empty()) return fmt::format("{} cannot be ({})", other, why);
     if (!best) return text.empty() ? text : text + ", and so does every layout with it";
     double ratio = best->estimate / option_.estimate;
@@ -275,45 +109,23 @@ class Reasons {
       if (!proven) return other + " does not fit once its plan is counted";
       ratio = proven->seconds / option_.seconds;
     }
-    const std::string with = differences(best->layout, choice);
+    const std::string with = differences(best->layout, row.choice);
     if (!text.empty())
       return fmt::format("{}, and the best with it{} {}", text, with, longer(ratio));
     return fmt::format("{}{} {}", other, with, longer(ratio));
   }
 
-  static bool value_is(const Layout& one, Choice choice, const Layout& twin) {
-    switch (choice) {
-      case Choice::kTp: return one.tp == twin.tp;
-      case Choice::kPp: return one.pp == twin.pp;
-      case Choice::kCp: return one.cp == twin.cp;
-      case Choice::kShards:
-        return one.zero > 0 && one.dp() == twin.dp() && one.dp_shard == twin.dp_shard;
-      case Choice::kZero: return one.zero == twin.zero;
-      case Choice::kSequence: return one.tp > 1 && one.sequence_parallel == twin.sequence_parallel;
-      case Choice::kSchedule:
-        return one.pp > 1 && one.schedule == twin.schedule && one.chunks == twin.chunks;
-      case Choice::kMicroBatch: return one.micro_batch == twin.micro_batch;
-      case Choice::kAgain: return one.again == twin.again;
-      case Choice::kAway: return one.away == twin.away;
-      case Choice::kDp: return one.dp() == twin.dp();
-      case Choice::kGpus: return one.world() == twin.world();
-    }
-    return false;
-  }
-
   // " (pp 16, recompute whole blocks)": what else is different in the best layout with a choice.
   std::string differences(const Layout& other, Choice choice) const {
     std::string text;
-    for (const Choice one : {Choice::kTp, Choice::kPp, Choice::kCp, Choice::kZero,
-                             Choice::kSchedule, Choice::kMicroBatch, Choice::kAgain}) {
-      if (one == choice || value(other, one) == value(layout_, one)) continue;
-      const bool named = one == Choice::kZero || one == Choice::kSchedule;
-      const std::string own = one == Choice::kSchedule && other.pp == 1 ? "" : value(other, one);
-      if (own.empty()) continue;
-      std::string_view label = name(one);
-      if (one == Choice::kMicroBatch) label = "micro-batch";
-      text += fmt::format("{}{}{}", text.empty() ? "" : ", ",
-                          named ? "" : fmt::format("{} ", label), own);
+    for (const ChoiceRow& row : choice_rows()) {
+      if (row.label == nullptr || row.choice == choice) continue;
+      const std::string own = value(other, row.choice);
+      const bool staged = row.choice != Choice::kSchedule || other.pp > 1;
+      if (own == value(layout_, row.choice) || !staged) continue;
+      const std::string_view label = row.label;
+      text +=
+          fmt::format("{}{}{}{}", text.empty() ? "" : ", ", label, label.empty() ? "" : " ", own);
     }
     return text.empty() ? "" : fmt::format(" (with {})", text);
   }

@@ -25,6 +25,8 @@ struct Sieve::Stage {
   double kept = 0, waiting = 0, once = 0, transient = 0;  // `once`: of one micro-batch only
   double numel = 0, trained = 0, unit = 0;                // `unit`: elements of the largest
   double units = 0;
+
+  double length() const { return forward + input + weight; }  // of a micro-batch, in seconds
 };
 
 // What waits elsewhere of a rank's.
@@ -224,86 +226,151 @@ Costs Sieve::price(const Layout& layout) const {
   return price(layout, parts(layout), traffic(layout));
 }
 
-Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traffic) const {
-  const Practice& practice = question_.practice;
-  const Cut& cut = cut_of(parts, layout);
-  Costs price;
-  Beside away;
-  price.bytes = memory(layout, parts, cut, away);
-  price.host = away.host;
-  const auto m = static_cast<double>(micro_batches(layout));
-  const double p = layout.pp;
-  // The rank that computes longest: the head's or one with most blocks.
+// Seconds that a step's exchanges of parameters and gradients take, of one stage.
+struct Sieve::Exchanges {
+  double gathers = 0;   // of parameters
+  double reduces = 0;   // of gradients, those among replicas included
+  double replicas = 0;  // of gradients among replicas
+};
+
+// What a step is made of, in seconds, on the rank that computes longest.
+struct Sieve::StepTerms {
+  double forward = 0, backward = 0;  // of a micro-batch, with what runs at the same time
+  double bubble = 0;                 // waiting for other stages
+  double critical = 0;               // the way of few micro-batches through all stages
+  double transfers = 0;              // between stages, as far as they are waited for
+  double first_gather = 0;           // of the first unit under ZeRO-3
+  double reduces = 0, gathers = 0;   // as far as they are waited for at the end of a step
+  double update = 0;                 // of the optimizer
+  double offload = 0;                // for what leaves memory and comes back once a step
+
+  double turn() const { return forward + backward; }
+  double step(double micro_batches) const {
+    return std::max(micro_batches * turn() + bubble, critical) + transfers + first_gather +
+           reduces + gathers + update + offload;
+  }
+};
+
+// The head's or one with most blocks.
+Sieve::Stage Sieve::longest(const Layout& layout, const Parts& parts, const Cut& cut) const {
   Stage slow = stage(layout, parts, cut.most, false, false);
-  const auto length = [](const Stage& stage) { return stage.forward + stage.input + stage.weight; };
   for (const bool head : {false, true}) {
     const Stage other = stage(layout, parts, head ? cut.last : cut.first, !head || cut.together,
                               head || cut.together);
-    if (length(other) > length(slow)) slow = other;
+    if (other.length() > slow.length()) slow = other;
   }
-  const Stage all = stage(layout, parts, parts.layers, true, true);
-  const double compute = slow.input + slow.weight;
+  return slow;
+}
+
+Sieve::Exchanges Sieve::exchanges(const Layout& layout, const Stage& stage,
+                                  const Traffic& traffic) const {
+  if (layout.zero < 1)
+    return {.reduces =
+                stage.trained * reduce_ * traffic.all_reduce + stage.units * traffic.all_reduce_s};
   const double shards = layout.dp_shard * layout.cp;
-  const bool sharded = layout.zero >= 1;
-  double gathers = 0, reduces = 0, replicas = 0;
-  if (sharded) {
-    gathers = (layout.zero == 3 ? slow.numel : slow.trained) * param_ * traffic.gather +
-              slow.units * traffic.gather_s;
-    replicas = slow.trained * reduce_ * traffic.replicas / shards + slow.units * traffic.replicas_s;
-    reduces = slow.trained * reduce_ * traffic.scatter + slow.units * traffic.scatter_s + replicas;
-  } else {
-    reduces = slow.trained * reduce_ * traffic.all_reduce + slow.units * traffic.all_reduce_s;
-  }
+  Exchanges all;
+  all.gathers = (layout.zero == 3 ? stage.numel : stage.trained) * param_ * traffic.gather +
+                stage.units * traffic.gather_s;
+  all.replicas =
+      stage.trained * reduce_ * traffic.replicas / shards + stage.units * traffic.replicas_s;
+  all.reduces =
+      stage.trained * reduce_ * traffic.scatter + stage.units * traffic.scatter_s + all.replicas;
+  return all;
+}
+
+// Seconds of computing while shards and replicas exchange: at the same time, each slower by what the other takes.
+double Sieve::overlapped(double computing, double sharding, double among,
+                         const Traffic& traffic) const {
   const double lost = 1 - question_.cluster.gpu.efficiency.shared;
-  const auto beside = [&](double computing, double sharding, double among) {
-    const double other = sharding + among;
-    if (!practice.overlaps_shards || other <= 0) return computing + other;
-    const double covered = std::min(other / std::max(computing, 1e-12), 1.0);
-    const double taken =
-        lost * (sharding * traffic.channels + among * traffic.replica_channels) / other;
-    return std::max(computing * (1 + covered * (1 / (1 - taken) - 1)), other);
-  };
-  double forward = slow.forward, backward = compute;
+  const double other = sharding + among;
+  if (!question_.practice.overlaps_shards || other <= 0) return computing + other;
+  const double covered = std::min(other / std::max(computing, 1e-12), 1.0);
+  const double taken =
+      lost * (sharding * traffic.channels + among * traffic.replica_channels) / other;
+  return std::max(computing * (1 + covered * (1 / (1 - taken) - 1)), other);
+}
+
+// Forward and backward of a micro-batch, with the exchanges and the offloading that run during them.
+void Sieve::price_turn(const Layout& layout, const Stage& slow, const Exchanges& exchanges,
+                       const Traffic& traffic, StepTerms& terms) const {
+  terms.forward = slow.forward;
+  terms.backward = slow.input + slow.weight;
   if (layout.zero >= 2) {
-    const double out = layout.zero == 3 ? gathers : 0;
-    forward = beside(forward, out, 0);
-    backward = beside(backward, out + reduces - replicas, replicas);
+    const double gathers = layout.zero == 3 ? exchanges.gathers : 0;
+    terms.forward = overlapped(terms.forward, gathers, 0, traffic);
+    terms.backward = overlapped(terms.backward, gathers + exchanges.reduces - exchanges.replicas,
+                                exchanges.replicas, traffic);
   }
+  const double shards = layout.dp_shard * layout.cp;
   const config::Offload& offload = offload_of(layout);
   const double out = seconds_out(offload.params, slow.numel * param_) +
                      seconds_out(offload.activations, slow.kept);
   const double sums = slow.trained * grad_ * 2 * (layout.zero >= 2 ? 1 / shards : 1);
-  forward = std::max(forward, out);
-  backward = std::max(backward, out + seconds_out(offload.grads, sums));
-  const double between = transfer(layout, parts.boundary);
-  const double turn = forward + backward;
-  const double mean = std::min(turn, length(all) / p * turn / std::max(length(slow), 1e-12));
+  terms.forward = std::max(terms.forward, out);
+  terms.backward = std::max(terms.backward, out + seconds_out(offload.grads, sums));
+}
+
+// What pipeline stages wait for: each other, and what they send.
+void Sieve::price_pipeline(const Layout& layout, const Parts& parts, const Stage& slow,
+                           StepTerms& terms) const {
+  const Stage all = stage(layout, parts, parts.layers, true, true);
+  const auto m = static_cast<double>(micro_batches(layout));
+  const double p = layout.pp, turn = terms.turn();
+  const double mean = std::min(turn, all.length() / p * turn / std::max(slow.length(), 1e-12));
   const double weight = mean * slow.weight / turn;
   const schedules::ScheduleInfo& schedule = schedules::info(layout.schedule);
-  const double bubble =
+  terms.bubble =
       schedule.bubble({.ranks = p,
                        .micro_batches = m,
                        .chunks = static_cast<double>(layout.chunks),
                        .activation_limit = alone_.parallel.activation_limit},
-                      {.all = mean, .weight = weight, .forward = mean * forward / turn});
-  const double critical =
-      schedule.halves ? p * (mean - weight) + weight : 0;  // of few micro-batches
-  double step = std::max(m * turn + bubble, critical);
-  step += practice.overlaps_transfers ? 2 * (p - 1) * between : 2 * m * layout.chunks * between;
-  if (layout.zero == 3) step += gathers / std::max(slow.units, 1.0);
-  if (layout.zero <= 1)
-    step += practice.overlaps_reduction ? std::max(reduces - compute, 0.0) : reduces;
-  if (layout.zero == 1 || layout.zero == 2)
-    step += practice.overlaps_gathers ? std::max(gathers - slow.forward, 0.0) : gathers;
-  const double part = sharded ? 1 / shards : 1;
+                      {.all = mean, .weight = weight, .forward = mean * terms.forward / turn});
+  terms.critical = schedule.halves ? p * (mean - weight) + weight : 0;
+  const double between = transfer(layout, parts.boundary);
+  terms.transfers = question_.practice.overlaps_transfers ? 2 * (p - 1) * between
+                                                          : 2 * m * layout.chunks * between;
+}
+
+double Sieve::update_seconds(const Layout& layout, const Parts& parts, const Stage& slow) const {
+  const double part = layout.zero >= 1 ? 1 / (static_cast<double>(layout.dp_shard * layout.cp)) : 1;
   const auto master = static_cast<double>(size_of(alone_.precision.master.value()));
-  const double stepped = part * (slow.trained * (3 * master + 2 * grad_ + 2 * states_) +
-                                 parts.averaged / p * 3 * master);
+  const double moved = part * (slow.trained * (3 * master + 2 * grad_ + 2 * states_) +
+                               parts.averaged / layout.pp * 3 * master);
   const Gpu& gpu = question_.cluster.gpu;
-  step += gpu.core ? stepped / gpu.core->update_rate : seconds(gpu, stream(stepped));
+  return gpu.core ? moved / gpu.core->update_rate : seconds(gpu, stream(moved));
+}
+
+Sieve::StepTerms Sieve::terms(const Layout& layout, const Parts& parts, const Traffic& traffic,
+                              const Cut& cut) const {
+  const Practice& practice = question_.practice;
+  const Stage slow = longest(layout, parts, cut);
+  const Exchanges all = exchanges(layout, slow, traffic);
+  StepTerms terms;
+  price_turn(layout, slow, all, traffic, terms);
+  price_pipeline(layout, parts, slow, terms);
+  if (layout.zero == 3) terms.first_gather = all.gathers / std::max(slow.units, 1.0);
+  if (layout.zero <= 1)
+    terms.reduces = practice.overlaps_reduction
+                        ? std::max(all.reduces - (slow.input + slow.weight), 0.0)
+                        : all.reduces;
+  if (layout.zero == 1 || layout.zero == 2)
+    terms.gathers =
+        practice.overlaps_gathers ? std::max(all.gathers - slow.forward, 0.0) : all.gathers;
+  terms.update = update_seconds(layout, parts, slow);
+  return terms;
+}
+
+Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traffic) const {
+  const Cut& cut = cut_of(parts, layout);
+  Beside away;
+  Costs price;
+  price.bytes = memory(layout, parts, cut, away);
+  price.host = away.host;
   price.offload = away.moved;
-  step += price.offload;
-  price.seconds = on_cores(question_.cluster, layout.world(), step);
+  StepTerms step = terms(layout, parts, traffic, cut);
+  step.offload = away.moved;
+  price.seconds = on_cores(question_.cluster, layout.world(),
+                           step.step(static_cast<double>(micro_batches(layout))));
   return price;
 }
 

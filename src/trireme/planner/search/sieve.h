@@ -85,12 +85,24 @@ class Sieve {
  private:
   struct Stage;
   struct Beside;
+  struct Exchanges;
+  struct StepTerms;
   config::Job job_of(const Layout& layout) const;
   Parts make_parts(const Layout& layout) const;
   Parts make_program_parts(const Layout& layout) const;
   Traffic make_traffic(const Layout& layout) const;
   double transfer(const Layout& layout, double bytes) const;
   Stage stage(const Layout& layout, const Parts& parts, double blocks, bool embed, bool head) const;
+  Stage longest(const Layout& layout, const Parts& parts, const Cut& cut) const;
+  Exchanges exchanges(const Layout& layout, const Stage& stage, const Traffic& traffic) const;
+  double overlapped(double computing, double sharding, double among, const Traffic& traffic) const;
+  void price_turn(const Layout& layout, const Stage& slow, const Exchanges& exchanges,
+                  const Traffic& traffic, StepTerms& terms) const;
+  void price_pipeline(const Layout& layout, const Parts& parts, const Stage& slow,
+                      StepTerms& terms) const;
+  double update_seconds(const Layout& layout, const Parts& parts, const Stage& slow) const;
+  StepTerms terms(const Layout& layout, const Parts& parts, const Traffic& traffic,
+                  const Cut& cut) const;
   double memory(const Layout& layout, const Parts& parts, const Cut& cut, Beside& beside) const;
   double bytes_of(const Layout& layout, const Parts& parts, const Stage& stage, double kept_mb,
                   double waiting_mb, Beside& beside) const;

@@ -1,0 +1,198 @@
+#include "trireme/planner/report/choices.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/plan/schedules/info.h"
+
+namespace trireme::planner {
+namespace {
+
+using Layouts = std::vector<Layout>;
+
+bool always(const Layout&) { return true; }
+
+template <Choice kChoice>
+std::string named(const Layout& layout) {
+  return fmt::format("{} {}", name(kChoice), value(layout, kChoice));
+}
+
+template <auto kMember>
+bool equal(const Layout& one, const Layout& twin) {
+  return one.*kMember == twin.*kMember;
+}
+
+Layouts nothing_around(const Layout&, const Surroundings&) { return {}; }
+
+// The next divisors of the world below and above, as a degree.
+template <auto kDegree>
+Layouts degrees_around(const Layout& layout, const Surroundings&) {
+  Layouts near;
+  const auto offer = [&](int degree) {
+    Layout other = layout;
+    other.*kDegree = degree;
+    const int ranks = other.pp * other.cp * other.tp;
+    if (layout.world() % ranks != 0) return;
+    const int dp = layout.world() / ranks;
+    const bool keeps_shards = other.dp_replicate > 1 && dp % other.dp_shard == 0;
+    other.dp_replicate = keeps_shards ? dp / other.dp_shard : 1;
+    if (!keeps_shards) other.dp_shard = dp;
+    near.push_back(other);
+  };
+  const auto divides = [&](int degree) { return layout.world() % degree == 0; };
+  int below = layout.*kDegree - 1, above = layout.*kDegree + 1;
+  while (below >= 1 && !divides(below)) --below;
+  while (above <= layout.world() && !divides(above)) ++above;
+  if (below >= 1) offer(below);
+  if (above <= layout.world()) offer(above);
+  return near;
+}
+
+std::string shards_heading(const Layout& layout) {
+  return layout.dp_replicate > 1
+             ? fmt::format("shards over {} of {} data-parallel ranks", layout.dp_shard, layout.dp())
+             : fmt::format("shards over all {} data-parallel ranks", layout.dp());
+}
+
+bool same_shards(const Layout& one, const Layout& twin) {
+  return one.zero > 0 && one.dp() == twin.dp() && one.dp_shard == twin.dp_shard;
+}
+
+// All ranks, and the next smaller shards that divide them.
+Layouts shards_around(const Layout& layout, const Surroundings&) {
+  Layout other = layout;
+  other.dp_shard = layout.dp();
+  other.dp_replicate = 1;
+  Layouts near = {other};
+  int shard = layout.dp_shard / 2;
+  while (shard >= 2 && layout.dp() % shard != 0) shard /= 2;
+  if (shard < 2) return near;
+  other.dp_shard = shard;
+  other.dp_replicate = layout.dp() / shard;
+  near.push_back(other);
+  return near;
+}
+
+// The stages next to it, and all of them.
+Layouts zero_around(const Layout& layout, const Surroundings&) {
+  Layouts near;
+  for (const int zero : {0, 1, 2, 3}) {
+    if (std::abs(zero - layout.zero) != 1 && (zero != 3 || layout.zero >= 3)) continue;
+    Layout other = layout;
+    other.zero = static_cast<std::uint8_t>(zero);
+    other.dp_shard = zero == 0 ? layout.dp() : layout.dp_shard;
+    other.dp_replicate = zero == 0 ? 1 : layout.dp_replicate;
+    near.push_back(other);
+  }
+  return near;
+}
+
+bool same_sequence(const Layout& one, const Layout& twin) {
+  return one.tp > 1 && one.sequence_parallel == twin.sequence_parallel;
+}
+
+Layouts sequence_around(const Layout& layout, const Surroundings&) {
+  Layout other = layout;
+  other.sequence_parallel = !layout.sequence_parallel;
+  return {other};
+}
+
+bool same_schedule(const Layout& one, const Layout& twin) {
+  return one.pp > 1 && one.schedule == twin.schedule && one.chunks == twin.chunks;
+}
+
+Layouts schedules_around(const Layout& layout, const Surroundings& surroundings) {
+  Layouts near;
+  const auto micro_batches = static_cast<int>(surroundings.sieve.micro_batches(layout));
+  for (int index = 0; index < schedules::kScheduleCount; ++index) {
+    const auto schedule = static_cast<schedules::Schedule>(index);
+    const schedules::ScheduleInfo& row = schedules::info(schedule);
+    if (!row.compared || (row.takes != nullptr && !row.takes(layout.pp, micro_batches))) continue;
+    Layout other = layout;
+    other.schedule = schedule;
+    other.chunks = row.more_chunks ? std::max(row.chunks, layout.chunks) : row.chunks;
+    if (std::int64_t{other.pp} * other.chunks <= surroundings.sieve.nodes()) near.push_back(other);
+  }
+  return near;
+}
+
+// The next divisors of a rank's share of the batch below and above.
+Layouts micro_batches_around(const Layout& layout, const Surroundings& surroundings) {
+  Layouts near;
+  const std::int64_t share = surroundings.question.job.run.global_batch / layout.dp();
+  const auto offer = [&](int size) {
+    Layout other = layout;
+    other.micro_batch = size;
+    near.push_back(other);
+  };
+  int below = layout.micro_batch - 1, above = layout.micro_batch + 1;
+  while (below >= 1 && share % below != 0) --below;
+  while (above <= share && share % above != 0) ++above;
+  if (below >= 1) offer(below);
+  if (above <= share) offer(above);
+  return near;
+}
+
+// The nearest that can be, less and more.
+Layouts again_around(const Layout& layout, const Surroundings& surroundings) {
+  Layouts near;
+  for (const int step : {-1, 1}) {
+    Layout other = layout;
+    for (int at = static_cast<int>(layout.again) + step;
+         at >= 0 && at <= static_cast<int>(Again::kBlocks); at += step) {
+      other.again = static_cast<Again>(at);
+      if (!can_compute_again(surroundings.sieve.alone(), other.again)) continue;
+      near.push_back(other);
+      break;
+    }
+  }
+  return near;
+}
+
+Layouts away_around(const Layout& layout, const Surroundings&) {
+  Layout other = layout;
+  other.away = Away::kNothing;
+  return {other};
+}
+
+constexpr ChoiceRow kRows[] = {
+    {Choice::kTp, "parallel.tp", "tp", always, named<Choice::kTp>, equal<&Layout::tp>,
+     degrees_around<&Layout::tp>},
+    {Choice::kPp, "parallel.pp", "pp", always, named<Choice::kPp>, equal<&Layout::pp>,
+     degrees_around<&Layout::pp>},
+    {Choice::kCp, "parallel.cp", "cp", always, named<Choice::kCp>, equal<&Layout::cp>,
+     degrees_around<&Layout::cp>},
+    {Choice::kDp, "", nullptr, [](const Layout& l) { return l.dp() > 1; }, named<Choice::kDp>,
+     [](const Layout& one, const Layout& twin) { return one.dp() == twin.dp(); }, nothing_around},
+    {Choice::kShards, "parallel.dp_shard", nullptr,
+     [](const Layout& l) { return l.zero > 0 && l.dp() > 1; }, shards_heading, same_shards,
+     shards_around},
+    {Choice::kZero, "parallel.zero", "", [](const Layout& l) { return l.dp() * l.cp > 1; },
+     [](const Layout& l) { return value(l, Choice::kZero); }, equal<&Layout::zero>, zero_around},
+    {Choice::kSequence, "parallel.sequence_parallel", nullptr,
+     [](const Layout& l) { return l.tp > 1; },
+     [](const Layout& l) { return "sequence parallelism " + value(l, Choice::kSequence); },
+     same_sequence, sequence_around},
+    {Choice::kSchedule, "parallel.schedule", "", [](const Layout& l) { return l.pp > 1; },
+     [](const Layout& l) { return value(l, Choice::kSchedule); }, same_schedule, schedules_around},
+    {Choice::kMicroBatch, "run.micro_batch", "micro-batch", always,
+     [](const Layout& l) { return "micro-batch " + value(l, Choice::kMicroBatch); },
+     equal<&Layout::micro_batch>, micro_batches_around},
+    {Choice::kAgain, "recompute.", "recompute", always,
+     [](const Layout& l) { return "recompute " + value(l, Choice::kAgain); }, equal<&Layout::again>,
+     again_around},
+    {Choice::kAway, "offload.", nullptr, [](const Layout& l) { return l.away != Away::kNothing; },
+     [](const Layout& l) { return "in host memory " + value(l, Choice::kAway); },
+     equal<&Layout::away>, away_around},
+};
+static_assert(std::ranges::all_of(kRows, [at = 0](const ChoiceRow& row) mutable {
+  return static_cast<int>(row.choice) == at++;
+}));
+
+}  // namespace
+
+std::span<const ChoiceRow, kChoices> choice_rows() { return kRows; }
+
+}  // namespace trireme::planner

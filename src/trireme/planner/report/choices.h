@@ -1,0 +1,36 @@
+// The choices that make a layout, one row each: what reasons say and compare follows from the rows.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/planner/cost/layout.h"
+#include "trireme/planner/report/question.h"
+#include "trireme/planner/search/sieve.h"
+
+namespace trireme::planner {
+
+// What a layout's neighbours depend on besides the layout.
+struct Surroundings {
+  const Question& question;
+  const Sieve& sieve;
+};
+
+struct ChoiceRow {
+  Choice choice;
+  std::string_view key;  // of the job; one that ends with "." is a section; empty: no key says it
+  const char*
+      label;  // beside its value where whole layouts are compared; "": the value alone; null: it is left out
+  bool (*open)(const Layout& layout);                   // whether there is anything to choose
+  std::string (*heading)(const Layout& layout);         // "tp 8", "micro-batch 2"
+  bool (*same)(const Layout& one, const Layout& twin);  // whether `one` has the value of `twin`
+  // Layouts with the nearest other values, dp taking what ranks there are; some may have the same value.
+  std::vector<Layout> (*around)(const Layout& layout, const Surroundings& surroundings);
+};
+
+// By Choice: all but the number of GPUs.
+std::span<const ChoiceRow, kChoices> choice_rows();
+
+}  // namespace trireme::planner
