@@ -36,14 +36,14 @@ Allowance allowance(const config::Job& job, const Place& place) {
   if (job.run.memory_limit.count > 0) return {job.run.memory_limit.count, "run.memory_limit"};
   if (job.run.device == config::Device::kCuda)
     fail(ErrorKind::kUsage,
-         "run.find_micro_batch with run.device=cuda: how much a GPU has is not known here; set "
+         "run.micro_batch=0 with run.device=cuda: how much a GPU has is not known here; set "
          "run.memory_limit to what a rank may take of it");
   // The rest is for what nobody counts: the page cache of the data, other programs.
   constexpr double kShare = 0.9;
   const std::optional<std::int64_t> free = free_memory();
   if (!free)
     fail(ErrorKind::kUsage,
-         "run.find_micro_batch: the kernel does not say how much memory is free; set "
+         "run.micro_batch=0: the kernel does not say how much memory is free; set "
          "run.memory_limit");
   const auto share = static_cast<std::int64_t>(kShare * static_cast<double>(*free));
   return {share / place.world, fmt::format("nine tenths of the free {} over {} rank{}",
@@ -77,12 +77,12 @@ std::optional<std::int64_t> measured(const Planned& planned, const Place& place,
   // What the kernel does to a process for want of memory, and what the trial says itself.
   if (outcome.signal == SIGKILL || outcome.exit_code == exit_code(ErrorKind::kNoRoom))
     return std::nullopt;
-  fail(
-      outcome.signal != 0 ? ErrorKind::kInternal : ErrorKind::kUsage,
-      "the trial of run.micro_batch={} ended with exit code {}{}{}; set run.micro_batch, and leave "
-      "run.find_micro_batch out",
-      planned.job.run.micro_batch, outcome.exit_code, outcome.cause.empty() ? "" : ": ",
-      outcome.cause);
+  fail(outcome.signal != 0 ? ErrorKind::kInternal : ErrorKind::kUsage,
+       "the trial of run.micro_batch={} ended with exit code {}{}{}; set run.micro_batch to a "
+       "number "
+       "other than 0",
+       planned.job.run.micro_batch, outcome.exit_code, outcome.cause.empty() ? "" : ": ",
+       outcome.cause);
 }
 
 // The nearest directory at or above it that exists.
@@ -104,9 +104,8 @@ std::int64_t kept_in_memory(const Planned& planned, const Place& place, int rank
   };
   const int hosts = place.world / place.local_world;
   if (hosts < 2) return kSnapshots * saved(rank);
-  const int around = static_cast<int>(keys.memory_distance % hosts);
-  const int distance = (around == 0 ? 1 : around) * place.local_world;
-  return kSnapshots * (saved(rank) + saved((rank + place.world - distance) % place.world));
+  const int previous = (rank + place.world - place.local_world) % place.world;
+  return kSnapshots * (saved(rank) + saved(previous));
 }
 
 void say(std::int64_t micro_batch, const std::string& what) {

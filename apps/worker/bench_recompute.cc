@@ -39,8 +39,7 @@ std::vector<Policy> policies(bool logits) {
       {"norms,attention,mlp",
        {"recompute.policy=selective", "recompute.parts=norms,attention,mlp"}},
       {"full", {"recompute.policy=full"}},
-      {"uniform 2", {"recompute.policy=uniform", "recompute.every=2"}},
-      {"segments", {"recompute.policy=segments"}}};
+      {"full, every 2", {"recompute.policy=full", "recompute.every=2"}}};
   if (logits)
     for (Policy& policy : all) {
       policy.name += ", logits";

@@ -54,7 +54,7 @@ const JobLayout kLayouts[] = {
     {"gpt_s", 1, {"compute=fp16", "micro_batch=2"}},
     {"gpt_s", 1, {"states=int8", "micro_batch=2"}},
     {"gpt_s", 1, {"policy=selective", "parts=norms,mlp", "micro_batch=4"}},
-    {"gpt_s", 1, {"policy=segments", "micro_batch=4"}},
+    {"gpt_s", 1, {"policy=full", "every=2", "micro_batch=4"}},
     {"gpt_s", 1, {"rank=8", "micro_batch=4"}},
     {"gpt_s", 1, {"optimizer=host", "micro_batch=2"}},
     {"gpt_s", 1, {"optimizer=nvme", "micro_batch=2"}},

@@ -27,34 +27,6 @@ using torch::autograd::Edge;
 
 namespace {
 
-void refuse_unknown_verbs(const plan::List& list) {
-  for (const Instr& line : list) {
-    switch (line.verb) {
-      case Verb::kLoad:
-      case Verb::kUnshard:
-      case Verb::kReshard:
-      case Verb::kForward:
-      case Verb::kRecompute:
-      case Verb::kBackward:
-      case Verb::kBackwardInput:
-      case Verb::kBackwardWeight:
-      case Verb::kSend:
-      case Verb::kRecv:
-      case Verb::kReduceGrads:
-      case Verb::kSyncTied:
-      case Verb::kOffload:
-      case Verb::kReload:
-      case Verb::kGradNorm:
-      case Verb::kStep:
-      case Verb::kEma: break;
-      default:
-        fail(ErrorKind::kUsage,
-             "the plan uses `{}`, which can be planned, validated and priced but not run yet",
-             plan::name(line.verb));
-    }
-  }
-}
-
 std::vector<plan::ValueId> input_values(const plan::Program& program) {
   std::vector<plan::ValueId> inputs;
   const std::vector<plan::NodeId> writer = plan::writers(program);
@@ -94,9 +66,7 @@ Executor::Executor(const plan::PlanSet& plan, int rank, Model& model, Units& uni
       transfers_(plan, rank, groups, units.device()),
       value_moves_(plan, groups, space),
       losses_(static_cast<std::size_t>(plan.recipe.micro_batches)),
-      flop_factors_(model::flop_factors(model.spec)) {
-  refuse_unknown_verbs(list_);
-}
+      flop_factors_(model::flop_factors(model.spec)) {}
 
 StepResult Executor::run(const StepArgs& args) {
   StepResult result;
