@@ -19,12 +19,12 @@ struct Retired {
 };
 
 std::string half_of_scorers(const Job& job) { return fmt::format("{}", job.arrcoc.hidden / 2); }
-std::string scorers(const Job& job) { return fmt::format("{}", job.arrcoc.hidden); }
-std::string rounding(const Job& job) {
+std::string width_of_scorers(const Job& job) { return fmt::format("{}", job.arrcoc.hidden); }
+std::string rounding_of_master(const Job& job) {
   return job.precision.master == DType::kBF16 ? "stochastic" : "nearest";
 }
 
-constexpr std::array kKeys = {
+constexpr std::array kRetired = {
     Retired{"jepa.short_blocks", "8", "it is part of jepa.masks, such as 8x0.15,2x0.7"},
     Retired{"jepa.short_scale", "0.15", "it is part of jepa.masks, such as 8x0.15,2x0.7"},
     Retired{"jepa.long_blocks", "2", "it is part of jepa.masks, such as 8x0.15,2x0.7"},
@@ -39,12 +39,13 @@ constexpr std::array kKeys = {
     Retired{"vicreg.matches", "20"},
     Retired{"arrcoc.temperature", "0.5"},
     Retired{"arrcoc.coupling", "0", "it is fixed at half of arrcoc.hidden", half_of_scorers},
-    Retired{"arrcoc.balancer", "0", "it is fixed at arrcoc.hidden", scorers},
+    Retired{"arrcoc.balancer", "0", "it is fixed at arrcoc.hidden", width_of_scorers},
     Retired{"arrcoc.fovea", "[0.5, 0.5]"},
     Retired{"parallel.transfer", "0"},
     Retired{"parallel.prefetch", "1"},
     Retired{"precision.rounding", "auto",
-            "it is fixed: stochastic for precision.master=bf16, else to nearest", rounding},
+            "it is fixed: stochastic for precision.master=bf16, else to nearest",
+            rounding_of_master},
     Retired{"precision.loss_scale_start", "65536"},
     Retired{"precision.loss_scale_window", "1000"},
     Retired{"precision.loss_scale_factor", "2"},
@@ -61,37 +62,37 @@ constexpr std::array kKeys = {
     Retired{"checkpoint.memory_distance", "1"},
 };
 
-struct Value {
+struct OldSpelling {
   std::string_view key, value, now;
 };
 
-constexpr std::array kValues = {
-    Value{"recompute.policy", "uniform",
-          "it is recompute.policy=full with recompute.every blocks a segment"},
-    Value{"recompute.policy", "block",
-          "it is recompute.policy=full with recompute.nodes, such as block.[0-3]"},
-    Value{"recompute.policy", "segments",
-          "set recompute.policy=full and recompute.every=2, which needs less memory"},
+constexpr std::array kOldSpellings = {
+    OldSpelling{"recompute.policy", "uniform",
+                "it is recompute.policy=full with recompute.every blocks a segment"},
+    OldSpelling{"recompute.policy", "block",
+                "it is recompute.policy=full with recompute.nodes, such as block.[0-3]"},
+    OldSpelling{"recompute.policy", "segments",
+                "set recompute.policy=full and recompute.every=2, which needs less memory"},
 };
 
-const Retired* find(std::string_view key) {
-  const auto* const entry = std::ranges::find(kKeys, key, &Retired::key);
-  return entry == kKeys.end() ? nullptr : entry;
+const Retired* find_retired(std::string_view key) {
+  const auto* const entry = std::ranges::find(kRetired, key, &Retired::key);
+  return entry == kRetired.end() ? nullptr : entry;
 }
 
-std::optional<double> number(std::string_view text) {
+std::optional<double> plain_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
 }
 
-bool same(std::string_view left, std::string_view right) {
-  const std::optional<double> a = number(left), b = number(right);
+bool same_value(std::string_view left, std::string_view right) {
+  const std::optional<double> a = plain_number(left), b = plain_number(right);
   return a && b ? *a == *b : left == right;
 }
 
-std::string text_of(const YamlNode& node) {
+std::string text_of_old(const YamlNode& node) {
   if (node.kind != YamlNode::Kind::kList) return node.text;
   std::string text = "[";
   for (const YamlNode& item : node.items)
@@ -102,24 +103,24 @@ std::string text_of(const YamlNode& node) {
 }  // namespace
 
 std::optional<std::string> retired(std::string_view key) {
-  const Retired* entry = find(key);
+  const Retired* entry = find_retired(key);
   if (entry == nullptr) return std::nullopt;
   return entry->now.empty() ? fmt::format("it is fixed at {}", entry->value)
                             : std::string(entry->now);
 }
 
 std::optional<std::string> retired_value(std::string_view key, std::string_view value) {
-  for (const Value& entry : kValues)
+  for (const OldSpelling& entry : kOldSpellings)
     if (entry.key == key && entry.value == value) return std::string(entry.now);
   return std::nullopt;
 }
 
 bool still_holds(const Job& job, std::string_view key, const YamlNode& value) {
-  const Retired* entry = find(key);
+  const Retired* entry = find_retired(key);
   if (entry == nullptr) return false;
-  const std::string text = text_of(value);
-  return same(text, entry->value) ||
-         (entry->resolved != nullptr && same(text, entry->resolved(job)));
+  const std::string text = text_of_old(value);
+  return same_value(text, entry->value) ||
+         (entry->resolved != nullptr && same_value(text, entry->resolved(job)));
 }
 
 }  // namespace trireme::config

@@ -22,8 +22,9 @@
 namespace trireme::blocks {
 namespace {
 
-constexpr double kClips = 0.75;  // share of the loss of whole clips; the rest is that of chunks
-constexpr double kScale = 25;    // what the paper's weights are in units of
+constexpr double kShareOfClips =
+    0.75;                      // share of the loss of whole clips; the rest is that of chunks
+constexpr double kScale = 25;  // what the paper's weights are in units of
 
 struct VicregParams {
   enum Param { kQuery, kKv, kKvBias, kClips, kChunks = kClips + 9 };
@@ -120,8 +121,9 @@ at::Tensor VicregLoss::loss(const at::Tensor& samples, const MatchCounts& counts
     return local_vicreg_loss(part.view({part.size(0), count, of_match}), {}, sharing);
   };
   const std::vector<at::Tensor> views = parts[0].chunk(model::kMasks, 1);
-  return kClips * vicreg_loss(views[0], views[1], {}, sharing) +
-         (1 - kClips) * (local(parts[1], counts.by_place) + local(parts[2], counts.by_feature));
+  return kShareOfClips * vicreg_loss(views[0], views[1], {}, sharing) +
+         (1 - kShareOfClips) *
+             (local(parts[1], counts.by_place) + local(parts[2], counts.by_feature));
 }
 
 std::vector<at::Tensor> VicregLoss::forward(const std::vector<at::Tensor>& inputs,
