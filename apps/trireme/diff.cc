@@ -73,7 +73,6 @@ config::Job typed_job(const DiffOptions& options) {
   if (!job.model.weights.empty()) job.model.weights = find_weights(job.model.weights).string();
   config::apply_set(job, "precision.compute=" + options.dtype);
   job.precision.master = job.precision.grads = job.precision.reduce = std::nullopt;
-  job.precision.rounding = std::nullopt;
   return job;
 }
 

@@ -225,7 +225,6 @@ class Launched {
     config.ranks.on_line = print_line_of;
     const config::Run& keys = worlds_->job().run;
     config.patience = patience_of(keys);
-    config.give_up_s = keys.hang_restart_s;
     config.stack_command = stack_command();
     config.on_note = [](const std::string& note) { print_error("note", note); };
     config.on_hang = [run = run_](const auto& cause, const auto& lines) {

@@ -43,12 +43,11 @@ std::optional<std::int64_t> try_memory(const Planned& planned, const Place& plac
   // What the kernel does to a process for want of memory, and what the trial says itself.
   if (outcome.signal == SIGKILL || outcome.exit_code == exit_code(ErrorKind::kNoRoom))
     return std::nullopt;
-  fail(
-      outcome.signal != 0 ? ErrorKind::kInternal : ErrorKind::kUsage,
-      "the trial of run.micro_batch={} ended with exit code {}{}{}; set run.micro_batch, and leave "
-      "run.find_micro_batch out",
-      planned.job.run.micro_batch, outcome.exit_code, outcome.cause.empty() ? "" : ": ",
-      outcome.cause);
+  fail(outcome.signal != 0 ? ErrorKind::kInternal : ErrorKind::kUsage,
+       "the trial of run.micro_batch={} ended with exit code {}{}{}; set run.micro_batch to a "
+       "number other than 0",
+       planned.job.run.micro_batch, outcome.exit_code, outcome.cause.empty() ? "" : ": ",
+       outcome.cause);
 }
 
 }  // namespace trireme::app

@@ -145,7 +145,6 @@ elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Pl
   elastic::Launch launch = launch_of(arguments, place);
   launch.progress = [run] { return progress_of(run); };
   launch.patience = patience_of(keys);
-  launch.give_up_s = keys.hang_restart_s;
   launch.stack_command = stack_command();
   launch.on_note = [](const std::string& note) { print_error("note", note); };
   launch.on_fault = [run](const elastic::Fault& fault) { write_event(run, fault); };

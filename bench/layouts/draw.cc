@@ -115,9 +115,8 @@ void draw_pipeline(Dice& dice, int pp, Sets& sets) {
 void draw_recomputation(Dice& dice, Sets& sets) {
   const std::vector<Sets> policies = {{"recompute.policy=full"},
                                       {"recompute.policy=selective"},
-                                      {"recompute.policy=uniform", "recompute.every=2"},
-                                      {"recompute.policy=block", "recompute.first=1"},
-                                      {"recompute.policy=segments"}};
+                                      {"recompute.policy=full", "recompute.every=2"},
+                                      {"recompute.policy=full", "recompute.nodes=block.0"}};
   if (dice.chance(50))
     for (const std::string& set : dice.pick(policies)) sets.push_back(set);
   if (dice.chance(10)) sets.emplace_back("recompute.logits=true");
@@ -129,7 +128,6 @@ void draw_offload(Dice& dice, Sets& sets) {
     if (dice.chance(40))
       sets.push_back(fmt::format("offload.{}={}", piece, dice.chance(50) ? "host" : "nvme"));
   if (dice.chance(30)) sets.emplace_back("offload.ratio=0.5");
-  sets.push_back(fmt::format("offload.prefetch={}", dice.below(3)));
 }
 
 Sets draw_layout(Dice& dice) {
@@ -150,7 +148,6 @@ Sets draw_layout(Dice& dice) {
     if (degrees[axis] > 1 || kNames[axis] == "dp_shard")
       sets.push_back(fmt::format("parallel.{}={}", kNames[axis], degrees[axis]));
   sets.push_back(fmt::format("parallel.zero={}", dice.below(4)));
-  if (dice.chance(20)) sets.push_back(fmt::format("parallel.prefetch={}", dice.below(3)));
   if (degrees[4] > 1 && dice.chance(40)) sets.emplace_back("parallel.sequence_parallel=false");
   if (degrees[3] > 1 && dice.chance(50)) sets.emplace_back("parallel.context=all_gather");
   draw_pipeline(dice, degrees[0], sets);

@@ -36,8 +36,8 @@ void run_again(config::Job& job, double blocks) {
   if (count >= job.model.layers) {
     job.recompute.policy = config::RecomputePolicy::kFull;
   } else if (count > 0) {
-    job.recompute.policy = config::RecomputePolicy::kBlock;
-    job.recompute.first = count;
+    job.recompute.policy = config::RecomputePolicy::kFull;
+    job.recompute.nodes = fmt::format("block.[0-{}]", count - 1);
   }
 }
 

@@ -193,10 +193,10 @@ TEST(Completion, KnowsCommandsOptionsValuesAndKeys) {
   EXPECT_THAT(completed(desk, {"explain", "--format", "s"}), testing::ElementsAre("svg"));
   EXPECT_THAT(completed(desk, {"train", "job.yaml", "--set", "parallel.z"}),
               testing::ElementsAre("parallel.zero="));
-  EXPECT_THAT(completed(desk, {"train", "job.yaml", "run.find"}),
-              testing::ElementsAre("run.find_micro_batch="));
-  EXPECT_THAT(completed(desk, {"train", "--help-config", "run.find"}),
-              testing::ElementsAre("run.find_micro_batch"));
+  EXPECT_THAT(completed(desk, {"train", "job.yaml", "run.micro"}),
+              testing::ElementsAre("run.micro_batch="));
+  EXPECT_THAT(completed(desk, {"train", "--help-config", "run.micro"}),
+              testing::ElementsAre("run.micro_batch"));
   EXPECT_THAT(completed(desk, {"launch", "--", "train", "--qu"}), testing::ElementsAre("--quiet"));
   EXPECT_TRUE(completed(desk, {"train", "recipes/"}).empty());  // files
 }

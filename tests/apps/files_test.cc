@@ -100,7 +100,7 @@ TEST(Files, WhatIsBadOfClipsIsLeftOutOnTwoRanks) {
   EXPECT_EQ(told, (std::multiset<std::string>{"clips/2", "clips/3", "clips/5", "clips/nowhere"}));
 
   const Result blind = desk.run({"train", "job.yaml", "--ranks", "2", "--out", "blind", "--set",
-                                 "jepa.short_blocks=1000", "jepa.short_scale=0.5"});
+                                 "jepa.masks=1000x0.5,2x0.7"});
   EXPECT_EQ(blind.exit_code, 2) << blind.out;
   EXPECT_THAT(blind.err, HasSubstr("left nothing to see"));
 }

@@ -1,4 +1,4 @@
-// explain --memory and --fits, run.memory_limit and run.find_micro_batch as a user meets them.
+// explain --memory and --fits, run.memory_limit and run.micro_batch=0 as a user meets them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -100,13 +100,13 @@ TEST_F(Memory, FindingNeedsRanksThatAreStartedHere) {
   desk_.set("WORLD_SIZE", "2");
   desk_.set("MASTER_ADDR", "127.0.0.1");
   desk_.set("MASTER_PORT", "29511");
-  const Result result = run({"train"}, {"--set", "run.find_micro_batch=true"});
+  const Result result = run({"train"}, {"--set", "run.micro_batch=0"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("run.find_micro_batch"));
+  EXPECT_THAT(result.err, HasSubstr("run.micro_batch=0"));
 }
 
 TEST_F(Memory, OnlyTrainLooksForTheLargestMicroBatch) {
-  const std::vector<std::string> find = {"--set", "run.find_micro_batch=true"};
+  const std::vector<std::string> find = {"--set", "run.micro_batch=0"};
   EXPECT_THAT(run({"explain"}, find).out,
               HasSubstr("run.micro_batch=1; train will look for the largest"));
   for (const std::vector<std::string>& command :
@@ -153,14 +153,14 @@ TEST_F(Memory, SnapshotsInMemoryCountWithTheirReplicas) {
 // Ranks that start again would look again, and might find what their snapshot was not made with.
 TEST_F(Memory, FindingDoesNotGoWithSnapshotsInMemory) {
   for (const std::string command : {"train", "launch"}) {
-    std::vector<std::string> words = {"train", "job.yaml", "--set", "run.find_micro_batch=true",
+    std::vector<std::string> words = {"train", "job.yaml", "--set", "run.micro_batch=0",
                                       "checkpoint.memory_every=5"};
     if (command == "launch") words.insert(words.begin(), {"launch", "--"});
     const Result result = desk_.run(words);
     EXPECT_EQ(result.exit_code, 2);
     expect_one_line(result.err);
     if (command == "launch") {
-      EXPECT_THAT(result.err, HasSubstr("run.find_micro_batch with checkpoint.memory_every=5"));
+      EXPECT_THAT(result.err, HasSubstr("run.micro_batch=0 with checkpoint.memory_every=5"));
     }
   }
 }
@@ -229,8 +229,8 @@ TEST_F(Memory, FindsTheLargestMicroBatchThatFits) {
                        eight = needed({ranks, "2", "run.micro_batch=8"});
     ASSERT_GT(eight, four + (1 << 20));
     const std::string limit = "run.memory_limit=" + std::to_string(four + (1 << 19));
-    const std::vector<std::string> more = {
-        "--out", out, ranks, "2", "--set", "run.find_micro_batch=true", limit};
+    const std::vector<std::string> more = {"--out", out, ranks, "2", "--set", "run.micro_batch=0",
+                                           limit};
     const Result result = run({"train"}, more);
     ASSERT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("run.micro_batch=8: forecast"));
@@ -241,8 +241,8 @@ TEST_F(Memory, FindsTheLargestMicroBatchThatFits) {
     EXPECT_FALSE(found.run.find_micro_batch);  // training from it is this run again
 
     // With more room a resume still keeps it.
-    const Result resumed = run(
-        {"train"}, {"--out", out, ranks, "2", "--set", "run.find_micro_batch=true", "run.steps=3"});
+    const Result resumed =
+        run({"train"}, {"--out", out, ranks, "2", "--set", "run.micro_batch=0", "run.steps=3"});
     ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
     const config::Job kept = config::load_job(desk_ / (out + "/job.lock.yaml"));
     EXPECT_EQ(kept.run.micro_batch, 4);
@@ -269,7 +269,7 @@ class AddressLimit {
 TEST_F(Memory, ATrialThatRunsOutIsFollowedByASmallerOne) {
   const AddressLimit limit(2'500'000'000);
   const Result result =
-      run({"train"}, {"--out", "run", "--set", "run.find_micro_batch=true", "model.layers=1",
+      run({"train"}, {"--out", "run", "--set", "run.micro_batch=0", "model.layers=1",
                       "model.hidden=32", "model.heads=1", "model.seq_len=256", "model.vocab=16384",
                       "run.global_batch=64", "run.steps=1", "run.memory_limit=8GiB"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -287,7 +287,7 @@ TEST_F(Memory, ATrialThatCrashesEndsTheSearch) {
   std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
   const auto search = [&](const std::string& signal) {
     desk_.set("SIGNAL", signal);
-    return desk_.run({"train", "job.yaml", "--set", "run.find_micro_batch=true"},
+    return desk_.run({"train", "job.yaml", "--set", "run.micro_batch=0"},
                      (programs / "trireme").string());
   };
   const Result crashed = search("SEGV");
@@ -302,14 +302,14 @@ TEST_F(Memory, ATrialThatCrashesEndsTheSearch) {
 }
 
 TEST_F(Memory, FindingNothingIsExitSix) {
-  const Result result = run(
-      {"train"}, {"--out", "run", "--set", "run.find_micro_batch=true", "run.memory_limit=1MiB"});
+  const Result result =
+      run({"train"}, {"--out", "run", "--set", "run.micro_batch=0", "run.memory_limit=1MiB"});
   EXPECT_EQ(result.exit_code, 6);
   expect_one_line(result.err);
   EXPECT_THAT(result.err, HasSubstr("no run.micro_batch fits"));
   // What could not even be planned says why.
   const Result unplanned =
-      run({"train"}, {"--out", "run", "--set", "run.find_micro_batch=true", "recompute.policy=auto",
+      run({"train"}, {"--out", "run", "--set", "run.micro_batch=0", "recompute.policy=auto",
                       "recompute.memory=1MiB", "run.memory_limit=8GiB"});
   EXPECT_EQ(unplanned.exit_code, 6);
   EXPECT_THAT(unplanned.err, HasSubstr("recompute.memory=1MiB: no choice"));

@@ -385,13 +385,12 @@ TEST_F(Train, TheRecipeThatOffloadsRuns) {
 TEST_F(Train, OffloadSaysHowItWorks) {
   ASSERT_EQ(train({"--steps", "2", "--out", "run"}).exit_code, 0);
   std::filesystem::create_directory(desk_ / "run/scratch");  // such as a link to a fast disk
-  const Result result =
-      train({"--out", "run", "--set", "offload.optimizer=nvme", "--set", "offload.engine=threads"});
+  const Result result = train({"--out", "run", "--set", "offload.optimizer=nvme"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr(" 0.0 ms waiting for communication, "));
   EXPECT_THAT(result.out,
               testing::ContainsRegex(" ms[[:space:]]+waiting[[:space:]]+for[[:space:]]+offload, "));
-  EXPECT_THAT(result.out, HasSubstr("offload   nvme: threads, "));
+  EXPECT_THAT(result.out, HasSubstr("offload   nvme: "));
   EXPECT_THAT(result.out, testing::ContainsRegex("offload of rank 0: .* GB at .* GB/s written to "
                                                  "nvme, .* GB at .* GB/s read"));
   const std::string report = read_file(desk_ / "run/report.html");

@@ -32,7 +32,7 @@ TEST(FrozenTowers, MayMakeChunks) {
     EXPECT_THAT(chunks_refusal(family, {"chunk.heads=8"}), HasSubstr("chunk.heads=8"));
     EXPECT_THAT(chunks_refusal(family, {"chunk.mode=fixed", "chunk.ratio=3"}),
                 HasSubstr("must divide them"));
-    EXPECT_THAT(chunks_refusal(family, {"chunk.ratio_weight=0.2"}), HasSubstr("no use for it"));
+    EXPECT_THAT(chunks_refusal(family, {"jepa.momentum=0.9"}), HasSubstr("no use for it"));
     EXPECT_THAT(chunks_refusal(family, {"vision.positions=learned"}),
                 HasSubstr("set vision.positions=rotary"));
   }

@@ -54,13 +54,10 @@ TEST(Training, RefusesRetentionThatKeepsNothingMore) {
 }
 
 TEST(Training, RefusesSnapshotsInMemoryThatCannotBe) {
-  EXPECT_THAT(training_refusal({"checkpoint.memory_distance=2"}),
-              HasSubstr("checkpoint.memory_distance=2 with checkpoint.memory_every=0"));
   EXPECT_THAT(training_refusal({"checkpoint.memory_every=5", "offload.optimizer=nvme"}),
               HasSubstr("has no room in memory; set memory_every=0"));
   Job job;
-  for (const char* set :
-       {"checkpoint.memory_every=5", "checkpoint.memory_distance=2", "offload.activations=nvme"})
+  for (const char* set : {"checkpoint.memory_every=5", "offload.activations=nvme"})
     apply_set(job, set);
   EXPECT_NO_THROW(resolve(job, 1, {.vocab = 256}));
 }
@@ -91,13 +88,13 @@ TEST(Training, WhatTrainsIsFixedForARun) {
 TEST(Saving, GoesOnBehindTrainingUnlessStatesWaitOnADisk) {
   Job job;
   EXPECT_TRUE(saves_behind(job));
-  job.offload.optimizer = OffloadTier::kHost;
-  job.offload.activations = OffloadTier::kNvme;
+  job.offload.optimizer = Tier::kHost;
+  job.offload.activations = Tier::kNvme;
   EXPECT_TRUE(saves_behind(job));
-  job.offload.optimizer = OffloadTier::kNvme;
+  job.offload.optimizer = Tier::kNvme;
   EXPECT_FALSE(saves_behind(job));
   job = {};
-  job.offload.params = OffloadTier::kNvme;
+  job.offload.params = Tier::kNvme;
   EXPECT_FALSE(saves_behind(job));
   job = {};
   job.checkpoint.async = false;

@@ -66,25 +66,9 @@ TEST(Tiling, OfEqualGridsTheOrderDecides) {
             (std::vector<TileGrid>{{2, 1}, {1, 2}, {3, 1}, {1, 3}, {2, 2}}));
 }
 
-TEST(Tiling, SmartResizeGivesTheTokensOfQwen) {
-  constexpr std::int64_t kToken = 32 * 32;
-  const auto tokens = [&](ImageSize image) {
-    const ImageSize size = smart_resize(image, 32, 4 * kToken, 16384 * kToken);
-    return size.width * size.height / kToken;
-  };
-  EXPECT_EQ(tokens({256, 256}), 64);
-  EXPECT_EQ(tokens({640, 640}), 400);
-  EXPECT_EQ(tokens({640, 480}), 300);
-  EXPECT_EQ(tokens({1920, 1080}), 2040);
-  EXPECT_EQ(smart_resize({1920, 1080}, 32, 4 * kToken, 16384 * kToken), (ImageSize{1920, 1088}));
-  EXPECT_EQ(tokens({20, 20}), 4);
-  EXPECT_LE(tokens({10000, 9000}), 16384);
-}
-
 TEST(Tiling, AnImageThatIsALineIsRefused) {
   for (const ImageSize image : {ImageSize{1000, 1}, ImageSize{1, 1000}, ImageSize{0, 10}}) {
     EXPECT_THROW(choose_grid(image, tile_grids(4), 336), Error);
-    EXPECT_THROW(smart_resize(image, 32, 1, 1 << 20), Error);
   }
   EXPECT_NO_THROW(choose_grid({200, 1}, tile_grids(4), 336));
 }

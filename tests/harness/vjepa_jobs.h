@@ -25,7 +25,7 @@ inline config::Job vjepa_job(config::Family family, const std::vector<std::strin
   if (family == config::Family::kJepa || family == config::Family::kHvjepa)
     job.jepa = {.layers = 2, .hidden = 16, .heads = 2, .momentum = 0.9};
   if (family == config::Family::kHvjepa)
-    job.chunk = {.ratio = 4, .hidden = 16, .heads = 2, .layers = 1, .neighbours = 4};
+    job.chunk = {.ratio = 4, .hidden = 16, .heads = 2, .layers = 1};
   if (family == config::Family::kProbe) {
     job.probe = {.layers = 2, .heads = 2};
     job.vision.classes = 8;
@@ -50,7 +50,7 @@ inline config::Job vjepa_job(config::Family family, const std::vector<std::strin
 inline config::Job chunked_job(config::Family family, const std::vector<std::string>& sets = {}) {
   config::Job job = vjepa_job(family);
   job.vision.chunked = true;
-  job.chunk = {.ratio = 4, .hidden = 16, .heads = 2, .layers = 1, .neighbours = 4};
+  job.chunk = {.ratio = 4, .hidden = 16, .heads = 2, .layers = 1};
   for (const std::string& set : sets) config::apply_set(job, set);
   return job;
 }

@@ -276,8 +276,8 @@ TEST(Jepa, WhatItCannotUseIsRefused) {
   EXPECT_THAT(refusal(Family::kJepa, {"jepa.heads=4"}), HasSubstr("an even number of 6 or more"));
   EXPECT_THAT(refusal(Family::kJepa, {"vision.patch=5"}), HasSubstr("vision.patch=5"));
   EXPECT_THAT(refusal(Family::kJepa, {"vision.frames=3"}), HasSubstr("vision.tubelet=2"));
-  EXPECT_THAT(refusal(Family::kJepa, {"jepa.long_scale=1"}), HasSubstr("leaves no context"));
-  EXPECT_THAT(refusal(Family::kJepa, {"jepa.short_scale=0.01"}), HasSubstr("less than one"));
+  EXPECT_THAT(refusal(Family::kJepa, {"jepa.masks=8x0.15,2x1"}), HasSubstr("leaves no context"));
+  EXPECT_THAT(refusal(Family::kJepa, {"jepa.masks=8x0.01,2x0.7"}), HasSubstr("less than one"));
   EXPECT_THAT(refusal(Family::kJepa, {"jepa.mask_tokens=3"}), HasSubstr("jepa.mask_tokens"));
   EXPECT_THAT(refusal(Family::kJepa, {"jepa.cut_samples=8"}), HasSubstr("set jepa.cut=batch"));
   EXPECT_THAT(refusal(Family::kProbe, {"jepa.cut=batch"}), HasSubstr("no use for it"));

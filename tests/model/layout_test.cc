@@ -67,7 +67,6 @@ TEST(Layout, OffloadKeysChangeThePlan) {
       EXPECT_NE(digest({fmt::format("offload.{}={}", key, tier)}), none) << key << " " << tier;
   const std::uint64_t optimizer = digest({"offload.optimizer=nvme"});
   EXPECT_NE(digest({"offload.optimizer=nvme", "offload.ratio=0.5"}), optimizer);
-  EXPECT_NE(digest({"offload.optimizer=nvme", "offload.prefetch=2"}), optimizer);
 }
 
 TEST(Layout, JobsKnowEverySchedule) {
@@ -134,7 +133,6 @@ TEST(Layout, SearchedSchedulesGoByMemoryAndTransfers) {
     return plan_of(sets).lists;
   };
   EXPECT_NE(with("parallel.activation_limit=2"), with("parallel.activation_limit=1"));
-  EXPECT_NE(with("parallel.transfer=0.9"), with("parallel.transfer=0"));
 }
 
 TEST(Layout, SchedulesFromFiles) {

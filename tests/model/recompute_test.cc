@@ -65,11 +65,9 @@ TEST(RecomputePolicy, ChoosesNodes) {
     SCOPED_TRACE(layout);
     EXPECT_THAT(segments({layout, "recompute.policy=full"}),
                 ElementsAre(-1, 0, 1, 2, 3, 4, 5, 6, 7, -1));
-    EXPECT_THAT(segments({layout, "recompute.policy=uniform", "recompute.every=3"}),
+    EXPECT_THAT(segments({layout, "recompute.policy=full", "recompute.every=3"}),
                 ElementsAre(-1, 0, 0, 0, 1, 1, 1, 2, 2, -1));
-    EXPECT_THAT(segments({layout, "recompute.policy=segments"}),
-                ElementsAre(-1, 0, 0, 0, 1, 1, 1, 2, 2, -1));
-    EXPECT_THAT(segments({layout, "recompute.policy=block", "recompute.first=2"}),
+    EXPECT_THAT(segments({layout, "recompute.policy=full", "recompute.nodes=block.[0-1]"}),
                 ElementsAre(-1, 0, 1, -1, -1, -1, -1, -1, -1, -1));
   }
   EXPECT_GT(program({"parallel.tp=2"}).nodes[0].saved_bytes, 0);
@@ -84,16 +82,13 @@ TEST(RecomputePolicy, ChoosesNodes) {
 TEST(RecomputePolicy, TouchesOnlyNamedNodes) {
   EXPECT_THAT(segments({"recompute.policy=full", "recompute.nodes=block.[2-3],block.7"}),
               ElementsAre(-1, -1, -1, 0, 1, -1, -1, -1, 2, -1));
-  EXPECT_THAT(
-      segments({"recompute.policy=block", "recompute.first=1", "recompute.nodes=block.[4-9]"}),
-      ElementsAre(-1, -1, -1, -1, -1, 0, -1, -1, -1, -1));
   EXPECT_EQ(text({"recompute.policy=selective", "recompute.nodes=block.0,head"}),
             "norms in 1, attention in 1");
 }
 
 TEST(RecomputePolicy, SegmentsStayOnTheirStage) {
   const plan::Program staged = program(
-      {"parallel.pp=2", "parallel.stages=4,6", "recompute.policy=uniform", "recompute.every=4"});
+      {"parallel.pp=2", "parallel.stages=4,6", "recompute.policy=full", "recompute.every=4"});
   std::vector<int> all;
   for (const plan::Node& node : staged.nodes) all.push_back(node.segment);
   EXPECT_THAT(all, ElementsAre(-1, 0, 0, 0, 1, 1, 1, 1, 2, -1));
@@ -107,8 +102,8 @@ TEST(RecomputePolicy, MovesTheCuts) {
     return std::ranges::count(staged.nodes, 0, &plan::Node::stage);
   };
   // Twice eight blocks with a third more to do, and a head.
-  EXPECT_LT(first_stage({"parallel.pp=2", "model.layers=16", "recompute.policy=block",
-                         "recompute.first=8"}),
+  EXPECT_LT(first_stage({"parallel.pp=2", "model.layers=16", "recompute.policy=full",
+                         "recompute.nodes=block.[0-7]"}),
             first_stage({"parallel.pp=2", "model.layers=16"}));
 }
 
@@ -131,8 +126,6 @@ TEST(RecomputePolicy, RefusesWhatIsNotThere) {
   EXPECT_THAT(no_program({"recompute.policy=selective", "recompute.parts=logits",
                           "recompute.nodes=block.*"}),
               HasSubstr("no chosen node keeps a part \"logits\""));
-  EXPECT_THAT(no_program({"recompute.policy=block", "recompute.first=9"}),
-              HasSubstr("recompute.first=9: 8 nodes can run again; take 8 or fewer"));
 }
 
 std::vector<std::int64_t> peaks(const Sets& sets) {

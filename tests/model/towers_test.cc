@@ -259,7 +259,7 @@ TEST(Towers, GradcacheWithRecomputationKeepsFeatures) {
   const Activations kept = activations(cached);
   const Activations blocks = activations(with(cached, {"recompute.policy=full"}));
   const Activations features =
-      activations(with(cached, {"recompute.policy=uniform", "recompute.every=100"}));
+      activations(with(cached, {"recompute.policy=full", "recompute.every=100"}));
   EXPECT_GT(kept.most, whole.most / 2);
   EXPECT_LT(blocks.most, whole.most / 4);
   EXPECT_LT(features.most, blocks.most);

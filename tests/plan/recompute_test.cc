@@ -39,8 +39,6 @@ int find(const List& list, Verb verb, NodeId node) {
 TEST(Recompute, SegmentsEndWithTheirChunkAndAtNodesThatKeep) {
   Program program = recompute_whole(model::chain_example(8), 3);  // embed, eight blocks, loss
   EXPECT_THAT(segments_of(program), ElementsAre(0, 0, 0, 1, 1, 1, 2, 2, 2, -1));
-  join_segments(program, 0);  // the root of nine
-  EXPECT_THAT(segments_of(program), ElementsAre(0, 0, 0, 1, 1, 1, 2, 2, 2, -1));
   program = model::chain_example(8);
   recompute_each(program, {1, 2, 3, 5, 6, 7, 8});
   join_segments(program, 2);

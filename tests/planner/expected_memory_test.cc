@@ -68,7 +68,8 @@ TEST(ExpectedMemory, IsTheBoundWhereNothingVaries) {
 TEST(ExpectedMemory, FollowsTheMasks) {
   const std::vector<std::string> wide = {"vision.hidden=96", "run.micro_batch=8"};
   std::vector<std::string> masked = wide;
-  for (const char* set : {"jepa.short_scale=0.6", "jepa.long_scale=0.9"}) masked.push_back(set);
+  for (const char* set : {"jepa.masks=8x0.6,2x0.7", "jepa.masks=8x0.15,2x0.9"})
+    masked.push_back(set);
   const Peaks open = peaks(config::Family::kJepa, wide);
   const Peaks closed = peaks(config::Family::kJepa, masked);
   EXPECT_EQ(open.bound, closed.bound);

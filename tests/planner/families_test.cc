@@ -221,7 +221,7 @@ TEST(Families, ChunksTilesAndRegionsAreThoseExpected) {
 TEST(Families, MoreHiddenTokensTakeLessTime) {
   const auto forward = [](const char* scale) {
     return seconds_of_node(
-        resolved(recipe("vjepa_tiny", {std::string("jepa.long_scale=") + scale})), "block.0",
+        resolved(recipe("vjepa_tiny", {std::string("jepa.masks=8x0.15,2x") + scale})), "block.0",
         Verb::kForward);
   };
   EXPECT_LT(forward("0.9"), forward("0.2"));

@@ -346,7 +346,7 @@ TEST(Search, KeepsWhatIsKept) {
   config::Job job = gpt(8, 2048, 64);
   job.parallel.pp = 2;
   job.parallel.schedule = "zb_h1";
-  job.recompute.policy = config::RecomputePolicy::kUniform;
+  job.recompute.policy = config::RecomputePolicy::kFull;
   job.recompute.every = 2;
   job.run.micro_batch = 2;
   const Answer answer = ask(job, hosts(2), 8,
@@ -355,11 +355,11 @@ TEST(Search, KeepsWhatIsKept) {
   const config::Job& best = answer.options.front().job;
   EXPECT_EQ(best.parallel.pp, 2);
   EXPECT_EQ(best.parallel.schedule, "zb_h1");
-  EXPECT_EQ(best.recompute.policy, config::RecomputePolicy::kUniform);
+  EXPECT_EQ(best.recompute.policy, config::RecomputePolicy::kFull);
   EXPECT_EQ(best.run.micro_batch, 2);
+  EXPECT_EQ(best.recompute.every, 2);
   // And nothing else.
-  EXPECT_NE(ask(job, hosts(2), 8).options.front().job.recompute.policy,
-            config::RecomputePolicy::kUniform);
+  EXPECT_EQ(ask(job, hosts(2), 8).options.front().job.recompute.every, 0);
 }
 
 // Of settings that a search would choose as well it says what they are.
@@ -416,13 +416,13 @@ TEST(Sieve, CountsWhatAJobOffloads) {
     return priced->price;
   };
   const Costs none = price({});
-  job.offload.optimizer = config::OffloadTier::kNvme;
+  job.offload.optimizer = trireme::Tier::kNvme;
   const Costs disk = price({"offload.optimizer"});
   EXPECT_EQ(disk.host, 0);
   EXPECT_LT(disk.bytes, none.bytes);
   EXPECT_GT(disk.seconds, none.seconds);
-  job.offload.optimizer = config::OffloadTier::kNone;
-  job.offload.activations = config::OffloadTier::kHost;
+  job.offload.optimizer = trireme::Tier::kNone;
+  job.offload.activations = trireme::Tier::kHost;
   const Costs activations = price({"offload.activations"});
   EXPECT_GT(activations.host, 0);
   EXPECT_LT(activations.bytes, none.bytes);
@@ -482,23 +482,23 @@ TEST(Search, RefusesWhatCannotBe) {
 // What keeps a layout from being is said, and not taken for a lack of memory.
 TEST(Search, SaysWhatIsMissing) {
   config::Job job = gpt(8, 2048, 64);
-  job.offload.optimizer = config::OffloadTier::kHost;
+  job.offload.optimizer = trireme::Tier::kHost;
   Cluster cluster = hosts(2);
   cluster.host_rate = 0;
   EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { ask(job, cluster, 8, {"offload.optimizer"}); }),
               HasSubstr("names no host_rate"));
-  job.offload.optimizer = config::OffloadTier::kNvme;
+  job.offload.optimizer = trireme::Tier::kNvme;
   EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { ask(job, cluster, 8, {"offload.optimizer"}); }),
               HasSubstr("names no disk_rate"));
   // Of layouts that fit and still cannot be, the reason.
   job = gpt(8, 2048, 64);
-  job.recompute.policy = config::RecomputePolicy::kBlock;
-  job.recompute.first = 100;
+  job.recompute.policy = config::RecomputePolicy::kFull;
+  job.recompute.nodes = "blok.*";
   EXPECT_THAT(error_of(ErrorKind::kUsage,
                        [&] {
-                         ask(job, hosts(2), 8, {"recompute.policy", "recompute.first"});
+                         ask(job, hosts(2), 8, {"recompute.policy", "recompute.nodes"});
                        }),
-              HasSubstr("recompute.first=100"));
+              HasSubstr("recompute.nodes=blok.*"));
 }
 
 // A host without memory for it takes nothing of its GPUs.
@@ -508,7 +508,7 @@ TEST(Search, OffloadsToHostsThatHaveRoom) {
   cluster.host_memory = 0;
   error_of(ErrorKind::kNoRoom, [&] { ask(job, cluster, 4); });
   config::Job kept = job;
-  kept.offload.optimizer = config::OffloadTier::kHost;
+  kept.offload.optimizer = trireme::Tier::kHost;
   EXPECT_THAT(error_of(ErrorKind::kNoRoom, [&] { ask(kept, cluster, 4, {"offload.optimizer"}); }),
               HasSubstr("more host_memory"));
 }
@@ -574,13 +574,13 @@ TEST(Spending, OfSpotHosts) {
 
 TEST(Reasons, SayWhatIsKept) {
   config::Job job = gpt(8, 2048, 64);
-  job.offload.optimizer = config::OffloadTier::kHost;
-  job.recompute.policy = config::RecomputePolicy::kBlock;
-  job.recompute.first = 2;
+  job.offload.optimizer = trireme::Tier::kHost;
+  job.recompute.policy = config::RecomputePolicy::kFull;
+  job.recompute.nodes = "block.[0-1]";
   const Answer answer =
       search({.job = job,
               .cluster = hosts(2),
-              .kept = {"offload.optimizer", "recompute.policy", "recompute.first"}});
+              .kept = {"offload.optimizer", "recompute.policy", "recompute.nodes"}});
   for (const Choice choice : {Choice::kAway, Choice::kAgain}) {
     const auto reason = std::ranges::find(answer.reasons, choice, &Reason::choice);
     ASSERT_NE(reason, answer.reasons.end());

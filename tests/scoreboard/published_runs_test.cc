@@ -36,7 +36,7 @@ TEST(TorchtitanSteps, AreForecastWithoutAnotherRow) {
   EXPECT_TRUE(runs[0].candidates[0].practice().keeps_operators);
   EXPECT_EQ(runs[1].cluster, "dgx-a100");
   EXPECT_TRUE(runs[1].held_out);
-  EXPECT_EQ(runs[1].candidates[0].job().recompute.first, 16);  // every other block
+  EXPECT_EQ(runs[1].candidates[0].job().recompute.nodes, "block.[0-15]");  // every other block
   for (const scoreboard::Run& run : runs) EXPECT_NEAR(off(run), 0, 0.08) << run.row;
 }
 
@@ -81,7 +81,7 @@ TEST(FmsSteps, BlocksThatRunAgainFollowFromHfuOverMfu) {
   EXPECT_EQ(runs.at(0).candidates[0].job().parallel.dp_replicate, 16);
   EXPECT_EQ(runs[0].candidates[0].job().recompute.policy, config::RecomputePolicy::kNone);
   EXPECT_EQ(runs.at(1).candidates[0].job().recompute.policy, config::RecomputePolicy::kFull);
-  EXPECT_EQ(runs.at(2).candidates[0].job().recompute.first, 8);
+  EXPECT_EQ(runs.at(2).candidates[0].job().recompute.nodes, "block.[0-7]");
   for (const scoreboard::Run& run : runs) EXPECT_NEAR(off(run), 0, 0.06) << run.row;
 }
 

@@ -102,7 +102,7 @@ std::vector<Layout> layouts() {
   add(1, {"model.dropout=0.1", "run.micro_batch=8"});
   add(1, {"precision.compute=fp64"});
   add(4, {"parallel.zero=3", "parallel.dp_replicate=2", "precision.compute=bf16"});
-  add(4, {"parallel.zero=3", "recompute.policy=full", "parallel.prefetch=0"});
+  add(4, {"parallel.zero=3", "recompute.policy=full"});
   both(2, {"parallel.tp=2"});
   both(2, {"parallel.tp=2", "run.micro_batch=8"});
   add(2, {"parallel.tp=2", "parallel.sequence_parallel=false"});
@@ -120,7 +120,7 @@ std::vector<Layout> layouts() {
   both(1, {"data.documents=true", "run.micro_batch=8"});
   for (const char* parts : {"norms", "attention", "mlp", "norms,attention,mlp"})
     both(1, {"recompute.policy=selective", std::string("recompute.parts=") + parts});
-  add(1, {"recompute.policy=segments", "model.layers=4"});
+  add(1, {"recompute.policy=full", "recompute.every=2", "model.layers=4"});
   add(1, {"precision.nodes=head=fp32", "precision.compute=bf16", "model.tied=false"});
   add(1, {"precision.compute=fp16", "run.micro_batch=8"});
   add(1, {"lora.rank=4", "run.micro_batch=8"});

@@ -39,8 +39,7 @@ const JobTrace& reference() {
   return kTrace;
 }
 
-const Sets kVicreg = {"vicreg.weight=0.5", "vicreg.width=8", "vicreg.matches=4",
-                      "run.micro_batch=8"};
+const Sets kVicreg = {"vicreg.weight=0.5", "vicreg.width=8", "run.micro_batch=8"};
 
 Sets with_vicreg(const Sets& more) {
   Sets sets = kVicreg;
@@ -97,19 +96,16 @@ TEST(Hvjepa, VicregOverRanksEqualsOneRank) {
   }
 }
 
-// Which matches there are, and what statistics are of, is the same in every layout. Masks leave every view 6 chunks or more.
+// Which matches there are is the same in every layout. Masks leave every view 6 chunks or more.
 TEST(Hvjepa, EveryKindOfVicregOverRanksEqualsOneRank) {
-  const Sets many =
-      with_vicreg({"chunk.mode=topk", "chunk.ratio=2", "jepa.short_blocks=1",
-                   "jepa.short_scale=0.2", "jepa.long_blocks=1", "jepa.long_scale=0.25"});
+  const Sets many = with_vicreg({"chunk.mode=topk", "chunk.ratio=2", "jepa.masks=1x0.2,1x0.25"});
   const auto with = [](Sets sets, const Sets& more) {
     sets.insert(sets.end(), more.begin(), more.end());
     return sets;
   };
   std::set<double> losses;
-  for (const Sets& kind :
-       {Sets{"vicreg.feature_matches=0"}, Sets{"vicreg.statistics=pooled"},
-        Sets{"vicreg.feature_matches=2"}, Sets{"vicreg.local_width=12", "vicreg.matches=2"}}) {
+  for (const Sets& kind : {Sets{"vicreg.feature_matches=0"}, Sets{"vicreg.feature_matches=2"},
+                           Sets{"vicreg.local_width=12"}}) {
     const Sets whole = with(many, kind);
     const JobTrace one = run(whole);
     EXPECT_TRUE(losses.insert(one.losses[0]).second) << testing::PrintToString(kind);

@@ -209,10 +209,7 @@ void run_steps(const config::Job& job, JobSession& session, int first, int last,
 TEST(LossScale, GoesOnFromACheckpoint) {
   config::Job job = job_of(DType::kF16);
   job.run.steps = 14;
-  job.precision.loss_scale_start = 0x1p40;
-  job.precision.loss_scale_window = 4;
-  job.precision.loss_scale_hysteresis = 1;
-  job.precision.loss_scale_factor = 64;
+  const optim::LossScaleOptions scale{.start = 0x1p40, .window = 4, .factor = 64, .hysteresis = 1};
   formats::Scratch scratch;
   Steps whole, parts;
   std::vector<std::vector<double>> params[2];
@@ -225,18 +222,18 @@ TEST(LossScale, GoesOnFromACheckpoint) {
     return all;
   };
   comm::run_local_ranks(1, 120, [&](comm::World& world) {
-    JobSession session(job, world);
+    JobSession session(job, world, {}, scale);
     run_steps(job, session, 0, 14, whole);
     params[0] = values(session.session());
   });
   comm::run_local_ranks(1, 120, [&](comm::World& world) {
-    JobSession session(job, world);
+    JobSession session(job, world, {}, scale);
     run_steps(job, session, 0, 9, parts);
     checkpoint::save(scratch.path(), {.step = 9, .train_state = print(session.state())},
                      session.session().units(), session.session().model().spec.units, world);
   });
   comm::run_local_ranks(1, 120, [&](comm::World& world) {
-    JobSession session(job, world);
+    JobSession session(job, world, {}, scale);
     const formats::Manifest manifest = checkpoint::load(
         scratch.path() / "step-9", session.session().units(), session.session().model().spec.units);
     session.session().units().refresh();
@@ -253,7 +250,7 @@ TEST(LossScale, GoesOnFromACheckpoint) {
   EXPECT_EQ(parts.states, whole.states);
   EXPECT_EQ(params[0], params[1]);
   // The rule, from what overflowed.
-  optim::LossScaler rule({.start = 0x1p40, .window = 4, .factor = 64, .hysteresis = 1});
+  optim::LossScaler rule(scale);
   for (std::size_t step = 0; step < whole.scales.size(); ++step) {
     EXPECT_EQ(whole.scales[step], rule.scale()) << step;
     rule.update(whole.skipped[step], static_cast<std::int64_t>(step));

@@ -25,7 +25,7 @@ constexpr int kSteps = 2;
 
 Job small(const std::string& recipe, const Sets& sets) {
   Job job = harness::six_nodes(recipe, sets);
-  if (job.offload.uses(config::OffloadTier::kNvme))
+  if (job.offload.uses(Tier::kNvme))
     job.offload.path = std::filesystem::temp_directory_path().string();
   return job;
 }
@@ -35,10 +35,10 @@ const std::vector<Sets> kOffloads = {
     {"offload.optimizer=host", "offload.ratio=0.4"},
     {"offload.params=nvme"},
     {"offload.grads=nvme"},
-    {"offload.optimizer=nvme", "offload.params=host", "offload.grads=nvme", "offload.prefetch=2",
-     "recompute.policy=full", "offload.activations=nvme"},
-    {"offload.optimizer=host", "offload.params=nvme", "offload.grads=host", "offload.prefetch=0",
-     "recompute.policy=uniform", "recompute.every=2", "offload.activations=host"}};
+    {"offload.optimizer=nvme", "offload.params=host", "offload.grads=nvme", "recompute.policy=full",
+     "offload.activations=nvme"},
+    {"offload.optimizer=host", "offload.params=nvme", "offload.grads=host", "recompute.policy=full",
+     "recompute.every=2", "offload.activations=host"}};
 
 struct Layout {
   const char* name;
@@ -101,21 +101,6 @@ TEST(OffloadDirectory, HasToBeNamedOutsideARun) {
     EXPECT_THAT(error.what(), testing::HasSubstr("set offload.path"));
   }
 }
-
-class OffloadEngines : public testing::TestWithParam<const char*> {};
-
-TEST_P(OffloadEngines, TrainAlike) {
-  const scratch::Engine engine =
-      std::string(GetParam()) == "io_uring" ? scratch::Engine::kIoUring : scratch::Engine::kThreads;
-  TRIREME_NEEDS("disk engine", harness::missing(engine));
-  const Sets sets = {"offload.optimizer=nvme", "offload.params=nvme", "offload.grads=nvme",
-                     std::string("offload.engine=") + GetParam()};
-  expect_same(run_job(small("gpt_tiny.yaml", {}), kSteps),
-              run_job(small("gpt_tiny.yaml", sets), kSteps));
-}
-
-INSTANTIATE_TEST_SUITE_P(Each, OffloadEngines, testing::Values("threads", "io_uring"),
-                         [](const auto& one) { return std::string(one.param); });
 
 }  // namespace
 }  // namespace trireme::train::offload_test

@@ -33,10 +33,9 @@ const std::vector<Sets> kPolicies = {
     {"recompute.policy=selective", "recompute.parts=attention"},
     {"recompute.policy=selective", "recompute.parts=mlp"},
     {"recompute.policy=selective", "recompute.parts=norms,attention,mlp"},
-    {"recompute.policy=uniform", "recompute.every=2"},
-    {"recompute.policy=uniform", "recompute.every=3"},
-    {"recompute.policy=block", "recompute.first=3"},
-    {"recompute.policy=segments"},
+    {"recompute.policy=full", "recompute.every=2"},
+    {"recompute.policy=full", "recompute.every=3"},
+    {"recompute.policy=full", "recompute.every=2", "recompute.nodes=block.[0-2]"},
     {"recompute.policy=full", "recompute.nodes=block.[1-2]"}};
 
 struct Layout {

@@ -25,7 +25,7 @@ namespace {
 using config::Family;
 using harness::record_layout;
 
-const std::vector<std::string> kVicreg = {"vicreg.weight=0.5", "vicreg.width=8", "vicreg.matches=4",
+const std::vector<std::string> kVicreg = {"vicreg.weight=0.5", "vicreg.width=8",
                                           "run.batch_scope=gradcache", "parallel.schedule=gpipe"};
 
 struct Subject {

@@ -144,9 +144,7 @@ TEST_F(Snapshots, AHostHasItsPredecessorsPart) {
   run_and_kill({.hosts = "abcd"});
   EXPECT_EQ(files_in('a', *in_memory('a').rbegin()), (Steps{0, 3}));
   EXPECT_EQ(files_in('b', *in_memory('b').rbegin()), (Steps{0, 1}));
-  run_and_kill({.hosts = "abcd", .sets = {"checkpoint.memory_distance=2"}});
-  EXPECT_EQ(files_in('a', *in_memory('a').rbegin()), (Steps{0, 2}));
-  run_and_kill({.hosts = "aabb", .sets = {"checkpoint.memory_distance=4"}});
+  run_and_kill({.hosts = "aabb"});
   EXPECT_EQ(files_in('a', *in_memory('a').rbegin()), (Steps{0, 1, 2, 3})) << "the next, not itself";
   run_and_kill({.hosts = "aaaa"});
   EXPECT_EQ(files_in('a', *in_memory('a').rbegin()), (Steps{0, 1, 2, 3}));
@@ -157,17 +155,15 @@ TEST_F(Snapshots, WhatLostHostsHadIsOnOthers) {
   const Watch whole = undisturbed();
   struct Loss {
     std::string before, lost, after;
-    Sets sets{};
   };
-  const Sets apart = {"checkpoint.memory_distance=2"};
   for (const Loss& loss :
        {Loss{"aabb", "b", "aa"}, Loss{"aabb", "a", "bb"}, Loss{"aabb", "b", "aabb"},
-        Loss{"abcd", "c", "dbac"}, Loss{"abcd", "bd", "ac"}, Loss{"abcd", "bc", "abcd", apart},
-        Loss{"aa", "", "aaaa"}, Loss{"aa", "", "aabb"}}) {
+        Loss{"abcd", "c", "dbac"}, Loss{"abcd", "bd", "ac"}, Loss{"aa", "", "aaaa"},
+        Loss{"aa", "", "aabb"}}) {
     SCOPED_TRACE(loss.before + " without " + loss.lost + " is " + loss.after);
-    run_and_kill({.hosts = loss.before, .sets = loss.sets});
+    run_and_kill({.hosts = loss.before});
     lose(loss.lost);
-    const Watch again = go_on({.hosts = loss.after, .sets = loss.sets});
+    const Watch again = go_on({.hosts = loss.after});
     EXPECT_GT(again.start.first_step, kOnDisk);
     EXPECT_THAT(again.faults, IsEmpty());
     expect_same_bits(again, whole);

@@ -110,8 +110,8 @@ TEST(ClipLayouts, GradcacheTrainsWhatOneMicroBatchTrains) {
           Sets{"parallel.dp_shard=2", "run.micro_batch=1", "parallel.zero=2",
                "recompute.policy=full"},
           Sets{"parallel.pp=2", "run.micro_batch=1"}, Sets{"parallel.pp=3", "run.micro_batch=2"},
-          Sets{"parallel.pp=2", "parallel.dp_shard=2", "run.micro_batch=1",
-               "recompute.policy=uniform", "recompute.every=100"}}) {
+          Sets{"parallel.pp=2", "parallel.dp_shard=2", "run.micro_batch=1", "recompute.policy=full",
+               "recompute.every=100"}}) {
       const JobTrace cached = run_job(job_of(model, kCached + layout), kSteps);
       EXPECT_LT(distance(one, cached), 1e-12) << harness::print(layout);
       EXPECT_EQ(cached.counts[0][0].of, 4) << harness::print(layout);

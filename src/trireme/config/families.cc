@@ -30,7 +30,7 @@ constexpr std::string_view kClipTower =
     "vision.mean,vision.std";
 // Of which a frozen one may have made chunks; their ratio loss is of pretraining.
 constexpr std::string_view kChunkedTower =
-    "vision.chunked,chunk.mode,chunk.ratio,chunk.hidden,chunk.heads,chunk.layers,chunk.neighbours";
+    "vision.chunked,chunk.mode,chunk.ratio,chunk.hidden,chunk.heads,chunk.layers";
 // An image tower, and the text tower beside it without what decoders have.
 constexpr std::string_view kImageTower =
     "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"

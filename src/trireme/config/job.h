@@ -11,18 +11,17 @@
 #include "trireme/base/bytes.h"
 #include "trireme/base/dtype.h"
 #include "trireme/base/fs.h"
+#include "trireme/base/tier.h"
 #include "trireme/config/model_sections.h"
+#include "trireme/plan/mesh/context_method.h"
 
 namespace trireme::config {
 
 enum class Numerics { kCanonical, kFast };
-enum class ContextMethod { kRing, kAllGather, kUlysses, kHierarchical };
-enum class RecomputePolicy { kNone, kFull, kSelective, kUniform, kBlock, kSegments, kAuto };
-enum class OffloadTier { kNone, kHost, kNvme, kTp };
-enum class OffloadEngine { kAuto, kIoUring, kThreads };
+using mesh::ContextMethod;
+enum class RecomputePolicy { kNone, kFull, kSelective, kAuto };
 enum class Optimizer { kAdamW };
 enum class OptimizerStates { kMaster, kInt8 };
-enum class Rounding { kNearest, kStochastic };
 enum class Device { kCpu, kCuda };
 enum class BatchScope { kMicro, kGradcache };
 enum class LrSchedule { kConstant, kLinear, kCosine, kWsd };
@@ -64,7 +63,6 @@ struct Parallel {
   std::string stages = "auto";    // or the nodes of each stage, "3,3,4"
   std::string costs;              // a file of measured node costs
   double activation_limit = 1;    // zb_auto
-  double transfer = 0;            // of an activation, in times a stage's forward
   int dp_replicate = 1;
   int dp_shard = -1;  // -1: what is left of the world
   int cp = 1;
@@ -73,7 +71,6 @@ struct Parallel {
   ContextMethod context = ContextMethod::kRing;
   int context_inner = 2;  // ranks
   int zero = 0;
-  int prefetch = 1;  // units
   double comm_timeout_s = 60;
   bool operator==(const Parallel&) const = default;
 };
@@ -85,14 +82,8 @@ struct Precision {
   std::optional<DType> master;  // what the optimizer steps
   std::optional<DType> grads;   // what gradients accumulate in
   std::optional<DType> reduce;  // what gradients travel in
-  std::optional<Rounding> rounding;  // of what the optimizer stores in bf16
-  std::string nodes;                 // "head=fp32,block.0=fp32": compute types of their own
+  std::string nodes;            // "head=fp32,block.0=fp32": compute types of their own
   std::string loss_scale = "auto";
-  double loss_scale_start = 65536;
-  std::int64_t loss_scale_window = 1000;  // steps
-  double loss_scale_factor = 2;
-  std::int64_t loss_scale_hysteresis = 2;  // overflows
-  double loss_scale_floor = 1;
   Numerics numerics = Numerics::kCanonical;
   bool operator==(const Precision&) const = default;
 };
@@ -101,8 +92,7 @@ struct Recompute {
   RecomputePolicy policy = RecomputePolicy::kNone;
   std::string nodes;                      // patterns; empty: all that can
   std::string parts = "norms,attention";  // selective
-  std::int64_t every = 0;                 // uniform: nodes of a segment
-  std::int64_t first = 0;                 // block: nodes
+  std::int64_t every = 0;                 // full: nodes of a segment; 0: each by itself
   Bytes memory;                           // auto: of one rank
   bool logits = false;
   bool operator==(const Recompute&) const = default;
@@ -110,15 +100,13 @@ struct Recompute {
 
 // What waits where while a step has no use for it.
 struct Offload {
-  OffloadTier optimizer = OffloadTier::kNone;
-  OffloadTier params = OffloadTier::kNone;
-  OffloadTier grads = OffloadTier::kNone;
-  OffloadTier activations = OffloadTier::kNone;
+  Tier optimizer = Tier::kNone;
+  Tier params = Tier::kNone;
+  Tier grads = Tier::kNone;
+  Tier activations = Tier::kNone;
   double ratio = 1;  // of the optimizer
-  int prefetch = 1;  // units or values
   std::string path;  // of nvme; empty: RUNDIR/scratch
-  OffloadEngine engine = OffloadEngine::kAuto;
-  bool uses(OffloadTier tier) const {
+  bool uses(Tier tier) const {
     return optimizer == tier || params == tier || grads == tier || activations == tier;
   }
   bool operator==(const Offload&) const = default;
@@ -146,9 +134,9 @@ struct Optim {
 struct Run {
   Device device = Device::kCpu;
   std::int64_t steps = 100;
-  std::int64_t global_batch = 8;  // samples
-  std::int64_t micro_batch = 1;   // samples
-  bool find_micro_batch = false;
+  std::int64_t global_batch = 8;                // samples
+  std::int64_t micro_batch = 1;                 // samples
+  bool find_micro_batch = false;                // run.micro_batch=0
   BatchScope batch_scope = BatchScope::kMicro;  // what a loss of the whole batch sees at once
   Bytes memory_limit;                           // of a rank; 0: none
   std::int64_t seed = 1;
@@ -161,10 +149,8 @@ struct Run {
   std::int64_t spike_window = 100;   // losses that it is compared with
   std::int64_t spike_rewind = 100;   // steps that training goes back, at least
   std::int64_t spike_skip = 200;     // batches then left out, at least
-  std::int64_t spike_limit = 3;      // rewinds that do not get past a step
   std::int64_t compare_replicas = 0;  // steps between; 0: never
   double hang_report_s = 4;           // 0: never
-  double hang_restart_s = 25;         // after that
   std::int64_t trace = 0;             // the step whose lines are timed, from 1; 0: none
   bool operator==(const Run&) const = default;
 };
@@ -176,8 +162,7 @@ struct Checkpoint {
   std::int64_t keep_every = 0;  // steps; 0: none
   std::int64_t keep_best = 0;
   bool trainable_only = false;
-  std::int64_t memory_every = 0;     // steps; 0: never
-  std::int64_t memory_distance = 1;  // hosts
+  std::int64_t memory_every = 0;  // steps; 0: never
   bool operator==(const Checkpoint&) const = default;
 };
 

@@ -106,10 +106,7 @@ struct Jepa {
   std::int64_t mask_tokens = 1;          // 1: both masks share it
   double momentum = 0.99925;             // of the teacher
   std::optional<double> momentum_end{};  // at the last step; none: the same
-  std::int64_t short_blocks = 8;
-  double short_scale = 0.15;  // of a frame's area
-  std::int64_t long_blocks = 2;
-  double long_scale = 0.7;
+  std::string masks = "8x0.15,2x0.7";    // config/mask_rules.h
   MaskCut cut = MaskCut::kNone;
   std::int64_t cut_samples = 24;  // that are cut to one length, as a device's batch in the original
   bool operator==(const Jepa&) const = default;
@@ -157,27 +154,17 @@ enum class ChunkMode { kThreshold, kTopK, kFixed };
 struct Chunk {
   ChunkMode mode = ChunkMode::kThreshold;
   std::int64_t ratio = 16;  // tokens of a chunk
-  double ratio_weight = 0.1;
   std::int64_t hidden = 384;
   std::int64_t heads = 6;
-  std::int64_t layers = 2;      // in which tokens attend to neighbours
-  std::int64_t neighbours = 8;  // of 26, beside the token itself
+  std::int64_t layers = 2;  // in which tokens attend to neighbours
   bool operator==(const Chunk&) const = default;
 };
 
 // Variance, invariance and covariance of embeddings (Bardes et al. 2022), over a global batch.
-enum class LocalStatistics { kMatch, kPooled };
-
 struct Vicreg {
-  double weight = 0;  // of the loss as a whole; 0: none
-  double invariance = 25;
-  double variance = 25;
-  double covariance = 1;
-  double alpha = 0.75;  // of the global part; the rest is of local matches
-  LocalStatistics statistics = LocalStatistics::kMatch;
+  double weight = 0;                  // of the loss as a whole; 0: none
   std::int64_t width = 64;            // of the expander of clips
   std::int64_t local_width = 0;       // of the expander of chunks; 0: width
-  std::int64_t matches = 20;          // by place
   std::int64_t feature_matches = 20;  // 0: all
   std::int64_t width_of_chunks() const { return local_width > 0 ? local_width : width; }
   bool operator==(const Vicreg&) const = default;
@@ -192,16 +179,12 @@ struct Arrcoc {
   std::int64_t least = 8;  // tokens a side of a region
   std::int64_t most = 20;
   std::int64_t budget = 0;  // tokens of an image; 0: 2.25 times the least
-  double temperature = 0.5;
-  bool gate = true;  // gradients reach the scorers
+  bool gate = true;         // gradients reach the scorers
   bool explore = true;
   Allocation allocation = Allocation::kLearned;
   std::string channels = "all";  // of the texture
   std::string scorers = "information,salience,coupling";
   std::int64_t hidden = 128;  // of scorers
-  std::int64_t coupling = 0;  // width of what regions and questions are compared in; 0: hidden / 2
-  std::int64_t balancer = 0;  // width; 0: hidden
-  std::array<double, 2> fovea = {0.5, 0.5};  // x and y within the image
   RegionDecoder decoder = RegionDecoder::kLlama;
   bool learn_budget = false;  // tension sets how much of the budget is used
   double budget_weight = 0;   // of the share of it that is used, in the loss

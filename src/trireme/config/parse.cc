@@ -4,6 +4,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/fields/fields.h"
+#include "trireme/config/fields/retired.h"
 #include "trireme/config/phases.h"
 #include "trireme/config/weights.h"
 #include "trireme/config/yaml.h"
@@ -22,6 +23,11 @@ std::string shown(const std::string& key) {
   return readable ? key : quote(key);
 }
 
+void refuse_retired(const Field& field, const YamlNode& value, const std::string& place) {
+  if (const std::optional<std::string> now = retired_value(field.key, value.text))
+    fail(ErrorKind::kUsage, "{}{}: {} is an old spelling; {}", place, field.key, value.text, *now);
+}
+
 void read_section(Job& job, const std::string& section, const YamlNode& map,
                   const std::string& what) {
   for (std::size_t i = 0; i < map.keys.size(); ++i) {
@@ -29,12 +35,15 @@ void read_section(Job& job, const std::string& section, const YamlNode& map,
     const YamlNode& value = map.items[i];
     const std::string key = section + "." + name.text;
     const Field* field = find_field(key);
+    if (field == nullptr && still_holds(job, key, value)) continue;  // of an older job
     if (field == nullptr)
       fail(ErrorKind::kUsage, "{}unknown key {}; {}", place_of(what, name), shown(key),
            suggest(key));
     // A missing value has no place of its own.
     const bool missing = value.kind == YamlNode::Kind::kNull;
-    field->set(job, read_value(*field, value, place_of(what, missing ? name : value)));
+    const std::string place = place_of(what, missing ? name : value);
+    refuse_retired(*field, value, place);
+    field->set(job, read_value(*field, value, place));
   }
 }
 
@@ -190,10 +199,12 @@ void apply_set(Job& job, std::string_view assignment) {
   const std::string key(assignment.substr(0, equals));
   const std::string value(assignment.substr(equals + 1));
   const Field* field = find_field(key);
-  if (field == nullptr)
-    fail(ErrorKind::kUsage, "--set {}: unknown key; {}", shown(key), suggest(key));
-
   YamlNode node;
+  if (field == nullptr) {
+    node.text = value;
+    if (still_holds(job, key, node)) return;
+    fail(ErrorKind::kUsage, "--set {}: unknown key; {}", shown(key), suggest(key));
+  }
   if (field->kind == Field::Kind::kTwoNumbers) {
     node = parse_yaml(value, "--set " + key);
   } else {
@@ -201,6 +212,7 @@ void apply_set(Job& job, std::string_view assignment) {
     node.kind = YamlNode::Kind::kScalar;
     node.text = value;
   }
+  refuse_retired(*field, node, "--set ");
   field->set(job, read_value(*field, node, "--set "));
 }
 

@@ -6,7 +6,7 @@ namespace trireme::config {
 namespace {
 
 bool waits_on_disk(const Offload& offload) {
-  return offload.optimizer == OffloadTier::kNvme || offload.params == OffloadTier::kNvme;
+  return offload.optimizer == Tier::kNvme || offload.params == Tier::kNvme;
 }
 
 }  // namespace
@@ -15,14 +15,7 @@ bool saves_behind(const Job& job) { return job.checkpoint.async && !waits_on_dis
 
 void check_memory(const Job& job) {
   const Checkpoint& checkpoint = job.checkpoint;
-  if (checkpoint.memory_every == 0) {
-    if (checkpoint.memory_distance != Checkpoint{}.memory_distance)
-      fail(ErrorKind::kUsage,
-           "checkpoint.memory_distance={} with checkpoint.memory_every=0, which keeps nothing in "
-           "memory; set memory_every, or leave memory_distance out",
-           checkpoint.memory_distance);
-    return;
-  }
+  if (checkpoint.memory_every == 0) return;
   if (waits_on_disk(job.offload))
     fail(ErrorKind::kUsage,
          "checkpoint.memory_every={}: what offload.optimizer or offload.params keep on nvme has no "

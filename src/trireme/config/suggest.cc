@@ -4,6 +4,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/fields/fields.h"
+#include "trireme/config/fields/retired.h"
 
 namespace trireme::config {
 namespace {
@@ -85,6 +86,7 @@ std::optional<std::string> nearest(std::string_view written,
 }
 
 std::string suggest(std::string_view unknown) {
+  if (const std::optional<std::string> now = retired(unknown)) return *now;
   const std::size_t dot = unknown.find('.');
   const std::string_view section = dot == unknown.npos ? "" : unknown.substr(0, dot);
   const std::string_view word = dot == unknown.npos ? unknown : unknown.substr(dot + 1);

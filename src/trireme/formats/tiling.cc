@@ -84,28 +84,4 @@ TokenRectangle covered(ImageSize image, TileGrid grid, std::int64_t per_side) {
           .columns = all.width - 2 * column};
 }
 
-ImageSize smart_resize(ImageSize image, std::int64_t factor, std::int64_t min_pixels,
-                       std::int64_t max_pixels) {
-  check(image);
-  const auto f = static_cast<double>(factor);
-  const auto width = static_cast<double>(image.width), height = static_cast<double>(image.height);
-  const auto times = [&](double count) {
-    return std::max<std::int64_t>(1, static_cast<std::int64_t>(count)) * factor;
-  };
-  const ImageSize rounded{.width = times(std::nearbyint(width / f)),
-                          .height = times(std::nearbyint(height / f))};
-  const std::int64_t area = rounded.width * rounded.height;
-  if (area > max_pixels) {
-    const double shrink = std::sqrt(width * height / static_cast<double>(max_pixels));
-    return {.width = times(std::floor(width / shrink / f)),
-            .height = times(std::floor(height / shrink / f))};
-  }
-  if (area < min_pixels) {
-    const double grow = std::sqrt(static_cast<double>(min_pixels) / (width * height));
-    return {.width = times(std::ceil(width * grow / f)),
-            .height = times(std::ceil(height * grow / f))};
-  }
-  return rounded;
-}
-
 }  // namespace trireme::formats

@@ -46,9 +46,4 @@ struct TokenRectangle {
 };
 TokenRectangle covered(ImageSize image, TileGrid grid, std::int64_t per_side);
 
-// Sides rounded to multiples of `factor` with an area in [min_pixels, max_pixels] and nearly the same aspect (Qwen2-VL and
-// later). Throws as choose_grid().
-ImageSize smart_resize(ImageSize image, std::int64_t factor, std::int64_t min_pixels,
-                       std::int64_t max_pixels);
-
 }  // namespace trireme::formats

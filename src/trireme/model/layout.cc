@@ -71,21 +71,11 @@ plan::Cuts parse_cuts(const std::string& text, const plan::Program& program, int
 }
 
 plan::Offload offload_of(const config::Offload& offload) {
-  const auto tier = [](config::OffloadTier tier) {
-    switch (tier) {
-      case config::OffloadTier::kNone: return plan::Tier::kNone;
-      case config::OffloadTier::kHost: return plan::Tier::kHost;
-      case config::OffloadTier::kNvme: return plan::Tier::kNvme;
-      case config::OffloadTier::kTp: return plan::Tier::kTp;
-    }
-    TRIREME_CHECK(false, "offload tier {}", static_cast<int>(tier));
-  };
-  return {.optimizer = tier(offload.optimizer),
-          .params = tier(offload.params),
-          .grads = tier(offload.grads),
-          .activations = tier(offload.activations),
-          .ratio = offload.ratio,
-          .prefetch = offload.prefetch};
+  return {.optimizer = offload.optimizer,
+          .params = offload.params,
+          .grads = offload.grads,
+          .activations = offload.activations,
+          .ratio = offload.ratio};
 }
 
 }  // namespace
@@ -103,13 +93,11 @@ plan::Recipe recipe_of(const config::Job& job) {
   const config::Precision& precision = job.precision;
   return {.zero = job.parallel.zero,
           .micro_batches = static_cast<int>(config::accumulation(job)),
-          .prefetch = job.parallel.prefetch,
           .canonical = precision.numerics == config::Numerics::kCanonical,
           .clip = job.optim.clip > 0,
           .schedule =
               job.parallel.schedule_file.empty() ? schedule_of(job) : schedules::Schedule::kGiven,
           .activation_limit = job.parallel.activation_limit,
-          .transfer = job.parallel.transfer,
           .compute = precision.compute,
           .master = precision.master.value(),
           .grads = precision.grads.value(),

@@ -14,8 +14,7 @@ constexpr char kPerSample[] = "nats/sample";
 LossLabel features_label(const config::Job& job) {
   LossLabel label{.name = "L1 distance of features", .unit = "L1"};
   if (job.model.family != config::Family::kHvjepa) return label;
-  if (job.chunk.mode != config::ChunkMode::kFixed && job.chunk.ratio_weight > 0)
-    label = {.name = label.name + " + ratio loss"};
+  if (job.chunk.mode != config::ChunkMode::kFixed) label = {.name = label.name + " + ratio loss"};
   if (job.vicreg.weight > 0) label = {.name = label.name + " + VICReg"};
   return label;
 }

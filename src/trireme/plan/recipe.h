@@ -6,18 +6,16 @@
 #include <string_view>
 
 #include "trireme/base/dtype.h"
+#include "trireme/base/tier.h"
 #include "trireme/plan/schedules/schedule.h"
 
 namespace trireme::plan {
 
-// Where something waits while a step has no use for it.
-enum class Tier : std::uint8_t {
-  kNone,  // in memory
-  kHost,  // in host memory
-  kNvme,  // on a disk
-  kTp,    // values: each tensor-parallel rank keeps a part of what all of them have
-};
+using trireme::Tier;
 std::string_view name(Tier tier);  // "none", "host", "nvme", "tp"
+
+// Units or values that are gathered, or come back, ahead of their use.
+inline constexpr int kAhead = 1;
 
 struct Offload {
   Tier optimizer =
@@ -26,7 +24,7 @@ struct Offload {
   Tier grads = Tier::kNone;   // sums of gradients
   Tier activations = Tier::kNone;  // what nodes read that run again
   double ratio = 1;                // how much of the optimizer leaves, by whole units
-  int prefetch = 1;                // units or values that come back ahead of their use
+  int prefetch = kAhead;           // units or values that come back ahead of their use
   bool any() const {
     return optimizer != Tier::kNone || params != Tier::kNone || grads != Tier::kNone ||
            activations != Tier::kNone;
@@ -37,7 +35,7 @@ struct Offload {
 struct Recipe {
   int zero = 0;           // 0..3: a row of the lifetime table below
   int micro_batches = 1;  // per rank and step
-  int prefetch = 1;       // ZeRO-3: units gathered ahead of use
+  int prefetch = kAhead;  // ZeRO-3: units gathered ahead of use
   bool canonical = true;  // gradients of micro-batches are added as a balanced binary tree
   bool clip = true;       // step uses the factor that grad_norm found
   schedules::Schedule schedule = schedules::Schedule::k1F1B;

@@ -15,22 +15,10 @@
 namespace trireme::train {
 namespace {
 
-std::optional<optim::LossScaler> scaler_of(const config::Precision& precision) {
+std::optional<optim::LossScaler> scaler_of(const config::Precision& precision,
+                                           const optim::LossScaleOptions& options) {
   if (precision.loss_scale != "dynamic") return std::nullopt;
-  return optim::LossScaler({.start = precision.loss_scale_start,
-                            .window = precision.loss_scale_window,
-                            .factor = precision.loss_scale_factor,
-                            .hysteresis = precision.loss_scale_hysteresis,
-                            .floor = precision.loss_scale_floor});
-}
-
-scratch::Engine engine_of(config::OffloadEngine engine) {
-  switch (engine) {
-    case config::OffloadEngine::kAuto: break;
-    case config::OffloadEngine::kIoUring: return scratch::Engine::kIoUring;
-    case config::OffloadEngine::kThreads: return scratch::Engine::kThreads;
-  }
-  return scratch::Engine::kAuto;
+  return optim::LossScaler(options);
 }
 
 // Nothing above it: where the run's disk came off, another would fill. Says whether it was not there before.
@@ -50,13 +38,12 @@ bool make_scratch_directory(const Path& directory) {
 exec::OpenScratch scratch_of(const config::Offload& offload, const Path& own, bool& made) {
   return [&offload, own, &made](plan::Tier tier) -> std::unique_ptr<scratch::Scratch> {
     if (tier == plan::Tier::kHost) return scratch::open_memory();
-    const scratch::Engine engine = engine_of(offload.engine);
     if (offload.path.empty()) {
       made = make_scratch_directory(own);
-      return scratch::open_file({.directory = own, .engine = engine});
+      return scratch::open_file({.directory = own});
     }
     try {
-      return scratch::open_file({.directory = offload.path, .engine = engine});
+      return scratch::open_file({.directory = offload.path});
     } catch (const Error& error) {
       fail(error.kind(), "offload.path: {}", error.what());
     }
@@ -65,19 +52,20 @@ exec::OpenScratch scratch_of(const config::Offload& offload, const Path& own, bo
 
 }  // namespace
 
-JobSession::JobSession(const config::Job& job, comm::World& world, const Path& scratch)
-    : JobSession(job, world, scratch, blocks::build(job, world)) {}
+JobSession::JobSession(const config::Job& job, comm::World& world, const Path& scratch,
+                       const optim::LossScaleOptions& loss_scale)
+    : JobSession(job, world, scratch, loss_scale, blocks::build(job, world)) {}
 
 JobSession::JobSession(const config::Job& job, comm::World& world, const Path& scratch,
-                       exec::Model model)
+                       const optim::LossScaleOptions& loss_scale, exec::Model model)
     : job_(job),
       rank_(world.rank()),
       device_(blocks::device_of(job)),
       updater_({.betas = job.optim.betas,
                 .eps = job.optim.eps,
-                .stochastic = job.precision.rounding == config::Rounding::kStochastic,
+                .stochastic = job.precision.master == DType::kBF16,
                 .int8_states = job.optim.states == config::OptimizerStates::kInt8}),
-      scaler_(scaler_of(job.precision)),
+      scaler_(scaler_of(job.precision, loss_scale)),
       spikes_({.zscore = job.run.spike_zscore, .window = job.run.spike_window}),
       grid_(model::grid_of(job, model.spec)),
       session_(std::move(model),

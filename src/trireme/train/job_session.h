@@ -41,8 +41,9 @@ class JobSession {
 
   // Collective over the world. `job` is resolved for it; both must outlive this. What offload sends to nvme lies in
   // offload.path or, where the job names none, in `scratch`, which is made if only its parent is there, and then not
-  // left behind. Throws Error{kData} where it cannot.
-  JobSession(const config::Job& job, comm::World& world, const Path& scratch = {});
+  // left behind. Throws Error{kData} where it cannot. `loss_scale`: constants of a dynamic loss scale.
+  JobSession(const config::Job& job, comm::World& world, const Path& scratch = {},
+             const optim::LossScaleOptions& loss_scale = {});
   JobSession(const JobSession&) = delete;
   JobSession& operator=(const JobSession&) = delete;
 
@@ -98,7 +99,8 @@ class JobSession {
   exec::StepResult evaluate(std::int64_t step, std::int64_t batch, const Load& load);
 
  private:
-  JobSession(const config::Job& job, comm::World& world, const Path& scratch, exec::Model model);
+  JobSession(const config::Job& job, comm::World& world, const Path& scratch,
+             const optim::LossScaleOptions& loss_scale, exec::Model model);
   double weight_decay() const;
   double momentum() const;
   exec::StepArgs args_of(std::int64_t step, const Load& load) const;

@@ -188,7 +188,7 @@ TEST(Clips, BringMasksToFamilyJepaAndClassesToAProbe) {
                       "vision.hidden=24",  "vision.heads=1",  "vision.positions=rotary"};
   Sets jepa = clips, probe = clips;
   jepa.insert(jepa.end(), {"model.family=jepa", "jepa.hidden=24", "jepa.heads=1",
-                           "jepa.short_scale=0.25", "jepa.short_blocks=2", "vision.patch=4"});
+                           "jepa.masks=2x0.25,2x0.7", "vision.patch=4"});
   probe.insert(probe.end(), {"model.family=probe", "probe.heads=1", "vision.classes=13"});
   const Sources masked = open_sources(job_of(path, jepa), {});
   EXPECT_EQ(masked.train->samples(), 8);

@@ -8,10 +8,11 @@ std::vector<Field> contrastive_fields() {
   return {
       of_weights(
           choice(KEY(contrastive.loss),
-                 "Every image against every caption of the global batch: clip, cross-entropy "
-                 "over rows and over columns, or siglip, a yes or no for each pair.",
+                 "Contrastive loss over the global batch's images and captions: clip "
+                 "(cross-entropy over rows and columns) or siglip (a sigmoid loss per pair).",
                  {{"clip", ContrastiveLoss::kClip}, {"siglip", ContrastiveLoss::kSiglip}})),
-      of_weights(integer(KEY(contrastive.width), "Width of the space that both towers project to.",
+      of_weights(integer(KEY(contrastive.width),
+                         "Width of the shared embedding space of both towers.",
                          from(1, kMaxWidth))),
   };
 }

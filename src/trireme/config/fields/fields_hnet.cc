@@ -6,28 +6,26 @@ namespace trireme::config {
 
 std::vector<Field> hnet_fields() {
   return {
-      of_weights(
-          text(KEY(hnet.layout),
-               "Blocks of each stage, ENCODER,[INNER],DECODER with as many stages inside each "
-               "other as there are brackets: letters t (attention), T (attention and SwiGLU), m "
-               "(Mamba-2), M (Mamba-2 and SwiGLU) with a number behind each, such as "
-               "m4,[T1m4,[T26],m4T1],m4.")),
-      of_weights(
-          text(KEY(hnet.hidden), "Width of each stage, from the outermost on; may not decrease.")),
-      of_weights(text(KEY(hnet.heads), "Attention heads of each stage.")),
-      of_weights(
-          text(KEY(hnet.ffn), "Width of each stage's feed-forward layers; 0 where it has none.")),
-      inherited(fixed(
-          text(KEY(hnet.ratio),
-               "Positions to a chunk that the router of each stage but the innermost aims at."))),
-      fixed(number(KEY(hnet.ratio_weight), "Of the ratio loss beside the cross-entropy.",
+      of_weights(text(KEY(hnet.layout),
+                      "Blocks of each stage as ENCODER,[INNER],DECODER, nested: t (attention), T "
+                      "(attention and SwiGLU), m (Mamba-2), M (Mamba-2 and SwiGLU), each followed "
+                      "by a count, such as m4,[T1m4,[T26],m4T1],m4.")),
+      of_weights(text(KEY(hnet.hidden),
+                      "Width of each stage, comma-separated, outermost first. May not decrease.")),
+      of_weights(text(KEY(hnet.heads), "Attention heads of each stage, comma-separated.")),
+      of_weights(text(KEY(hnet.ffn),
+                      "Width of each stage's feed-forward layers, comma-separated; 0 for a stage "
+                      "without them.")),
+      inherited(fixed(text(KEY(hnet.ratio),
+                           "Target positions per chunk of each stage's router, comma-separated, "
+                           "without the innermost stage."))),
+      fixed(number(KEY(hnet.ratio_weight), "Weight of the ratio loss, added to the cross-entropy.",
                    from(0, 1e3))),
-      fixed(
-          text(KEY(hnet.lr), "What optim.lr is multiplied by in each stage; empty: 1 everywhere.")),
-      of_weights(
-          text(KEY(hnet.window),
-               "Positions of each stage that its attention looks back, as 1023,-1; -1: all. Empty: "
-               "all everywhere.")),
+      fixed(text(KEY(hnet.lr),
+                 "Factor of optim.lr for each stage, comma-separated. Empty: 1 for all.")),
+      of_weights(text(KEY(hnet.window),
+                      "Attention window of each stage in positions, comma-separated, such as "
+                      "1023,-1; -1: unlimited. Empty: unlimited for all.")),
   };
 }
 

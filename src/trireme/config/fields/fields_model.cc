@@ -8,13 +8,13 @@ std::vector<Field> model_fields() {
   return {
       inherited(fixed(choice(
           KEY(model.family),
-          "Architecture: GPT-2 (learned positions, LayerNorm, GELU) or Llama (RoPE, "
-          "RMSNorm, SwiGLU, grouped-query attention), vit (images told apart), clip (images "
-          "and captions, CLIP and SigLIP), jepa (V-JEPA 2), probe (clips told apart by its "
-          "frozen encoder), jepa_ac (its action-conditioned predictor), hnet (H-Net: bytes in a "
-          "hierarchy whose router cuts them into chunks), hvjepa (V-JEPA 2 on chunks of a "
-          "clip's tokens), vlm (images and text in one sequence, answered in text) or arrcoc "
-          "(regions of an image have as many tokens as they are worth to the question).",
+          "Architecture: gpt (GPT-2: learned positions, LayerNorm, GELU), llama (RoPE, RMSNorm, "
+          "SwiGLU, grouped-query attention), vit (image classifier), clip (CLIP and SigLIP: images "
+          "and captions), hnet (H-Net: bytes in a hierarchy of learned chunks), vlm "
+          "(vision-language model: images and text in, text out), arrcoc (vision-language model "
+          "with a token budget per image region), jepa (V-JEPA 2), hvjepa (V-JEPA 2 on chunks of a "
+          "clip's tokens), probe (classifier of clips on V-JEPA 2's frozen encoder) or jepa_ac "
+          "(action-conditioned predictor of V-JEPA 2).",
           {{"gpt", Family::kGpt},
            {"llama", Family::kLlama},
            {"vit", Family::kVit},
@@ -28,49 +28,48 @@ std::vector<Field> model_fields() {
            {"jepa_ac", Family::kJepaAc}}))),
       of_weights(integer(KEY(model.layers), "Transformer blocks.", from(1, 1 << 16))),
       of_weights(integer(KEY(model.hidden), "Width of the residual stream.", from(1, kMaxWidth))),
-      of_weights(
-          integer(KEY(model.heads),
-                  "Attention heads; must divide hidden, unless head_dim says how wide they are.",
-                  from(1, 1 << 16))),
-      of_weights(
-          integer(KEY(model.kv_heads),
-                  "Key-value heads, each shared by heads / kv_heads query heads (llama); 0: as "
-                  "many as heads.",
-                  from(0, 1 << 16))),
-      of_weights(integer(KEY(model.head_dim), "Width of a head, even (llama); 0: hidden / heads.",
+      of_weights(integer(KEY(model.heads),
+                         "Attention heads. Must divide model.hidden unless model.head_dim is set.",
+                         from(1, 1 << 16))),
+      of_weights(integer(KEY(model.kv_heads),
+                         "Key-value heads, each shared by heads / kv_heads query heads (llama). 0: "
+                         "as many as model.heads.",
+                         from(0, 1 << 16))),
+      of_weights(integer(KEY(model.head_dim),
+                         "Width of an attention head, an even number (llama). 0: hidden / heads.",
                          from(0, kMaxWidth))),
       of_weights(
-          boolean(KEY(model.qkv_bias), "Queries, keys and values have biases (llama: Qwen2).")),
+          boolean(KEY(model.qkv_bias),
+                  "Biases of the query, key and value projections (llama; true for Qwen2).")),
+      of_weights(boolean(KEY(model.qk_norm),
+                         "RMS norms of each head's queries and keys before the rotary embedding "
+                         "(llama; true for Qwen3).")),
+      of_weights(integer(KEY(model.ffn),
+                         "Width of the feed-forward layers. 0: 4 x hidden (gpt), or 8/3 x hidden "
+                         "rounded up to a multiple of 256 (llama).",
+                         from(0, 1 << 24))),
+      of_weights(integer(KEY(model.vocab),
+                         "Rows of the token embedding, at least the data set's vocabulary. 0: "
+                         "exactly that vocabulary.",
+                         from(0, kMaxIds))),
+      inherited(fixed(
+          integer(KEY(model.seq_len), "Sequence length in tokens per sample.", from(1, kMaxIds)))),
       of_weights(
-          boolean(KEY(model.qk_norm),
-                  "An RMS norm of each head's queries and keys before they are turned (llama: "
-                  "Qwen3).")),
-      of_weights(
-          integer(KEY(model.ffn),
-                  "Width of the feed-forward layer; 0: 4 x hidden (gpt), or 8/3 x hidden rounded "
-                  "up to a multiple of 256 (llama).",
-                  from(0, 1 << 24))),
-      of_weights(integer(
-          KEY(model.vocab),
-          "Rows of the token embedding, at least the dataset's vocabulary; 0: exactly that.",
-          from(0, kMaxIds))),
-      inherited(fixed(integer(KEY(model.seq_len), "Tokens per sample.", from(1, kMaxIds)))),
-      of_weights(boolean(KEY(model.tied), "The output layer is the token embedding.")),
-      inherited(fixed(number(KEY(model.dropout), "Probability of dropping an element (gpt).",
-                             half_open(0, 1)))),
+          boolean(KEY(model.tied), "Weight tying: the output layer shares the token embedding.")),
+      inherited(fixed(number(KEY(model.dropout), "Dropout probability (gpt).", half_open(0, 1)))),
       of_weights(number(KEY(model.norm_eps), "Epsilon of LayerNorm and RMSNorm.", above(0, 1))),
       of_weights(
           number(KEY(model.rope_theta), "Base of the rotary frequencies (llama).", above(1, 1e9))),
-      fixed(number(KEY(model.init_std), "Standard deviation of initial weights.", from(0, 10))),
-      fixed(text(KEY(model.frozen),
-                 "Units that do not train, as patterns between commas: embed, block.0 .. and head; "
-                 "* stands for anything, [0-3] for these numbers. Empty: all train.")),
+      fixed(number(KEY(model.init_std), "Standard deviation of the initial weights.", from(0, 10))),
+      fixed(text(
+          KEY(model.frozen),
+          "Units without gradients and updates, as comma-separated patterns of unit names (embed, "
+          "block.0, head); * matches anything, [0-3] these numbers. Empty: every unit trains.")),
       // Not fixed: a run that resumes has its weights from its own checkpoint.
       text(KEY(model.weights),
-           "Weights that this model begins with: a run directory, a checkpoint (a step-N "
-           "directory), "
-           "or a Hugging Face directory (config.json and model.safetensors); empty: random ones. A "
-           "run that resumes reads them only for what its checkpoints leave out "
+           "Initial weights: a run directory, a checkpoint (step-N directory) or a Hugging Face "
+           "directory (config.json and model.safetensors). Empty: random weights. A resumed run "
+           "reads from here only the weights that its checkpoints leave out "
            "(checkpoint.trainable_only)."),
   };
 }
@@ -79,14 +78,12 @@ std::vector<Field> data_fields() {
   return {
       fixed(choice(
           KEY(data.source),
-          "What samples are: text that is cut into tokens; or made up on the way: words, "
-          "bytes of 32 random words with a space behind each; affine, x <- (a x + 1) mod 251 "
-          "with an a of each sample's own; stripes, labelled images of patterns; scenes, "
-          "images of coloured shapes with captions or questions; squares, clips of moving "
-          "squares; arm, clips of a square that actions move; quadrants, images of four "
-          "patterns and a question about one; or a user's own files (docs/data.md): images, "
-          "pictures with classes; pairs, pictures with captions or questions; clips; "
-          "trajectories, what a robot saw and did.",
+          "Source of samples. Text: text (token data sets and text files). Synthetic: words "
+          "(random words as bytes), affine (sequences x <- (a x + 1) mod 251), stripes (labelled "
+          "patterns), scenes (coloured shapes with captions or questions), squares (clips of "
+          "moving squares), arm (clips of a square moved by actions), quadrants (four patterns and "
+          "a question). Files, see docs/data.md: images (labelled pictures), pairs (pictures with "
+          "captions or questions), clips (videos), trajectories (robot videos with actions).",
           {{"text", DataSource::kText},
            {"words", DataSource::kWords},
            {"affine", DataSource::kAffine},
@@ -99,59 +96,57 @@ std::vector<Field> data_fields() {
            {"pairs", DataSource::kPairs},
            {"clips", DataSource::kClips},
            {"trajectories", DataSource::kTrajectories}})),
-      fixed(integer(KEY(data.samples),
-                    "Samples of an epoch, of a source that makes them up on the way.",
-                    from(2, kMaxIds))),
+      fixed(
+          integer(KEY(data.samples), "Samples per epoch of a synthetic source.", from(2, kMaxIds))),
       // Not fixed: a dataset may move; a checkpoint knows its content by digest.
       text(KEY(data.path),
-           "Token dataset made by `trireme data prepare`, or a text file; of images, pairs, clips "
-           "and "
-           "trajectories a directory, a list or shards; empty: the quick start's text, the C++ "
-           "headers of this machine."),
+           "Location of the data: a token data set of `trireme data prepare`, a text file or, for "
+           "images, pairs, clips and trajectories, a directory, a list or tar shards. Empty: the "
+           "quick start's text, the C++ headers of this machine."),
       // Not fixed: a file may move; a checkpoint knows the dataset's vocabulary by digest.
       text(KEY(data.tokenizer),
-           "How text becomes tokens: bytes, characters, bpe:N (byte-level BPE of N tokens, 257 to "
-           "1048576, learnt from the training split), or a path: a Hugging Face tokenizer.json, a "
-           "vocabulary.json, or a run directory, checkpoint, dataset or Hugging Face directory, "
-           "whose vocabulary it is. Left out with model.weights: the vocabulary of the weights."),
-      fixed(integer(KEY(data.seed), "Seed of the order of samples.", from(0, kMaxSeed))),
+           "Tokenizer: bytes, characters, bpe:N (byte-level BPE of N tokens, 257 to 1048576, "
+           "learned from the training split) or a path to a Hugging Face tokenizer.json, a "
+           "vocabulary.json, a run directory, checkpoint, data set or Hugging Face directory with "
+           "a vocabulary. Left out with model.weights: the vocabulary of the weights."),
+      fixed(integer(KEY(data.seed), "Seed of the sample order.", from(0, kMaxSeed))),
       fixed(number(KEY(data.validation),
-                   "What is held out for validation: a fraction of the text or of the samples, up "
-                   "to 0.5, or a whole number of samples or text files. 0: nothing.",
+                   "Size of the validation split: a fraction of the text or of the samples up to "
+                   "0.5, or a whole number of samples or text files. 0: none.",
                    from(0, kMaxIds))),
       fixed(boolean(KEY(data.documents),
-                    "Tokens attend within their own document, whose positions begin at 0; else a "
-                    "sample is one text, whatever it is cut from.")),
+                    "Document masking: attention stays within a document and positions begin at 0 "
+                    "there. false: each sample is one text.")),
       fixed(text(KEY(data.weights),
-                 "Weights of several data sets, such as 0.9,0.1, one for each path of data.path "
-                 "(also with commas). A training sample is drawn from each data set with that "
-                 "share, with replacement. Empty: data.path is one data set.")),
-      fixed(boolean(KEY(data.antialias),
-                    "Average pixels where pictures and clips shrink, in 8 bits (default true); "
-                    "false: bilinear between four pixels, in fp32, as V-JEPA 2 is trained.")),
+                 "Sampling weights of several data sets, comma-separated, one per path of "
+                 "data.path (such as 0.9,0.1). Training samples are drawn with replacement. Empty: "
+                 "data.path is one data set.")),
+      fixed(
+          boolean(KEY(data.antialias),
+                  "Antialiasing: pictures and clips are averaged as they shrink, in 8 bits. false: "
+                  "bilinear interpolation of four pixels in fp32, as in V-JEPA 2's training.")),
   };
 }
 
 std::vector<Field> lora_fields() {
   return {
-      compared(fixed(
-          integer(KEY(lora.rank),
-                  "Rank of the low-rank adapters that train in the place of the model's weights "
-                  "(docs/lora.md); 0: none.",
-                  from(0, kMaxWidth)))),
-      compared(fixed(number(KEY(lora.alpha), "What an adapter adds is scaled by alpha / rank.",
-                            above(0, 1e6)))),
-      fixed(number(KEY(lora.dropout),
-                   "Probability of dropping an element of what an adapter reads.",
-                   half_open(0, 1))),
-      compared(fixed(choice(KEY(lora.targets), "Linear layers of a block that have an adapter.",
+      compared(fixed(integer(KEY(lora.rank),
+                             "Rank of the LoRA adapters that train in place of the model's weights "
+                             "(docs/lora.md). 0: no adapters.",
+                             from(0, kMaxWidth)))),
+      compared(
+          fixed(number(KEY(lora.alpha), "LoRA alpha: adapter outputs are scaled by alpha / rank.",
+                       above(0, 1e6)))),
+      fixed(
+          number(KEY(lora.dropout), "Dropout probability of the adapter inputs.", half_open(0, 1))),
+      compared(fixed(choice(KEY(lora.targets), "Linear layers of a block with an adapter.",
                             {{"all", LoraTargets::kAll},
                              {"attention", LoraTargets::kAttention},
                              {"query_value", LoraTargets::kQueryValue},
                              {"mlp", LoraTargets::kMlp}}))),
       fixed(text(
           KEY(lora.also),
-          "Units of the model that train beside the adapters, as patterns like model.frozen's.")),
+          "Units that train in addition to the adapters, as patterns of model.frozen's form.")),
   };
 }
 

@@ -6,67 +6,71 @@ namespace trireme::config {
 
 std::vector<Field> vision_fields() {
   return {
-      inherited(fixed(integer(KEY(vision.image), "Pixels of an image's side.", from(1, 1 << 14)))),
-      of_weights(integer(KEY(vision.patch), "Pixels of a patch's side; must divide image.",
+      inherited(
+          fixed(integer(KEY(vision.image), "Image size in pixels per side.", from(1, 1 << 14)))),
+      of_weights(integer(KEY(vision.patch),
+                         "Patch size in pixels per side. Must divide vision.image.",
                          from(1, 1 << 10))),
       inherited(
-          fixed(integer(KEY(vision.frames), "Frames of a clip; 1: images.", from(1, 1 << 12)))),
+          fixed(integer(KEY(vision.frames), "Frames per clip. 1: images.", from(1, 1 << 12)))),
+      of_weights(integer(KEY(vision.tubelet), "Frames per token. Must divide vision.frames.",
+                         from(1, 1 << 10))),
       of_weights(
-          integer(KEY(vision.tubelet), "Frames of a token; must divide frames.", from(1, 1 << 10))),
-      of_weights(integer(KEY(vision.layers), "Transformer blocks of the tower.", from(1, 1 << 16))),
-      of_weights(integer(KEY(vision.hidden), "Width of its residual stream.", from(1, kMaxWidth))),
-      of_weights(
-          integer(KEY(vision.heads), "Its attention heads; must divide hidden.", from(1, 1 << 16))),
-      of_weights(integer(KEY(vision.ffn), "Width of its feed-forward layers; 0: 4 x hidden.",
+          integer(KEY(vision.layers), "Transformer blocks of the vision tower.", from(1, 1 << 16))),
+      of_weights(integer(KEY(vision.hidden), "Width of the vision tower's residual stream.",
+                         from(1, kMaxWidth))),
+      of_weights(integer(KEY(vision.heads),
+                         "Attention heads of the vision tower. Must divide vision.hidden.",
+                         from(1, 1 << 16))),
+      of_weights(integer(KEY(vision.ffn),
+                         "Width of the vision tower's feed-forward layers. 0: 4 x vision.hidden.",
                          from(0, 1 << 24))),
-      of_weights(choice(KEY(vision.activation), "Of its feed-forward layers.",
+      of_weights(choice(KEY(vision.activation),
+                        "Activation function of the vision tower's feed-forward layers.",
                         {{"gelu", Activation::kGelu},
                          {"gelu_tanh", Activation::kGeluTanh},
                          {"quick_gelu", Activation::kQuickGelu}})),
       of_weights(
           choice(KEY(vision.positions),
-                 "How tokens know their places: a learned table, rotary positions over time, row "
-                 "and column, these as Meta's V-JEPA 2 weights were trained with, or a table and "
-                 "rotary positions over row and column (Qwen3-VL).",
+                 "Position embedding of the vision tower: learned (a table), rotary (over time, "
+                 "row and column), rotary_compat (rotary in the form of Meta's V-JEPA 2 weights) "
+                 "or learned_rotary (a table, and rotary over row and column: Qwen3-VL).",
                  {{"learned", Positions::kLearned},
                   {"rotary", Positions::kRotary},
                   {"rotary_compat", Positions::kRotaryCompat},
                   {"learned_rotary", Positions::kLearnedRotary}})),
-      inherited(fixed(
-          integer(KEY(vision.position_grid),
-                  "Rows and columns of the learned table, which is resampled bilinearly, corner "
-                  "to corner, to an image's tokens; 0: as many as these.",
-                  from(0, 1 << 10)))),
-      of_weights(
-          choice(KEY(vision.pooling),
-                 "What stands for an image: the mean of its tokens, a class token, or what a "
-                 "learned query attends to.",
-                 {{"mean", Pooling::kMean},
-                  {"class", Pooling::kClass},
-                  {"attention", Pooling::kAttention}})),
+      inherited(
+          fixed(integer(KEY(vision.position_grid),
+                        "Rows and columns of the learned position table, resampled bilinearly "
+                        "(corners aligned) to an image's tokens. 0: as many as an image has.",
+                        from(0, 1 << 10)))),
+      of_weights(choice(KEY(vision.pooling),
+                        "Image representation: the mean of the tokens, a class token, or attention "
+                        "of a learned query.",
+                        {{"mean", Pooling::kMean},
+                         {"class", Pooling::kClass},
+                         {"attention", Pooling::kAttention}})),
       of_weights(
           boolean(KEY(vision.pre_norm),
-                  "A norm before the first block, and patches embedded without a bias, as in "
-                  "CLIP.")),
-      of_weights(number(KEY(vision.norm_eps), "Epsilon of the tower's LayerNorms.", above(0, 1))),
-      fixed(
-          number(KEY(vision.init_std), "Standard deviation of its initial weights.", from(0, 10))),
-      of_weights(text(KEY(vision.mean),
-                      "Mean of red, green and blue, from 0 to 1, that is subtracted from pixels: "
-                      "clip, siglip, imagenet or three numbers such as 0.5,0.5,0.5. Empty: siglip "
-                      "for tiles of family vlm, imagenet for others. Synthetic pictures of other "
-                      "families are drawn as normalized values.")),
-      of_weights(text(KEY(vision.std),
-                      "Standard deviation by which pixels are divided, in the form of "
-                      "vision.mean.")),
-      of_weights(integer(KEY(vision.classes),
-                         "Classes that images or clips are told apart by; 0: the "
-                         "data's.",
-                         from(0, kMaxIds))),
+                  "Norm before the first block, and a patch embedding without bias (CLIP).")),
       of_weights(
-          boolean(KEY(vision.chunked),
-                  "Whether a frozen tower of clips is H-V-JEPA's, whose blocks see the chunks that "
-                  "section chunk says, or V-JEPA 2's. The family hvjepa trains one.")),
+          number(KEY(vision.norm_eps), "Epsilon of the vision tower's LayerNorms.", above(0, 1))),
+      fixed(number(KEY(vision.init_std),
+                   "Standard deviation of the vision tower's initial weights.", from(0, 10))),
+      of_weights(text(
+          KEY(vision.mean),
+          "Mean of red, green and blue (0 to 1) subtracted from pixels: clip, siglip, imagenet or "
+          "three numbers such as 0.5,0.5,0.5. Empty: siglip for tiles of family vlm, imagenet for "
+          "other families. Synthetic pictures of other families are drawn as normalized values.")),
+      of_weights(text(KEY(vision.std),
+                      "Standard deviation of red, green and blue that pixels are divided by, in "
+                      "the form of vision.mean.")),
+      of_weights(integer(KEY(vision.classes),
+                         "Classes of images or clips. 0: as many as the data set has.",
+                         from(0, kMaxIds))),
+      of_weights(boolean(KEY(vision.chunked),
+                         "Kind of a frozen tower of clips: H-V-JEPA's, with the chunks of section "
+                         "chunk (true), or V-JEPA 2's (false). Family hvjepa trains the former.")),
   };
 }
 

@@ -6,95 +6,84 @@ namespace trireme::config {
 
 std::vector<Field> projector_fields() {
   return {
-      of_weights(
-          choice(KEY(projector.kind),
-                 "What turns a tower's features into the decoder's tokens: a linear layer or two "
-                 "with GELU between them, a token for each feature; the same two of a norm of "
-                 "each 2 x 2 features, which become one token (Qwen3-VL); or learned queries that "
-                 "attend to a tile's features: the layers of a Q-Former (BLIP-2) or of a "
-                 "Perceiver resampler (Flamingo); none, where both are as wide (arrcoc).",
-                 {{"none", ProjectorKind::kNone},
-                  {"linear", ProjectorKind::kLinear},
-                  {"mlp", ProjectorKind::kMlp},
-                  {"merger", ProjectorKind::kMerger},
-                  {"qformer", ProjectorKind::kQFormer},
-                  {"perceiver", ProjectorKind::kPerceiver}})),
-      of_weights(
-          integer(KEY(projector.hidden),
-                  "Width of a Q-Former or resampler, which for the latter is the tower's; 0: the "
-                  "tower's.",
-                  from(0, kMaxWidth))),
+      of_weights(choice(
+          KEY(projector.kind),
+          "Projector from the tower's features to decoder tokens: linear, mlp (two layers with "
+          "GELU), merger (norm and mlp over 2 x 2 features, one token each: Qwen3-VL), qformer "
+          "(BLIP-2), perceiver (Flamingo's resampler) or none (equal widths; arrcoc).",
+          {{"none", ProjectorKind::kNone},
+           {"linear", ProjectorKind::kLinear},
+           {"mlp", ProjectorKind::kMlp},
+           {"merger", ProjectorKind::kMerger},
+           {"qformer", ProjectorKind::kQFormer},
+           {"perceiver", ProjectorKind::kPerceiver}})),
+      of_weights(integer(
+          KEY(projector.hidden),
+          "Width of a Q-Former or resampler; a resampler has the tower's. 0: the tower's width.",
+          from(0, kMaxWidth))),
       of_weights(
           integer(KEY(projector.layers), "Layers of a Q-Former or resampler.", from(1, 1 << 10))),
-      of_weights(
-          integer(KEY(projector.heads),
-                  "Heads of a Q-Former, which divide its width, or of a resampler, of 64 channels "
-                  "each.",
-                  from(1, 1 << 10))),
-      of_weights(integer(KEY(projector.queries),
-                         "Tokens that a Q-Former or resampler makes of a tile.", from(1, 1 << 16))),
+      of_weights(integer(KEY(projector.heads),
+                         "Attention heads: of a Q-Former, dividing its width, or of a resampler, "
+                         "with 64 channels each.",
+                         from(1, 1 << 10))),
+      of_weights(integer(KEY(projector.queries), "Tokens per tile of a Q-Former or resampler.",
+                         from(1, 1 << 16))),
   };
 }
 
 std::vector<Field> vlm_fields() {
   return {
       of_weights(choice(KEY(vlm.tower),
-                        "What sees: an image tower, or the teacher that family jepa, or with "
-                        "vision.chunked family hvjepa, has trained on clips, which is frozen.",
+                        "Vision tower: vit (images), or jepa, the frozen teacher of family jepa "
+                        "(with vision.chunked: of hvjepa).",
                         {{"vit", VlmTower::kVit}, {"jepa", VlmTower::kJepa}})),
-      of_weights(
-          integer(KEY(vlm.layer),
-                  "Block of the tower whose output is read, from 0, or from the end: -2 is the "
-                  "last but one. Blocks behind it are left out; behind the last, -1, comes the "
-                  "tower's norm.",
-                  from(-(1 << 16), 1 << 16))),
-      inherited(fixed(integer(
-          KEY(vlm.max_tiles),
-          "Tiles that an image is cut into at most, in a grid of at most 3 a side, beside the "
-          "one of all of it; 0: only that.",
-          from(0, 9)))),
-      inherited(fixed(choice(KEY(vlm.tie),
-                             "Grid of tiles that is chosen where two with equally many tiles keep "
-                             "equally many pixels: tall, with fewer columns (LLaVA's own code), or "
-                             "wide, with fewer rows (Hugging Face's transformers).",
-                             {{"tall", VlmTie::kTall}, {"wide", VlmTie::kWide}}))),
+      of_weights(integer(
+          KEY(vlm.layer),
+          "Block of the tower whose output is read, from 0, or from the end: -2 is the second to "
+          "last. Later blocks are left out; -1, the last, includes the tower's final norm.",
+          from(-(1 << 16), 1 << 16))),
+      inherited(fixed(integer(KEY(vlm.max_tiles),
+                              "Maximum tiles per image, in a grid of at most 3 per side, in "
+                              "addition to a tile of the whole image. 0: only the whole image.",
+                              from(0, 9)))),
+      inherited(fixed(
+          choice(KEY(vlm.tie),
+                 "Preferred grid among grids with equal tiles and pixels: tall, with fewer columns "
+                 "(LLaVA's code), or wide, with fewer rows (Hugging Face's transformers).",
+                 {{"tall", VlmTie::kTall}, {"wide", VlmTie::kWide}}))),
       inherited(fixed(choice(KEY(vlm.aspect),
-                             "How an image that is one tile (vlm.max_tiles=0) becomes a square: "
-                             "stretched, or padded on both sides with vision.mean (LLaVA 1.5).",
+                             "Conversion of a single-tile image (vlm.max_tiles=0) to a square: "
+                             "stretch, or pad on both sides with vision.mean (LLaVA 1.5).",
                              {{"stretch", VlmAspect::kStretch}, {"pad", VlmAspect::kPad}}))),
-      of_weights(
-          text(KEY(vlm.deepstack),
-               "Blocks of the tower, such as 5,11,17, whose output is projected as well, each by "
-               "a projector of its own, and added to an image's tokens behind the decoder's first "
-               "blocks, one behind each (DeepStack); empty: none.")),
+      of_weights(text(KEY(vlm.deepstack),
+                      "DeepStack blocks of the tower, comma-separated, such as 5,11,17: each "
+                      "output has a projector of its own and is added to the image's tokens after "
+                      "one of the decoder's first blocks. Empty: none.")),
       of_weights(text(
           KEY(vlm.mrope),
-          "How many of a head's rotary frequencies turn by time, by row and by column, such as "
-          "16,24,24 (M-RoPE of Qwen2-VL), or 24,20,20 interleaved (Qwen3-VL); empty: all by "
-          "the place in the sequence.")),
-      fixed(boolean(KEY(vlm.pack),
-                    "Several samples share a row of model.seq_len tokens, as many as it has room "
-                    "for: attention ends and positions begin anew where a sample begins. "
-                    "run.global_batch and run.micro_batch count rows.")),
+          "M-RoPE sections: rotary frequencies per head for time, row and column, such as 16,24,24 "
+          "(Qwen2-VL) or 24,20,20 interleaved (Qwen3-VL). Empty: one position per token.")),
+      fixed(boolean(
+          KEY(vlm.pack),
+          "Sample packing: several samples share a row of model.seq_len tokens, each with its own "
+          "attention and positions. run.global_batch and run.micro_batch then count rows.")),
       boolean(KEY(vlm.balance),
-              "Samples, or rows of several, go to the data-parallel ranks and micro-batches of "
-              "their global batch so that all have about the same work by their tiles. The loss "
-              "stays, but for the order of its sum."),
+              "Load balancing: samples or rows are distributed over data-parallel ranks and "
+              "micro-batches of their global batch by their tiles. The loss changes only by the "
+              "order of its sum."),
       text(KEY(vlm.features),
-           "A directory in which what a frozen tower makes of a tile is kept, to be read where "
-           "the tile comes again; empty: it is computed every time."),
-      of_weights(
-          choice(KEY(vlm.fusion),
-                 "How the decoder sees: an image's tokens stand in its rows, or one does and gated "
-                 "blocks of cross-attention let what follows it attend to the image (Flamingo).",
-                 {{"tokens", VlmFusion::kTokens}, {"cross", VlmFusion::kCross}})),
-      of_weights(
-          integer(KEY(vlm.cross_every),
-                  "Blocks of the decoder to one of cross-attention, which stands before the last "
-                  "of them; 1: one before each.",
-                  from(1, 1 << 16))),
+           "Cache directory of a frozen tower's output per tile. Empty: no cache."),
+      of_weights(choice(KEY(vlm.fusion),
+                        "Fusion of images and text: tokens (image tokens in the decoder's rows) or "
+                        "cross (gated cross-attention blocks: Flamingo).",
+                        {{"tokens", VlmFusion::kTokens}, {"cross", VlmFusion::kCross}})),
+      of_weights(integer(KEY(vlm.cross_every),
+                         "Decoder blocks per cross-attention block, which precedes the last of "
+                         "them. 1: one before each.",
+                         from(1, 1 << 16))),
       of_weights(integer(KEY(vlm.cross_heads),
-                         "Heads of blocks of cross-attention, of 64 channels each.",
+                         "Attention heads of the cross-attention blocks, with 64 channels each.",
                          from(1, 1 << 10))),
   };
 }

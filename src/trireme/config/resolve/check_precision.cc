@@ -35,47 +35,10 @@ void resolve_types(Precision& precision) {
            key, key);
 }
 
-void resolve_rounding(Precision& precision) {
-  const bool narrow = precision.master == DType::kBF16;
-  if (!precision.rounding) precision.rounding = narrow ? Rounding::kStochastic : Rounding::kNearest;
-  if (precision.rounding == Rounding::kStochastic && !narrow)
-    fail(ErrorKind::kUsage,
-         "precision.rounding=stochastic with precision.master={}: only bf16 is rounded so; set "
-         "precision.master=bf16 or leave rounding out",
-         name(*precision.master));
-}
-
-// Keys of the dynamic scale that another one has no use for.
-void check_loss_scale(const Precision& precision) {
-  const Precision plain;
-  const auto refuse = [&](const char* key, double value) {
-    fail(ErrorKind::kUsage,
-         "precision.loss_scale_{}={}: precision.loss_scale={} does not change; leave it out or set "
-         "precision.loss_scale=dynamic",
-         key, value, precision.loss_scale);
-  };
-  const auto check = [&](const char* key, auto value, auto derived) {
-    if (value != derived) refuse(key, static_cast<double>(value));
-  };
-  check("start", precision.loss_scale_start, plain.loss_scale_start);
-  check("window", precision.loss_scale_window, plain.loss_scale_window);
-  check("factor", precision.loss_scale_factor, plain.loss_scale_factor);
-  check("hysteresis", precision.loss_scale_hysteresis, plain.loss_scale_hysteresis);
-  check("floor", precision.loss_scale_floor, plain.loss_scale_floor);
-}
-
 void resolve_loss_scale(Precision& precision) {
   std::string& scale = precision.loss_scale;
   if (scale == "auto") scale = precision.compute == DType::kF16 ? "dynamic" : "off";
-  if (scale == "dynamic") {
-    if (precision.loss_scale_floor > precision.loss_scale_start)
-      fail(ErrorKind::kUsage,
-           "precision.loss_scale_floor={} is above precision.loss_scale_start={}; lower the floor",
-           precision.loss_scale_floor, precision.loss_scale_start);
-    return;
-  }
-  fixed_loss_scale(precision);
-  check_loss_scale(precision);
+  if (scale != "dynamic") fixed_loss_scale(precision);
 }
 
 }  // namespace
@@ -88,7 +51,6 @@ void choose_compute(Job& job) {
 
 void resolve_precision(Precision& precision) {
   resolve_types(precision);
-  resolve_rounding(precision);
   resolve_loss_scale(precision);
 }
 

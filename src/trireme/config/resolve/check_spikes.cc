@@ -20,7 +20,6 @@ void check_unused(const Run& run) {
   check("window", run.spike_window, plain.spike_window);
   check("rewind", run.spike_rewind, plain.spike_rewind);
   check("skip", run.spike_skip, plain.spike_skip);
-  check("limit", run.spike_limit, plain.spike_limit);
 }
 
 }  // namespace
@@ -28,12 +27,11 @@ void check_unused(const Run& run) {
 void check_spikes(const Job& job) {
   const Run& run = job.run;
   if (run.spike_zscore == 0) return check_unused(run);
-  if (run.spike_limit == 0) return;
   const Checkpoint& checkpoint = job.checkpoint;
   if (checkpoint.every == 0)
     fail(ErrorKind::kUsage,
          "run.spike_zscore={} with checkpoint.every=0: there would be nothing to go back to; set "
-         "checkpoint.every, or run.spike_limit=0 to end with the first spike",
+         "checkpoint.every, or leave spike_zscore out",
          run.spike_zscore);
   if (checkpoint.keep_last == 0 || checkpoint.keep_every > 0) return;
   // Right after one is written the oldest is closest.

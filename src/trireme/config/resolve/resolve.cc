@@ -52,14 +52,12 @@ void check_schedule(const Parallel& parallel) {
   };
   const std::string& schedule = parallel.schedule;
   const bool limited = parallel.activation_limit != plain.activation_limit;
-  const bool delayed = parallel.transfer != plain.transfer;
   if (!parallel.schedule_file.empty()) {
     const std::string why = "parallel.schedule_file has the schedule";
     if (schedule != plain.schedule) refuse("schedule", schedule, why);
     if (parallel.virtual_stages != plain.virtual_stages)
       refuse("virtual_stages", std::to_string(parallel.virtual_stages), why);
     if (limited) refuse("activation_limit", fmt::format("{}", parallel.activation_limit), why);
-    if (delayed) refuse("transfer", fmt::format("{}", parallel.transfer), why);
   }
   using schedules::ScheduleInfo;
   const ScheduleInfo& row = schedules::info(schedules::schedule_of(schedule).value());
@@ -68,11 +66,6 @@ void check_schedule(const Parallel& parallel) {
            fmt::format(
                "schedule {} is not searched within a limit; {} are", schedule,
                schedules::names_where([](const ScheduleInfo& other) { return other.limited; })));
-  if (delayed && row.search == nullptr)
-    refuse("transfer", fmt::format("{}", parallel.transfer),
-           fmt::format("schedule {} is not searched; {} are", schedule,
-                       schedules::names_where(
-                           [](const ScheduleInfo& other) { return other.search != nullptr; })));
 }
 
 // Keys that the policy needs, and those that it has no use for.
@@ -86,15 +79,14 @@ void check_recompute(const Recompute& recompute) {
   const Recompute plain;
   for (const Key& key :
        {Key{"parts", recompute.parts != plain.parts, RecomputePolicy::kSelective, "selective"},
-        Key{"every", recompute.every != plain.every, RecomputePolicy::kUniform, "uniform"},
-        Key{"first", recompute.first != plain.first, RecomputePolicy::kBlock, "block"},
+        Key{"every", recompute.every != plain.every, RecomputePolicy::kFull, "full"},
         Key{"memory", recompute.memory != plain.memory, RecomputePolicy::kAuto, "auto"}}) {
     const bool wanted = recompute.policy == key.policy;
     if (key.set && !wanted)
       fail(ErrorKind::kUsage,
            "recompute.{} is of recompute.policy={}, which is not chosen; choose it or leave {} out",
            key.name, key.policy_name, key.name);
-    if (wanted && !key.set && key.policy != RecomputePolicy::kSelective)
+    if (wanted && !key.set && key.policy == RecomputePolicy::kAuto)
       fail(ErrorKind::kUsage, "recompute.policy={} needs recompute.{}", key.policy_name, key.name);
   }
   if (recompute.policy == RecomputePolicy::kNone && !recompute.nodes.empty())
@@ -341,8 +333,8 @@ std::vector<std::string> notes(const Job& job) {
   const bool powers = std::has_single_bit(static_cast<std::uint64_t>(ids)) &&
                       std::has_single_bit(static_cast<std::uint64_t>(dp(job)));
   // docs/numerics.md, "What is promised".
-  const bool any_number = job.parallel.zero >= 2 && job.parallel.dp_replicate == 1 &&
-                          job.offload.grads == OffloadTier::kNone;
+  const bool any_number =
+      job.parallel.zero >= 2 && job.parallel.dp_replicate == 1 && job.offload.grads == Tier::kNone;
   if (job.precision.numerics == Numerics::kCanonical && !powers && !any_number)
     remarks.push_back(fmt::format(
         "{} micro-batches a step on dp={}: equal bits on every layout need powers of two, or "
@@ -353,12 +345,12 @@ std::vector<std::string> notes(const Job& job) {
     remarks.push_back(fmt::format(
         "precision.compute={} is slower than fp32 on this CPU ({}); auto takes the faster type",
         name(job.precision.compute), name(matrix_unit())));
-  if (job.offload.uses(OffloadTier::kHost) && job.run.device == Device::kCpu)
+  if (job.offload.uses(Tier::kHost) && job.run.device == Device::kCpu)
     remarks.push_back(
         "offload to host with run.device=cpu: host memory is where ranks compute, so bytes move "
         "and "
         "none are saved; nvme saves them");
-  if ((job.offload.uses(OffloadTier::kHost) || job.offload.uses(OffloadTier::kNvme)) &&
+  if ((job.offload.uses(Tier::kHost) || job.offload.uses(Tier::kNvme)) &&
       job.run.device == Device::kCuda)
     remarks.push_back(
         "offload with run.device=cuda: copies between device and host are synchronous and from "

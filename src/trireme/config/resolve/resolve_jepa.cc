@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
+#include "trireme/config/mask_rules.h"
 #include "trireme/config/probes.h"
 #include "trireme/config/resolve/resolve_family.h"
 #include "trireme/config/resolve/resolve_towers.h"
@@ -47,16 +48,17 @@ void resolve_masks(const Job& job) {
          "vision.image={} / vision.patch={}: a frame of one token has no context beside its "
          "targets; lower vision.patch",
          job.vision.image, job.vision.patch);
-  for (const auto& [key, scale] : {std::pair{"jepa.short_scale", jepa.short_scale},
-                                   std::pair{"jepa.long_scale", jepa.long_scale}}) {
+  for (const auto& [blocks, scale] : mask_rules(jepa)) {
     const double tokens = scale * static_cast<double>(side * side);
     if (tokens < 1)
       fail(ErrorKind::kUsage,
-           "{}={} of {} x {} tokens of a frame is less than one; raise it to {:.3g} or more", key,
-           scale, side, side, 1.0 / static_cast<double>(side * side));
+           "jepa.masks={}: {} of {} x {} tokens of a frame is less than one; raise it to {:.3g} or "
+           "more",
+           jepa.masks, scale, side, side, 1.0 / static_cast<double>(side * side));
     if (scale >= 1)
       fail(ErrorKind::kUsage,
-           "{}={}: a block of it covers the frame and leaves no context; lower it", key, scale);
+           "jepa.masks={}: a block of {} covers the frame and leaves no context; lower it",
+           jepa.masks, scale);
   }
   if (jepa.cut == MaskCut::kNone && jepa.cut_samples != Jepa{}.cut_samples)
     fail(ErrorKind::kUsage,

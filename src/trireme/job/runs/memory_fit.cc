@@ -31,14 +31,14 @@ Allowance allowance(const config::Job& job, const Place& place) {
   if (job.run.memory_limit.count > 0) return {job.run.memory_limit.count, "run.memory_limit"};
   if (job.run.device == config::Device::kCuda)
     fail(ErrorKind::kUsage,
-         "run.find_micro_batch with run.device=cuda: how much a GPU has is not known here; set "
+         "run.micro_batch=0 with run.device=cuda: how much a GPU has is not known here; set "
          "run.memory_limit to what a rank may take of it");
   // The rest is for what nobody counts: the page cache of the data, other programs.
   constexpr double kShare = 0.9;
   const std::optional<std::int64_t> free = free_memory();
   if (!free)
     fail(ErrorKind::kUsage,
-         "run.find_micro_batch: the kernel does not say how much memory is free; set "
+         "run.micro_batch=0: the kernel does not say how much memory is free; set "
          "run.memory_limit");
   const auto share = static_cast<std::int64_t>(kShare * static_cast<double>(*free));
   return {share / place.world, fmt::format("nine tenths of the free {} over {} rank{}",
@@ -64,9 +64,8 @@ std::int64_t kept_in_memory(const Planned& planned, const Place& place, int rank
   };
   const int hosts = place.world / place.local_world;
   if (hosts < 2) return kSnapshots * saved(rank);
-  const int around = static_cast<int>(keys.memory_distance % hosts);
-  const int distance = (around == 0 ? 1 : around) * place.local_world;
-  return kSnapshots * (saved(rank) + saved((rank + place.world - distance) % place.world));
+  const int previous = (rank + place.world - place.local_world) % place.world;
+  return kSnapshots * (saved(rank) + saved(previous));
 }
 
 }  // namespace

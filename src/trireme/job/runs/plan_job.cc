@@ -29,13 +29,13 @@ void check_early(const config::Job& job, const Place& place) {
   if (job.run.device == config::Device::kCuda) check_cuda(place);
   if (job.run.find_micro_batch && job.checkpoint.memory_every > 0)
     fail(ErrorKind::kUsage,
-         "run.find_micro_batch with checkpoint.memory_every={}: ranks that start again from memory "
+         "run.micro_batch=0 with checkpoint.memory_every={}: ranks that start again from memory "
          "would look again and may find another; find it with checkpoint.memory_every=0 under "
          "--ranks or --nproc, then set run.micro_batch",
          job.checkpoint.memory_every);
   if (job.run.find_micro_batch && place.launched() && place.world > 1)
     fail(ErrorKind::kUsage,
-         "run.find_micro_batch: the ranks were started by another program, which would have to "
+         "run.micro_batch=0: the ranks were started by another program, which would have to "
          "start the trial as well; find it with --ranks or --nproc, then set run.micro_batch");
   // Without a vocabulary of its own or the data's, any will do to check the rest.
   constexpr std::int64_t kSomeVocab = 65536;  // stands for that of data that are not there yet
@@ -56,10 +56,11 @@ void check_early(const config::Job& job, const Place& place) {
 
 void refuse_search(const config::Job& job, std::string_view command) {
   if (job.run.find_micro_batch)
-    fail(ErrorKind::kUsage,
-         "run.find_micro_batch: {} takes run.micro_batch={} as it is, only train looks for the "
-         "largest; set run.find_micro_batch=false",
-         command, job.run.micro_batch);
+    fail(
+        ErrorKind::kUsage,
+        "run.micro_batch=0: only train finds the largest micro-batch; give {} a run.micro_batch of "
+        "1 or more",
+        command);
 }
 
 Planned plan_job(config::Job job, int world, const config::DatasetFacts& data) {

@@ -14,16 +14,6 @@ namespace {
 
 using mesh::Axis;
 
-ops::ContextMethod method_of(config::ContextMethod method) {
-  switch (method) {
-    case config::ContextMethod::kRing: return ops::ContextMethod::kRing;
-    case config::ContextMethod::kAllGather: return ops::ContextMethod::kAllGather;
-    case config::ContextMethod::kUlysses: return ops::ContextMethod::kUlysses;
-    case config::ContextMethod::kHierarchical: return ops::ContextMethod::kHierarchical;
-  }
-  TRIREME_CHECK(false, "context method {}", static_cast<int>(method));
-}
-
 }  // namespace
 
 Across::Across(const config::Job& job, comm::World& world, at::Device device)
@@ -37,7 +27,7 @@ Across::Across(const config::Job& job, comm::World& world, at::Device device)
   }
   if (job.parallel.cp > 1) {
     cp_groups_ = std::make_unique<ops::ContextGroups>(
-        world, mesh.group(world.rank(), Axis::kCp), method_of(job.parallel.context),
+        world, mesh.group(world.rank(), Axis::kCp), job.parallel.context,
         job.parallel.context == config::ContextMethod::kHierarchical ? job.parallel.context_inner
                                                                      : 0);
     cp_ = cp_groups_->parallel();

@@ -27,7 +27,7 @@ struct MostMatches {
   explicit MostMatches(const config::Job& job) {
     const config::Vicreg& vicreg = job.vicreg;
     const std::int64_t tokens = patch_grid(job.vision).tokens();
-    by_place = std::min(vicreg.matches, tokens);
+    by_place = std::min(kMatchesByPlace, tokens);
     by_feature = vicreg.feature_matches == 0 ? tokens : std::min(vicreg.feature_matches, tokens);
   }
   std::int64_t by_place = 0;
@@ -64,10 +64,8 @@ Covariances covariances_of(const config::Job& job) {
   };
   add(2, batch, job.vicreg.width);
   const MostMatches most(job);
-  for (const std::int64_t matches : {most.by_place, most.by_feature}) {
-    const bool pooled = job.vicreg.statistics == config::LocalStatistics::kPooled;
-    add(pooled ? 4 : 4 * matches, pooled ? batch * matches : batch, job.vicreg.width_of_chunks());
-  }
+  for (const std::int64_t matches : {most.by_place, most.by_feature})
+    add(4 * matches, batch, job.vicreg.width_of_chunks());
   return sum;
 }
 
@@ -95,7 +93,7 @@ plan::ValueId neighbours_node(Graph& graph, const config::Job& job, const Encode
                               std::string name, plan::UnitId unit,
                               const std::vector<plan::ValueId>& reads, std::string writes,
                               bool teacher) {
-  const std::int64_t d = tokens.hidden, rows = tokens.rows(), seen = job.chunk.neighbours + 1;
+  const std::int64_t d = tokens.hidden, rows = tokens.rows(), seen = kNeighbours + 1;
   Work work = linear_work(graph, rows, 12 * d * d, rows * d * (16 + 2 * seen));
   work.flops += 4.0 * static_cast<double>(rows * seen * d);
   return graph.node({.name = std::move(name), .reads = reads, .no_grad = teacher}, work, {unit},

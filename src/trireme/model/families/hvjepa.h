@@ -11,6 +11,14 @@
 
 namespace trireme::model {
 
+// Tokens that each attends to in addition to itself, before the router: the most similar of the 26 around it in time, row
+// and column.
+inline constexpr std::int64_t kNeighbours = 8;
+// Matches of a clip by place that VICRegL compares, at most.
+inline constexpr std::int64_t kMatchesByPlace = 20;
+// Weight of the router's ratio loss.
+inline constexpr double kRatioWeight = 0.1;
+
 bool has_chunks(const config::Job& job);
 
 // The tower's tokens before they are chunks: `tower` with the width and heads of `chunk`.

@@ -101,9 +101,8 @@ Embedded add_splice(Graph& graph, const config::Job& job, plan::ValueId tokens,
 // For the most tiles of a micro-batch, with bytes where values wait in places that are laid out before.
 void make_room(const config::Job& job, plan::Value& value) {
   const std::int64_t most = job.run.micro_batch * row_tiles(job);
-  const config::OffloadTier tier = job.offload.activations;
-  if (tier == config::OffloadTier::kHost || tier == config::OffloadTier::kNvme)
-    value.bytes = value.bytes / value.shape[0] * most;
+  const Tier tier = job.offload.activations;
+  if (tier == Tier::kHost || tier == Tier::kNvme) value.bytes = value.bytes / value.shape[0] * most;
   value.shape[0] = most;
 }
 

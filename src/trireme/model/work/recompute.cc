@@ -73,26 +73,12 @@ void leave_out(const config::Job& job, Program& program) {
            part, fmt::join(known, ", "));
 }
 
-std::vector<NodeId> first(const config::Job& job, const Program& program) {
-  const config::Recompute& recompute = job.recompute;
-  std::vector<NodeId> nodes = whole(job, program);
-  const auto count = static_cast<std::size_t>(recompute.first);
-  if (count > nodes.size())
-    fail(ErrorKind::kUsage, "recompute.first={}: {} nodes can run again; take {} or fewer",
-         recompute.first, nodes.size(), nodes.size());
-  nodes.resize(count);
-  return nodes;
-}
-
 }  // namespace
 
 Program recompute_nodes(const config::Job& job, Program program) {
   const config::Recompute& recompute = job.recompute;
   switch (recompute.policy) {
-    case RecomputePolicy::kFull:
-    case RecomputePolicy::kUniform:
-    case RecomputePolicy::kSegments: plan::recompute_each(program, whole(job, program)); break;
-    case RecomputePolicy::kBlock: plan::recompute_each(program, first(job, program)); break;
+    case RecomputePolicy::kFull: plan::recompute_each(program, whole(job, program)); break;
     case RecomputePolicy::kSelective: leave_out(job, program); break;
     case RecomputePolicy::kNone:
     case RecomputePolicy::kAuto: break;
@@ -103,9 +89,7 @@ Program recompute_nodes(const config::Job& job, Program program) {
 
 Program recompute_stages(const config::Job& job, Program program) {
   const config::Recompute& recompute = job.recompute;
-  if (recompute.policy == RecomputePolicy::kUniform)
-    plan::join_segments(program, static_cast<int>(recompute.every));
-  if (recompute.policy == RecomputePolicy::kSegments) plan::join_segments(program, 0);
+  if (recompute.every > 1) plan::join_segments(program, static_cast<int>(recompute.every));
   if (recompute.policy != RecomputePolicy::kAuto) return program;
   const auto compiled = [&](const Program& one) {
     return plan::compile(one, mesh_of(job), recipe_of(job), grid_of(job, {.program = one}));

@@ -11,16 +11,11 @@
 #include "trireme/comm/group.h"
 #include "trireme/comm/world.h"
 #include "trireme/ops/attention/score_tiles.h"
+#include "trireme/plan/mesh/context_method.h"
 
 namespace trireme::ops {
 
-// How queries meet the keys of other ranks.
-enum class ContextMethod {
-  kRing,       // keys and values travel from rank to rank (Liu et al. 2023)
-  kAllGather,  // keys and values are gathered, their gradients reduce-scattered (Llama 3)
-  kUlysses,  // heads against tokens: a rank attends with some heads over all tokens (Jacobs et al. 2023)
-  kHierarchical,  // Ulysses within neighbours, a ring over these (Fang & Zhao 2024)
-};
+using mesh::ContextMethod;
 std::string_view name(ContextMethod method);  // "ring", "all_gather", "ulysses", "hierarchical"
 
 // The ranks of a sequence as attention sees them; every rank holds the tokens of plan/mesh/zigzag.h, or its share of rows. The

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <utility>
 
@@ -56,10 +55,7 @@ void recompute_each(Program& program, const std::vector<NodeId>& nodes) {
 void join_segments(Program& program, int every) {
   int next = 0;
   for (const std::vector<NodeId>& nodes : stretches(program)) {
-    const auto size =
-        every > 0
-            ? static_cast<std::size_t>(every)
-            : static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(nodes.size()))));
+    const auto size = static_cast<std::size_t>(every);
     for (std::size_t i = 0; i < nodes.size(); ++i)
       at(program, nodes[i]).segment = next + static_cast<int>(i / size);
     next += static_cast<int>((nodes.size() + size - 1) / size);

@@ -23,8 +23,8 @@ std::vector<std::string> parts_to_leave_out(const Program& program,
 // Each of these as a segment of its own. Nodes that have one already are left alone.
 void recompute_each(Program& program, const std::vector<NodeId>& nodes);
 
-// Joins neighbouring nodes that run again to segments of `every`, counted from the first of a chunk; 0: of about the
-// root of how many the chunk has. A node with a backward that keeps what it needs parts them.
+// Joins neighbouring nodes that run again to segments of `every`, counted from the first of a chunk. A node
+// with a backward that keeps what it needs parts them.
 void join_segments(Program& program, int every);
 
 // These nodes leave the part out, where it keeps something for their backward and they do not run again whole. Returns

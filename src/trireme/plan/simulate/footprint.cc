@@ -146,9 +146,7 @@ std::string advice(const plan::PlanSet& plan, MemoryKind kind) {
                   ? "precision.numerics=fast, or " + row_of_zero(2)
                   : row_of_zero(2)) +
              offloading(plan, plan::Piece::kGrads, "grads");
-    case MemoryKind::kUnitBuffers:
-      return recipe.zero == 3 && recipe.prefetch > 0 ? "parallel.prefetch=0, or more parallel.tp"
-                                                     : "more parallel.tp or pp";
+    case MemoryKind::kUnitBuffers: return "more parallel.tp or pp";
     case MemoryKind::kCommBuffers:
       return "precision.reduce as precision.grads, or more parallel.tp or pp";
     case MemoryKind::kActivations:
@@ -156,8 +154,7 @@ std::string advice(const plan::PlanSet& plan, MemoryKind kind) {
                                       : "recompute.policy=full, or a smaller run.micro_batch";
     case MemoryKind::kWork:
       return (keeps_logits(plan.program) ? "recompute.logits=true, " : "") + smaller;
-    case MemoryKind::kStaging:
-      return recipe.offload.prefetch > 0 ? "a smaller offload.prefetch" : more_ranks;
+    case MemoryKind::kStaging: return more_ranks;
     case MemoryKind::kHost: return "offload to nvme, or " + more_ranks;
   }
   return "";

@@ -5,6 +5,7 @@
 
 #include "trireme/base/hash.h"
 #include "trireme/config/hnet_stages.h"
+#include "trireme/config/mask_rules.h"
 #include "trireme/formats/tiling.h"
 #include "trireme/model/families/arrcoc.h"
 #include "trireme/model/families/vlm.h"
@@ -94,14 +95,15 @@ ExpectedShare::ExpectedShare(const config::Job& job) : family_(job.model.family)
   if (family_ == Family::kJepa || family_ == Family::kHvjepa) {
     const std::int64_t side = job.vision.image / job.vision.patch;
     const config::Jepa& jepa = job.jepa;
-    const auto shares = [&](std::int64_t blocks, double scale) -> MaskShares {
+    const auto shares = [&](const config::MaskRule& rule) -> MaskShares {
+      const auto [blocks, scale] = rule;
       if (jepa.cut == config::MaskCut::kBatch)
         return cut_shares(side, blocks, scale, jepa.cut_samples);
       const double seen = seen_of_frame(side, side, blocks, scale);
       return {.seen = seen, .hidden = 1 - seen};
     };
-    const MaskShares near = shares(jepa.short_blocks, jepa.short_scale),
-                     far = shares(jepa.long_blocks, jepa.long_scale);
+    const auto rules = config::mask_rules(jepa);
+    const MaskShares near = shares(rules[0]), far = shares(rules[1]);
     masks_ = {.seen = (near.seen + far.seen) / 2, .hidden = (near.hidden + far.hidden) / 2};
   }
   if (family_ == Family::kHvjepa || job.vision.chunked)

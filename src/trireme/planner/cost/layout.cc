@@ -24,10 +24,10 @@ void set_away(config::Offload& offload, Away away) {
   if (away == Away::kAsGiven) return;
   offload = {};
   if (away == Away::kNothing) return;
-  offload.optimizer = config::OffloadTier::kHost;
+  offload.optimizer = trireme::Tier::kHost;
   if (away != Away::kEverything) return;
-  offload.grads = config::OffloadTier::kHost;
-  offload.params = config::OffloadTier::kHost;
+  offload.grads = trireme::Tier::kHost;
+  offload.params = trireme::Tier::kHost;
 }
 
 // Of these settings alone, what they say.

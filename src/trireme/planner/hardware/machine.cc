@@ -210,7 +210,7 @@ std::string unforeseen(const config::Job& job) {
   const DType compute = job.precision.compute;
   if (compute != DType::kF32 && compute != DType::kBF16)
     return std::string("precision.compute=") + std::string(name(compute)) + " is not calibrated";
-  if (job.offload.uses(config::OffloadTier::kHost) || job.offload.uses(config::OffloadTier::kNvme))
+  if (job.offload.uses(trireme::Tier::kHost) || job.offload.uses(trireme::Tier::kNvme))
     return "what is offloaded is not calibrated";
   if (job.lora.rank > 0) return "adapters are not calibrated";
   return "";

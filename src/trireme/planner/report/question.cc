@@ -17,7 +17,7 @@ namespace {
 // What is kept in host memory or on disks needs a way there.
 void check_offload(const Question& question) {
   const Cluster& cluster = question.cluster;
-  const auto need = [&](config::OffloadTier used, std::string_view tier, std::string_view key,
+  const auto need = [&](trireme::Tier used, std::string_view tier, std::string_view key,
                         double rate) {
     if (rate > 0 || !question.job.offload.uses(used)) return;
     for (const std::string& kept : question.kept) {
@@ -29,15 +29,14 @@ void check_offload(const Question& question) {
              kept, tier, cluster.name, key, cluster.name, key);
     }
   };
-  need(config::OffloadTier::kHost, "host", "host_rate", cluster.host_rate);
-  need(config::OffloadTier::kNvme, "nvme", "disk_rate", cluster.disk_rate);
+  need(trireme::Tier::kHost, "host", "host_rate", cluster.host_rate);
+  need(trireme::Tier::kNvme, "nvme", "disk_rate", cluster.disk_rate);
 }
 
 // What a layout does not say stays as the user has it: how long to wait, how cp ranks attend.
 bool stays(std::string_view key) {
   return key == "parallel.comm_timeout_s" || key == "parallel.context" ||
-         key == "parallel.context_inner" || key == "parallel.prefetch" || key == "parallel.costs" ||
-         key == "recompute.logits";
+         key == "parallel.context_inner" || key == "parallel.costs" || key == "recompute.logits";
 }
 
 }  // namespace
@@ -123,7 +122,6 @@ config::Job resolved_alone(const Question& question) {
   job.parallel = {};
   job.parallel.context = given.context;
   job.parallel.context_inner = given.context_inner;
-  job.parallel.prefetch = given.prefetch;
   job.parallel.comm_timeout_s = given.comm_timeout_s;
   job.run.micro_batch = micro_batch_alone(job);
   return config::resolve(std::move(job), 1, question.data);

@@ -139,12 +139,11 @@ Sieve::Stage Sieve::stage(const Layout& layout, const Parts& parts, double block
   return stage;
 }
 
-double Sieve::seconds_out(config::OffloadTier tier, double bytes) const {
+double Sieve::seconds_out(trireme::Tier tier, double bytes) const {
   const Cluster& cluster = question_.cluster;
-  const double rate = tier == config::OffloadTier::kHost ? cluster.host_rate
-                      : tier == config::OffloadTier::kNvme
-                          ? cluster.disk_rate / cluster.gpus_per_host
-                          : 0;
+  const double rate = tier == trireme::Tier::kHost   ? cluster.host_rate
+                      : tier == trireme::Tier::kNvme ? cluster.disk_rate / cluster.gpus_per_host
+                                                     : 0;
   return rate > 0 ? bytes / rate : 0;
 }
 
@@ -162,24 +161,24 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
   const bool each = sharded && layout.zero >= 2;  // scattered after every micro-batch
   double grads = stage.trained * grad_ * (each ? part : 1) * levels;
   double buffers = 0;
-  if (sharded && layout.zero == 3) buffers += stage.unit * param_ * (1 + alone_.parallel.prefetch);
+  if (sharded && layout.zero == 3) buffers += stage.unit * param_ * (1 + plan::kAhead);
   if (each) buffers += 2 * stage.unit * grad_;
   if (reduce_ != grad_) buffers += stage.unit * reduce_;
   double inputs = kept_mb * stage.kept;
   const config::Offload& offload = offload_of(layout);
   beside = {};
   // Of a share, what a few units or values need is there.
-  const auto leave = [&](config::OffloadTier tier, double share, double& bytes, double staged) {
-    if (tier == config::OffloadTier::kNone) return;
+  const auto leave = [&](trireme::Tier tier, double share, double& bytes, double staged) {
+    if (tier == trireme::Tier::kNone) return;
     const double left = share * std::max(bytes - staged, 0.0);
-    if (tier == config::OffloadTier::kHost) beside.host += share * bytes;
+    if (tier == trireme::Tier::kHost) beside.host += share * bytes;
     bytes -= left;
   };
   const std::array<double, 3> once = {states, params, grads};
   leave(offload.optimizer, offload.ratio, states, 2 * stage.unit * part * kept_states);
   leave(offload.params, 1, params, 2 * stage.unit * param_);
   leave(offload.grads, 1, grads, 2 * stage.unit * grad_);
-  leave(offload.activations, 1, inputs, (1 + offload.prefetch) * parts.boundary);
+  leave(offload.activations, 1, inputs, (1 + plan::kAhead) * parts.boundary);
   const double kept = inputs + waiting_mb * stage.waiting + stage.once;
   // One way while the other.
   beside.moved = seconds_out(offload.optimizer, offload.ratio * once[0]) +

@@ -6,6 +6,11 @@
 #include "trireme/train/run/non_finite.h"
 
 namespace trireme::train {
+namespace {
+
+constexpr std::int64_t kMostRewinds = 3;  // that do not get past a step
+
+}  // namespace
 
 RunHealth::RunHealth(const config::Job& job, JobSession& steps, RunCheckpoints& checkpoints,
                      comm::World& world, const Callbacks& callbacks)
@@ -79,12 +84,12 @@ std::int64_t RunHealth::rewind_spike(std::int64_t step) {
                        .cause = fmt::format("loss {:.4g} after a median of {:.4g}, z-score {:.3g}",
                                             spike.loss, spike.median, spike.zscore),
                        .action = "stop"};
-  if (rewinds >= job_.run.spike_limit) {
+  if (rewinds >= kMostRewinds) {
     tell_fault(fault);
     fail(ErrorKind::kNonFinite,
          "step {}: {}, and going back {} times has not got past it; lower optim.lr, raise "
-         "run.spike_rewind or run.spike_skip, or check the data (run.spike_limit={})",
-         step, fault.cause, rewinds, job_.run.spike_limit);
+         "run.spike_rewind or run.spike_skip, or check the data",
+         step, fault.cause, rewinds);
   }
   const std::int64_t last = step - job_.run.spike_rewind;
   const auto rewind = checkpoints_.rewind(spike, last);

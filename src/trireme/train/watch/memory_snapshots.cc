@@ -6,6 +6,8 @@ namespace trireme::train {
 
 namespace {
 
+constexpr std::int64_t kNextHost = 1;  // keeps a second copy of a host's part
+
 checkpoint::Saver::Setup with_callbacks(checkpoint::Saver::Setup setup,
                                         const Callbacks& callbacks) {
   setup.before = [&] { tell(callbacks, &Callback::before_checkpoint); };
@@ -20,7 +22,7 @@ MemorySnapshots::MemorySnapshots(const TrainSetup& setup, const exec::Units& uni
     : units_(units),
       specs_(specs),
       callbacks_(callbacks),
-      place_(setup.memory, setup.job.checkpoint.memory_distance, world, *setup.memory_files),
+      place_(setup.memory, kNextHost, world, *setup.memory_files),
       saver_(with_callbacks(place_.setup(), callbacks), units, specs, world) {}
 
 void MemorySnapshots::keep_only(std::int64_t step) {

@@ -44,7 +44,7 @@ Mask first_with_context(const TokenGrid& grid, const BlockRule& rule, const auto
       return mask_of(grid, hidden);
   fail(ErrorKind::kUsage,
        "{} blocks of {} of a frame of {} x {} tokens left nothing to see in {} masks; lower "
-       "jepa.short_blocks or jepa.short_scale, or the long ones",
+       "the counts or the shares of jepa.masks",
        rule.blocks, rule.scale, grid.rows, grid.columns, kTries);
 }
 

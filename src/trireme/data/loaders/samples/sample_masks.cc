@@ -1,15 +1,22 @@
 #include "trireme/data/loaders/samples/sample_masks.h"
 
 #include "trireme/base/hash.h"
+#include "trireme/config/mask_rules.h"
 
 namespace trireme::loaders {
+namespace {
+
+BlockRule rule_of(const config::MaskRule& rule) {
+  return {.blocks = rule.blocks, .scale = rule.scale};
+}
+
+}  // namespace
 
 SampleMasks::SampleMasks(const config::Job& job, std::uint64_t key)
     : grid_{.frames = job.vision.frames / job.vision.tubelet,
             .rows = job.vision.image / job.vision.patch,
             .columns = job.vision.image / job.vision.patch},
-      rules_{BlockRule{.blocks = job.jepa.short_blocks, .scale = job.jepa.short_scale},
-             BlockRule{.blocks = job.jepa.long_blocks, .scale = job.jepa.long_scale}},
+      rules_{rule_of(config::mask_rules(job.jepa)[0]), rule_of(config::mask_rules(job.jepa)[1])},
       cut_(job.jepa.cut == config::MaskCut::kBatch),
       group_size_(job.jepa.cut_samples),
       key_(key) {}

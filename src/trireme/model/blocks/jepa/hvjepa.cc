@@ -126,7 +126,7 @@ class HvjepaLoss : public PredictionLoss {
     const at::Tensor ratio =
         (inputs[4].to(predicted.scalar_type()) * at::tensor(weights, predicted.options())).sum() /
         model::kMasks;
-    return {predicted + job_.chunk.ratio_weight * ratio};
+    return {predicted + model::kRatioWeight * ratio};
   }
 
  private:

@@ -11,6 +11,7 @@
 #include "trireme/model/blocks/hnet/chunking.h"
 #include "trireme/model/blocks/towers/clip_tower.h"
 #include "trireme/model/blocks/towers/encoder.h"
+#include "trireme/model/families/hvjepa.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
@@ -71,7 +72,7 @@ std::vector<at::Tensor> NeighboursBlock::forward(const std::vector<at::Tensor>& 
   const double eps = job_.vision.norm_eps;
   const at::Tensor normed = ops::layer_norm(x_td, param(kNorm1), param(kNorm1Bias), eps, gradients);
   const at::Tensor attended = attend(ops::linear(normed, param(kQkv), param(kQkvBias), gradients),
-                                     neighbours(normed, rows, job_.chunk.neighbours), rows);
+                                     neighbours(normed, rows, model::kNeighbours), rows);
   const at::Tensor stream = x_td + ops::linear(attended, param(kOut), param(kOutBias), gradients);
   const at::Tensor again =
       ops::layer_norm(stream, param(kNorm2), param(kNorm2Bias), eps, gradients);

@@ -38,7 +38,7 @@ at::Tensor covariance_loss(const at::Tensor& x, const Sharing& sharing) {
          (static_cast<double>(sharing.ranks) / count);
 }
 
-at::Tensor vicreg_loss(const at::Tensor& x, const at::Tensor& y, const config::Vicreg& weights,
+at::Tensor vicreg_loss(const at::Tensor& x, const at::Tensor& y, const VicregWeights& weights,
                        const Sharing& sharing) {
   const at::Tensor invariance = weights.invariance * (x - y).square().mean();
   if (x.size(-2) < 2) return invariance;
@@ -64,11 +64,9 @@ at::Tensor matched(const LocalView& a, const LocalView& b, MatchBy by, std::int6
                  1);
 }
 
-at::Tensor local_vicreg_loss(const at::Tensor& matched, const config::Vicreg& weights,
+at::Tensor local_vicreg_loss(const at::Tensor& matched, const VicregWeights& weights,
                              const Sharing& sharing) {
-  const bool pooled = weights.statistics == config::LocalStatistics::kPooled;
-  const std::vector<at::Tensor> sides =
-      (pooled ? matched.flatten(0, 1) : matched.transpose(0, 1)).chunk(4, -1);
+  const std::vector<at::Tensor> sides = matched.transpose(0, 1).chunk(4, -1);
   return (vicreg_loss(sides[0], sides[1], weights, sharing) +
           vicreg_loss(sides[2], sides[3], weights, sharing)) /
          2;

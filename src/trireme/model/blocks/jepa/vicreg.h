@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "trireme/config/job.h"
-
 namespace trireme::blocks {
 
 // Mean over columns of max(0, 1 - sqrt(variance + 1e-4)), the variance unbiased. x: [.., rows, d]; leading dims are
@@ -25,9 +23,16 @@ struct Sharing {
 // alone, and over leading dims. x: [.., rows, d].
 at::Tensor covariance_loss(const at::Tensor& x, const Sharing& sharing = {});
 
+// Weights of the terms of a loss: the paper's.
+struct VicregWeights {
+  double invariance = 25;
+  double variance = 25;
+  double covariance = 1;
+};
+
 // `invariance` times the mean square of x - y, and `variance` and `covariance` times the means of these losses over x and
 // y. x, y: [.., rows, d]. One row has no variance: its loss is the first term.
-at::Tensor vicreg_loss(const at::Tensor& x, const at::Tensor& y, const config::Vicreg& weights,
+at::Tensor vicreg_loss(const at::Tensor& x, const at::Tensor& y, const VicregWeights& weights = {},
                        const Sharing& sharing = {});
 
 // Pairs of rows, int64 [pairs] each.
@@ -48,8 +53,9 @@ enum class MatchBy { kPlace, kFeature };
 // Matching features, from a to b and from b to a, side by side: [count, 4 d]. `count` is at most the places of either.
 at::Tensor matched(const LocalView& a, const LocalView& b, MatchBy by, std::int64_t count);
 
-// Mean loss of both directions of such matches of all samples, [samples, count, 4 d], with the statistics of `weights`.
-at::Tensor local_vicreg_loss(const at::Tensor& matched, const config::Vicreg& weights,
+// Mean loss of both directions of such matches of all samples, [samples, count, 4 d]. Statistics are those of each
+// match over the samples.
+at::Tensor local_vicreg_loss(const at::Tensor& matched, const VicregWeights& weights = {},
                              const Sharing& sharing = {});
 
 }  // namespace trireme::blocks

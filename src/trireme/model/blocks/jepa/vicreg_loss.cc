@@ -13,6 +13,7 @@
 #include "trireme/model/blocks/jepa/vicreg.h"
 #include "trireme/model/blocks/towers/clip_tower.h"
 #include "trireme/model/families/hnet.h"
+#include "trireme/model/families/hvjepa.h"
 #include "trireme/model/families/jepa.h"
 #include "trireme/ops/batch.h"
 #include "trireme/ops/linear.h"
@@ -21,6 +22,8 @@
 namespace trireme::blocks {
 namespace {
 
+constexpr double kShareOfClips =
+    0.75;                      // share of the loss of whole clips; the rest is that of chunks
 constexpr double kScale = 25;  // what the paper's weights are in units of
 
 struct VicregParams {
@@ -107,40 +110,38 @@ at::Tensor VicregLoss::compared(const std::vector<at::Tensor>& inputs, const Pla
 }
 
 at::Tensor VicregLoss::loss(const at::Tensor& samples, const MatchCounts& counts) const {
-  const config::Vicreg& weights = job_.vicreg;
+  const config::Vicreg& keys = job_.vicreg;
   Sharing sharing;
   if (const comm::Group* group = across().batch())
     sharing = {.rank = group->rank(), .ranks = group->size()};
-  const std::int64_t clips = model::kMasks * weights.width,
-                     of_match = 4 * weights.width_of_chunks();
+  const std::int64_t clips = model::kMasks * keys.width, of_match = 4 * keys.width_of_chunks();
   const std::vector<at::Tensor> parts = samples.split_with_sizes(
       {clips, counts.by_place * of_match, counts.by_feature * of_match}, 1);
   const auto local = [&](const at::Tensor& part, std::int64_t count) {
-    return local_vicreg_loss(part.view({part.size(0), count, of_match}), weights, sharing);
+    return local_vicreg_loss(part.view({part.size(0), count, of_match}), {}, sharing);
   };
   const std::vector<at::Tensor> views = parts[0].chunk(model::kMasks, 1);
-  return weights.alpha * vicreg_loss(views[0], views[1], weights, sharing) +
-         (1 - weights.alpha) *
+  return kShareOfClips * vicreg_loss(views[0], views[1], {}, sharing) +
+         (1 - kShareOfClips) *
              (local(parts[1], counts.by_place) + local(parts[2], counts.by_feature));
 }
 
 std::vector<at::Tensor> VicregLoss::forward(const std::vector<at::Tensor>& inputs,
                                             const exec::BlockContext& context) {
-  const config::Vicreg& weights = job_.vicreg;
+  const config::Vicreg& keys = job_.vicreg;
   const Places places(inputs[1], model::exact_parts(job_.precision.compute));
   const at::Tensor fewest = ops::gather_batch(fewest_chunks(places), across().batch()).flatten();
   const at::Tensor there = (fewest > 0).nonzero().flatten();
   const auto least = static_cast<std::int64_t>(fewest.index_select(0, there).min().item<double>());
-  const MatchCounts counts{.by_place = std::min(weights.matches, least),
-                           .by_feature = weights.feature_matches == 0
-                                             ? least
-                                             : std::min(weights.feature_matches, least)};
+  const MatchCounts counts{
+      .by_place = std::min(model::kMatchesByPlace, least),
+      .by_feature = keys.feature_matches == 0 ? least : std::min(keys.feature_matches, least)};
   at::Tensor samples =
       ops::gather_batch(compared(inputs, places, counts, context), across().batch());
   if (there.size(0) < samples.size(0)) samples = samples.index_select(0, there);
   const double ranks = across().batch() != nullptr ? across().batch()->size() : 1;
   return {loss(samples, counts) *
-          (weights.weight / kScale * (static_cast<double>(there.size(0)) / ranks))};
+          (keys.weight / kScale * (static_cast<double>(there.size(0)) / ranks))};
 }
 
 }  // namespace trireme::blocks

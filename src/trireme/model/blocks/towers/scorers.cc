@@ -28,6 +28,9 @@
 namespace trireme::blocks {
 namespace {
 
+constexpr double kTemperature =
+    0.5;  // that tensions are divided by before they share out the budget
+
 // Which regions are around one, rows that add up to 1: four, or eight with corners.
 at::Tensor around(std::int64_t grid, bool corners, const at::TensorOptions& options) {
   const at::Tensor matrix = at::zeros({grid * grid, grid * grid}, at::kDouble);
@@ -80,7 +83,7 @@ RegionFacts region_facts(const at::Tensor& images, const config::Arrcoc& arrcoc)
   const at::Tensor mask = seen.to(images.options()).view({1, -1, 1, 1});
   std::vector<at::Tensor> all_means, deviations;
   at::Tensor entropy;
-  texture_by_groups(images, arrcoc.fovea, [&](const ChannelGroup& group, const at::Tensor& all) {
+  texture_by_groups(images, kMiddle, [&](const ChannelGroup& group, const at::Tensor& all) {
     const at::Tensor channels = all * mask.narrow(1, group.first, group.count);
     const at::Tensor texels = by_region(channels, arrcoc.grid);
     all_means.push_back(texels.mean(3));
@@ -221,7 +224,7 @@ std::vector<at::Tensor> Scorers::forward(const std::vector<at::Tensor>& inputs,
     budget = least + (static_cast<double>(levels.budget) - least) * tension.used.to(at::kDouble);
   }
   const auto share_out = [&](const at::Tensor& z) {
-    return soft_counts(z, levels, arrcoc_.temperature, budget);
+    return soft_counts(z, levels, kTemperature, budget);
   };
   const at::Tensor counts = share_out(tension.z);
   at::Tensor chosen = counts;

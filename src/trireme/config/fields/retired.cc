@@ -1,0 +1,126 @@
+#include "trireme/config/fields/retired.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+
+#include "trireme/base/error.h"
+#include "trireme/config/yaml.h"
+
+namespace trireme::config {
+namespace {
+
+struct Retired {
+  std::string_view key;
+  std::string_view value;                             // that holds now, as a job prints it
+  std::string_view now = {};                          // new spelling; empty: fixed at `value`
+  std::string (*resolved)(const Job& job) = nullptr;  // what a resolved job has in place of `value`
+};
+
+std::string half_of_scorers(const Job& job) { return fmt::format("{}", job.arrcoc.hidden / 2); }
+std::string width_of_scorers(const Job& job) { return fmt::format("{}", job.arrcoc.hidden); }
+std::string rounding_of_master(const Job& job) {
+  return job.precision.master == DType::kBF16 ? "stochastic" : "nearest";
+}
+
+constexpr std::array kRetired = {
+    Retired{"jepa.short_blocks", "8", "it is part of jepa.masks, such as 8x0.15,2x0.7"},
+    Retired{"jepa.short_scale", "0.15", "it is part of jepa.masks, such as 8x0.15,2x0.7"},
+    Retired{"jepa.long_blocks", "2", "it is part of jepa.masks, such as 8x0.15,2x0.7"},
+    Retired{"jepa.long_scale", "0.7", "it is part of jepa.masks, such as 8x0.15,2x0.7"},
+    Retired{"chunk.ratio_weight", "0.1"},
+    Retired{"chunk.neighbours", "8"},
+    Retired{"vicreg.invariance", "25"},
+    Retired{"vicreg.variance", "25"},
+    Retired{"vicreg.covariance", "1"},
+    Retired{"vicreg.alpha", "0.75"},
+    Retired{"vicreg.statistics", "match"},
+    Retired{"vicreg.matches", "20"},
+    Retired{"arrcoc.temperature", "0.5"},
+    Retired{"arrcoc.coupling", "0", "it is fixed at half of arrcoc.hidden", half_of_scorers},
+    Retired{"arrcoc.balancer", "0", "it is fixed at arrcoc.hidden", width_of_scorers},
+    Retired{"arrcoc.fovea", "[0.5, 0.5]"},
+    Retired{"parallel.transfer", "0"},
+    Retired{"parallel.prefetch", "1"},
+    Retired{"precision.rounding", "auto",
+            "it is fixed: stochastic for precision.master=bf16, else to nearest",
+            rounding_of_master},
+    Retired{"precision.loss_scale_start", "65536"},
+    Retired{"precision.loss_scale_window", "1000"},
+    Retired{"precision.loss_scale_factor", "2"},
+    Retired{"precision.loss_scale_hysteresis", "2"},
+    Retired{"precision.loss_scale_floor", "1"},
+    Retired{"recompute.first", "0",
+            "set recompute.policy=full and recompute.nodes to these blocks, such as block.[0-3]"},
+    Retired{"offload.prefetch", "1"},
+    Retired{"offload.engine", "auto",
+            "it is fixed: io_uring where the disk works with it, else threads"},
+    Retired{"run.find_micro_batch", "false", "set run.micro_batch=0"},
+    Retired{"run.spike_limit", "3"},
+    Retired{"run.hang_restart_s", "25"},
+    Retired{"checkpoint.memory_distance", "1"},
+};
+
+struct OldSpelling {
+  std::string_view key, value, now;
+};
+
+constexpr std::array kOldSpellings = {
+    OldSpelling{"recompute.policy", "uniform",
+                "it is recompute.policy=full with recompute.every blocks a segment"},
+    OldSpelling{"recompute.policy", "block",
+                "it is recompute.policy=full with recompute.nodes, such as block.[0-3]"},
+    OldSpelling{"recompute.policy", "segments",
+                "set recompute.policy=full and recompute.every=2, which needs less memory"},
+};
+
+const Retired* find_retired(std::string_view key) {
+  const auto* const entry = std::ranges::find(kRetired, key, &Retired::key);
+  return entry == kRetired.end() ? nullptr : entry;
+}
+
+std::optional<double> plain_number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool same_value(std::string_view left, std::string_view right) {
+  const std::optional<double> a = plain_number(left), b = plain_number(right);
+  return a && b ? *a == *b : left == right;
+}
+
+std::string text_of_old(const YamlNode& node) {
+  if (node.kind != YamlNode::Kind::kList) return node.text;
+  std::string text = "[";
+  for (const YamlNode& item : node.items)
+    text += fmt::format("{}{}", text.size() > 1 ? ", " : "", item.text);
+  return text + "]";
+}
+
+}  // namespace
+
+std::optional<std::string> retired(std::string_view key) {
+  const Retired* entry = find_retired(key);
+  if (entry == nullptr) return std::nullopt;
+  return entry->now.empty() ? fmt::format("it is fixed at {}", entry->value)
+                            : std::string(entry->now);
+}
+
+std::optional<std::string> retired_value(std::string_view key, std::string_view value) {
+  for (const OldSpelling& entry : kOldSpellings)
+    if (entry.key == key && entry.value == value) return std::string(entry.now);
+  return std::nullopt;
+}
+
+bool still_holds(const Job& job, std::string_view key, const YamlNode& value) {
+  const Retired* entry = find_retired(key);
+  if (entry == nullptr) return false;
+  const std::string text = text_of_old(value);
+  return same_value(text, entry->value) ||
+         (entry->resolved != nullptr && same_value(text, entry->resolved(job)));
+}
+
+}  // namespace trireme::config

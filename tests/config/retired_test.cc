@@ -1,0 +1,96 @@
+#include "trireme/config/fields/retired.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/config/error_of.h"
+#include "trireme/config/fields/fields.h"
+#include "trireme/config/job.h"
+#include "trireme/config/mask_rules.h"
+
+namespace trireme::config::retired_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+Job read(const std::string& text) { return parse_job(text, "job.yaml"); }
+
+// A job as releases before these keys went stored it, under a family that uses most of them.
+TEST(Retired, AStoredJobWithTheValuesOfTheCodeIsRead) {
+  const Job job = read(
+      "model: {family: hvjepa}\n"
+      "jepa: {short_blocks: 8, short_scale: 0.15, long_blocks: 2, long_scale: 0.7, cut: none}\n"
+      "chunk: {ratio_weight: 0.1, hidden: 48, neighbours: 8}\n"
+      "vicreg: {invariance: 25, variance: 25, covariance: 1, alpha: 0.75, statistics: match, "
+      "width: 96, matches: 20}\n"
+      "arrcoc: {temperature: 0.5, hidden: 40, coupling: 20, balancer: 40, fovea: [0.5, 0.5]}\n"
+      "parallel: {transfer: 0, prefetch: 1}\n"
+      "precision: {master: bf16, rounding: stochastic, loss_scale_start: 65536, "
+      "loss_scale_window: 1000, loss_scale_factor: 2, loss_scale_hysteresis: 2, "
+      "loss_scale_floor: 1}\n"
+      "recompute: {every: 0, first: 0}\n"
+      "offload: {prefetch: 1, engine: auto}\n"
+      "run: {micro_batch: 4, find_micro_batch: false, spike_limit: 3, hang_restart_s: 25}\n"
+      "checkpoint: {memory_distance: 1}\n");
+  EXPECT_EQ(job.chunk.hidden, 48);
+  EXPECT_EQ(job.vicreg.width, 96);
+  EXPECT_EQ(job.run.micro_batch, 4);
+  EXPECT_EQ(read(print_yaml(job)), job);
+  Job set;
+  EXPECT_NO_THROW(apply_set(set, "chunk.neighbours=8"));
+  EXPECT_EQ(set, Job{});
+}
+
+TEST(Retired, AnotherValueIsRefusedWithTheNewSpellingOrTheValueOfTheCode) {
+  const auto refusal = [](const std::string& text) { return usage_error_of([&] { read(text); }); };
+  EXPECT_EQ(refusal("chunk: {neighbours: 4}"),
+            "job.yaml:1:9: unknown key chunk.neighbours; it is fixed at 8");
+  EXPECT_THAT(refusal("arrcoc: {hidden: 40, coupling: 7}"), HasSubstr("half of arrcoc.hidden"));
+  EXPECT_THAT(refusal("arrcoc: {fovea: [0.25, 1]}"), HasSubstr("fixed at [0.5, 0.5]"));
+  EXPECT_THAT(refusal("precision: {rounding: stochastic}"), HasSubstr("precision.master=bf16"));
+  EXPECT_THAT(refusal("jepa: {short_scale: 0.2}"), HasSubstr("jepa.masks, such as 8x0.15,2x0.7"));
+  EXPECT_THAT(refusal("run: {find_micro_batch: true}"), HasSubstr("set run.micro_batch=0"));
+  EXPECT_THAT(refusal("recompute: {first: 3}"), HasSubstr("recompute.nodes"));
+  EXPECT_THAT(refusal("recompute: {policy: uniform, every: 2}"),
+              HasSubstr("recompute.policy: uniform is an old spelling; it is recompute.policy=full "
+                        "with recompute.every"));
+  EXPECT_THAT(refusal("recompute: {policy: block}"), HasSubstr("such as block.[0-3]"));
+  EXPECT_THAT(refusal("recompute: {policy: segments}"), HasSubstr("recompute.every=2"));
+  const auto set_refusal = [](const std::string& set) {
+    Job job;
+    return usage_error_of([&] { apply_set(job, set); });
+  };
+  EXPECT_EQ(set_refusal("offload.prefetch=2"),
+            "--set offload.prefetch: unknown key; it is fixed at 1");
+  EXPECT_THAT(set_refusal("recompute.policy=segments"), HasSubstr("--set recompute.policy"));
+}
+
+TEST(Retired, NoKeyThatThereIsCountsAsRetired) {
+  for (const Field& field : fields()) EXPECT_FALSE(retired(field.key).has_value()) << field.key;
+  EXPECT_LE(fields().size(), 200u) << "a new key needs a recipe or a user who sets it";
+}
+
+TEST(MicroBatch, ZeroAsksForTheLargest) {
+  Job job;
+  apply_set(job, "run.micro_batch=0");
+  EXPECT_TRUE(job.run.find_micro_batch);
+  EXPECT_THAT(print_yaml(job), HasSubstr("micro_batch: 0\n"));
+  EXPECT_EQ(read(print_yaml(job)), job);
+  apply_set(job, "run.micro_batch=2");
+  EXPECT_FALSE(job.run.find_micro_batch);
+}
+
+TEST(Masks, AreTwoRulesOfBlocksAndShares) {
+  const auto rules = mask_rules({.masks = "4x0.2,1x1"});
+  EXPECT_EQ(rules[0].blocks, 4);
+  EXPECT_EQ(rules[0].scale, 0.2);
+  EXPECT_EQ(rules[1].blocks, 1);
+  EXPECT_EQ(rules[1].scale, 1);
+  for (const char* text : {"", "8x0.15", "8x0.15,2x0.7,1x0.1", "8,2", "0x0.15,2x0.7", "8x0,2x0.7",
+                           "8x1.5,2x0.7", "8x0.15,2x", "x0.15,2x0.7", "8x0.15, two"})
+    EXPECT_THAT(usage_error_of([&] { mask_rules({.masks = text}); }), HasSubstr("BLOCKSxSHARE"))
+        << text;
+}
+
+}  // namespace
+}  // namespace trireme::config::retired_test
