@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <map>
 #include <random>
@@ -90,35 +91,42 @@ double resident_anonymous() {
   return 0;
 }
 
-// Sizes that are new in every step fragment the ranges, of which then some have no memory.
+// Blocks that are larger in every step fit into no range of the steps before, which small blocks keep apart.
 TEST(Arena, HoldsLittleMoreThanItsMostUsedBytes) {
+  constexpr int kBlocks = 20, kSteps = 10, kKeptSteps = 3;
   Arena arena;
-  std::mt19937 random(3);
   const double before = resident_anonymous();
-  std::size_t most = 0;
+  std::deque<std::pair<unsigned char*, int>> small;  // with the step that filled it
+  std::size_t used = 0, most = 0;
   double held = 0;
-  for (int step = 0; step < 40; ++step) {
-    std::vector<std::pair<unsigned char*, std::size_t>> live;
-    std::size_t bytes = 0;
-    for (int i = 0; i < 60; ++i) {
-      const std::size_t size = kMB / 4 + random() % (2 * kMB);
-      auto* const block = static_cast<unsigned char*>(arena.take(size));
-      std::memset(block, i, size);
-      live.emplace_back(block, size);
-      most = std::max(most, bytes += size);
-      held = std::max(held, resident_anonymous() - before);
-      if (i % 3 == 2) {
-        const std::size_t one = random() % live.size();
-        ASSERT_EQ(live[one].first[0], live[one].first[live[one].second - 1]);
-        ASSERT_TRUE(arena.give(live[one].first));
-        bytes -= live[one].second;
-        live.erase(live.begin() + static_cast<std::ptrdiff_t>(one));
-      }
+  const auto take = [&](std::size_t size, int step) {
+    auto* const block = static_cast<unsigned char*>(arena.take(size));
+    std::memset(block, step, size);
+    most = std::max(most, used += size);
+    held = std::max(held, resident_anonymous() - before);
+    return block;
+  };
+  for (int step = 0; step < kSteps; ++step) {
+    const std::size_t size = kMB + static_cast<std::size_t>(step) * kMB / 8;
+    std::vector<unsigned char*> large;
+    for (int i = 0; i < kBlocks; ++i) {
+      large.push_back(take(size, step));
+      small.emplace_back(take(kMB / 4, step), step);
     }
-    for (const auto& [block, size] : live) arena.give(block);
+    for (unsigned char* const block : large) {
+      ASSERT_EQ(block[0] + block[size - 1], 2 * step);
+      ASSERT_TRUE(arena.give(block));
+      used -= size;
+    }
+    while (small.front().second <= step - kKeptSteps) {
+      ASSERT_EQ(small.front().first[kMB / 4 - 1], small.front().second);
+      ASSERT_TRUE(arena.give(small.front().first));
+      used -= kMB / 4;
+      small.pop_front();
+    }
   }
-  EXPECT_GT(arena.extent(), Arena::most_held(most));  // addresses do fragment
-  EXPECT_LT(held, static_cast<double>(Arena::most_held(most) + 4 * kMB));
+  EXPECT_GT(arena.extent(), Arena::most_held(most) + 4 * kMB);  // its addresses fragment
+  EXPECT_LT(held, static_cast<double>(Arena::most_held(most) + 2 * kMB));
 }
 
 TEST(Arena, RefusesWhatNobodyHas) {
