@@ -65,6 +65,7 @@ JobSession::JobSession(const config::Job& job, comm::World& world, const Path& s
                 .eps = job.optim.eps,
                 .stochastic = job.precision.master == DType::kBF16,
                 .int8_states = job.optim.states == config::OptimizerStates::kInt8}),
+      loss_scale_(loss_scale),
       scaler_(scaler_of(job.precision, loss_scale)),
       spikes_({.zscore = job.run.spike_zscore, .window = job.run.spike_window}),
       grid_(model::grid_of(job, model.spec)),
@@ -127,7 +128,7 @@ void JobSession::restore(const TrainState& state) {
   left_out_ = state.left_out;
   spikes_.restore(state.spikes);
   spike_.reset();
-  scaler_ = scaler_of(job_.precision);
+  scaler_ = scaler_of(job_.precision, loss_scale_);
   if (scaler_ && state.loss_scale) scaler_->restore(*state.loss_scale);
 }
 

@@ -112,6 +112,7 @@ class JobSession {
   at::Device device_;
   optim::AdamW updater_;
   double fixed_scale_ = 1;
+  optim::LossScaleOptions loss_scale_;
   std::optional<optim::LossScaler> scaler_;
   std::int64_t updates_ = 0;
   Earlier earlier_;
