@@ -118,7 +118,7 @@ TEST_F(Memory, OnlyTrainLooksForTheLargestMicroBatch) {
     words.insert(words.end(), find.begin(), find.end());
     const Result result = desk_.run(words);
     EXPECT_EQ(result.exit_code, 2) << ::testing::PrintToString(words);
-    EXPECT_THAT(result.err, HasSubstr("only train looks for the largest"));
+    EXPECT_THAT(result.err, HasSubstr("only train finds the largest"));
   }
 }
 

@@ -57,11 +57,11 @@ std::string Layout::name() const {
   return mesh::print(mesh::Mesh(degrees)) +
          fmt::format(" zero {} mb {} segments {}", recipe.zero, recipe.micro_batches, segments) +
          (recipe.offload.any()
-              ? fmt::format(" optimizer {} params {} grads {} activations {} ratio {} ahead {}",
-                            plan::name(recipe.offload.optimizer), plan::name(recipe.offload.params),
-                            plan::name(recipe.offload.grads),
-                            plan::name(recipe.offload.activations), recipe.offload.ratio,
-                            recipe.offload.prefetch)
+              ? fmt::format(
+                    " optimizer {} params {} grads {} activations {} ratio {} ahead {}",
+                    trireme::name(recipe.offload.optimizer), trireme::name(recipe.offload.params),
+                    trireme::name(recipe.offload.grads), trireme::name(recipe.offload.activations),
+                    recipe.offload.ratio, recipe.offload.prefetch)
               : "");
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace trireme {
 
@@ -12,5 +13,6 @@ enum class Tier : std::uint8_t {
   kNvme,  // on a disk
   kTp,    // values: each tensor-parallel rank keeps a part of what all of them have
 };
+std::string_view name(Tier tier);  // "none", "host", "nvme", "tp"
 
 }  // namespace trireme

@@ -12,9 +12,4 @@ DataParallelRow data_parallel_row(int zero) {
           .unshard_after_step = zero == 1 || zero == 2};
 }
 
-std::string_view name(Tier tier) {
-  constexpr std::string_view kNames[] = {"none", "host", "nvme", "tp"};
-  return kNames[static_cast<std::size_t>(tier)];
-}
-
 }  // namespace trireme::plan

@@ -12,7 +12,6 @@
 namespace trireme::plan {
 
 using trireme::Tier;
-std::string_view name(Tier tier);  // "none", "host", "nvme", "tp"
 
 // Units or values that are gathered, or come back, ahead of their use.
 inline constexpr int kAhead = 1;
