@@ -306,7 +306,7 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
     roots.push_back(saved.outputs[i]);
   }
   if (line.verb == Verb::kBackward)
-    open_gradients(node);
+    open_gradients(line);
   else
     saved.weights->defer();
   saved.outputs.clear();
@@ -327,15 +327,16 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
 
 void Executor::backward_weight(const Instr& line) {
   const plan::Node& node = plan_.program.nodes[static_cast<std::size_t>(line.node)];
-  open_gradients(node);
+  open_gradients(line);
   values_.halves.take(line.node, line.mb)->run();
   settle_gradients(node);
 }
 
-void Executor::open_gradients(const plan::Node& node) {
+void Executor::open_gradients(const Instr& line) {
+  const plan::Node& node = plan_.program.nodes[static_cast<std::size_t>(line.node)];
+  const std::vector<plan::UnitId>& opens = retirement_of(line).opens;
   for (plan::UnitId unit : node.units)
-    if (plan_.program.units[static_cast<std::size_t>(unit)].trainable)
-      units_.open_gradient(unit, node.chunk);
+    if (units_.trains(unit)) units_.open_gradient(unit, node.chunk, plan::contains(opens, unit));
 }
 
 void Executor::settle_gradients(const plan::Node& node) {

@@ -157,16 +157,17 @@ void Units::reshard(plan::UnitId id) {
   if (unit.is_away(plan::Piece::kParams)) unit.part = Flat();
 }
 
-void Units::open_gradient(plan::UnitId id, int chunk) {
+void Units::open_gradient(plan::UnitId id, int chunk, bool first) {
   UnitState& unit = at(id);
   Flat& leaf = unit.chunks[static_cast<std::size_t>(chunk)].leaf;
-  const bool begins = !leaf;
-  if (begins) {
+  TRIREME_CHECK(first == !leaf, "unit {} has {} gradient before a line that {} it", unit.spec->name,
+                leaf ? "a" : "no", first ? "begins" : "adds to");
+  if (first) {
     leaf = Flat(*memory_, unit.padded, plan_.recipe.grads);
     leaf.tensor(unit.numel, unit.padded - unit.numel).zero_();
   }
   unit.grads.attach(leaf);
-  if (!begins) return;
+  if (!first) return;
   for (const at::Tensor& param : unit.param_views) ops::begin_gradient(param.grad());
 }
 

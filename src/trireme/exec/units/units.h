@@ -52,9 +52,9 @@ class Units {
   void finish_unshard(plan::UnitId unit);
   void reshard(plan::UnitId unit);
   // Before a line of this chunk that adds to it, after it, and when the chunk's gradient of the micro-batch is complete.
-  // A new one counts as zeros, and is zeroed no sooner than it is known what the line gives nothing
-  // (ops/gradient_memory.h).
-  void open_gradient(plan::UnitId unit, int chunk);
+  // The `first` line that writes it finds memory that counts as zeros, and is zeroed no sooner than it is known what the
+  // line gives nothing (ops/gradient_memory.h).
+  void open_gradient(plan::UnitId unit, int chunk, bool first);
   void settle_gradient(plan::UnitId unit);
   void close_gradient(plan::UnitId unit, int chunk);
   void reduce_begin(plan::UnitId unit, const plan::Instr& line);
