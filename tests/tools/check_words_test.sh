@@ -25,7 +25,10 @@ The launcher restarts a rank that fails. Tables, code and "what is told behind q
 
 > Told by somebody else, behind everything.
 
+- `tiers[].rate` (a number from 0 to 1e+16, alone or in TB/s, GB/s, MB/s, Gb/s; default `0`): Told by whoever prints the key.
+
 - A user who reads this knows the field. It halves the memory, and the feature is turned on.
+- Training stands still where there is none, and the disk has no room.
 - [A link whose target may be long](https://example.org/behind/a/page/that/nobody/reads/whose/address/is/longer/than/120/columns/of/text.html)
 PAGE
   echo "The step is fast." >"$house/README.md"
@@ -90,7 +93,7 @@ page most "Memory at its most." "'at its most'"
 page "but for" "Equal but for the seed." "'but for'"
 page again "The node is computed again." "'computed again'"
 page turned "Keys are turned by position." "'are turned'"
-page none "There is none, and the sum is none." "'is none'"
+page none "The sum is none." "'is none'"
 page whoever "It stops whoever hangs." "'whoever'"
 page nobody "The store serves nobody." "'nobody'"
 page he "The rank fails when he waits." "'he'"
