@@ -141,6 +141,4 @@ void add_sweep(CLI::App& root, SweepOptions& o, Run& run) {
   });
 }
 
-// What each rank is to run, understood as a command line of its own.
-
 }  // namespace trireme::app
