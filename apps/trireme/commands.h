@@ -1,4 +1,4 @@
-// The subcommands of `trireme` and what the command line tells them. Each returns an exit code.
+// The subcommands of `trireme` and their options. Each subcommand returns an exit code.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace trireme::app {
 
-// A job and the world it is for: common to train and explain.
+// Job and number of ranks, common to train and explain.
 struct JobOptions {
   std::string file;
-  std::string phase;                     // of a job in phases
+  std::string phase;                     // one phase of a job with phases
   std::vector<std::string> assignments;  // "section.key=value"
   std::vector<std::string> allow;        // keys that may differ from those of model.weights
   std::optional<int> ranks;
@@ -26,24 +26,24 @@ struct TrainOptions {
   bool quiet = false;
   bool verbose = false;
   bool baseline = false;
-  bool verify_data = false;                // every byte, before the start
-  bool calibrate = true;                   // where nothing is known of this machine
+  bool verify_data = false;                // compare digests of all data before the run
+  bool calibrate = true;                   // measure this machine if it has no calibration
   std::optional<std::string> help_config;  // a key or section; empty: all of them
   bool allow_faults = false;
-  std::string faults;   // made on purpose: trireme/launch/faults/fault.h
-  std::string command;  // all of it, as it was typed
+  std::string faults;   // to inject: trireme/launch/faults/fault.h
+  std::string command;  // the whole command line as typed
 };
 
 struct SweepOptions {
-  JobOptions job;  // whose file is the sweep; assignments are every run's, over the sweep's
+  JobOptions job;  // its file is the sweep; assignments apply to every run and override the sweep's
   std::string out;
   int at_once = 1;
-  std::string json;  // empty: the table and sweep.json only
+  std::string json;  // empty: table and sweep.json only
 };
 
 struct LaunchOptions {
-  std::string nodes;  // "N" or "MIN:MAX"; empty: as the environment says, else 1
-  int ranks = 1;      // of each host
+  std::string nodes;  // "N" or "MIN:MAX"; empty: from the environment, else 1
+  int ranks = 1;      // on each host
   std::string endpoint;
   std::string id;
   std::optional<int> node_rank;
@@ -51,19 +51,19 @@ struct LaunchOptions {
   double join_timeout_s = 600;
   std::string token_file;
   std::vector<std::string> command;  // train JOB ...
-  TrainOptions train;                // the same, understood
+  TrainOptions train;                // the parsed command
 };
 
 struct ExplainOptions {
   JobOptions job;
-  std::string cluster;  // a name or a file: whose forecast; empty: this machine's
+  std::string cluster;  // name or file of the forecast's cluster; empty: this machine
   std::string format = "text";
-  std::optional<int> rank;     // every line of this rank
-  bool memory = false;         // instead: what each rank needs
-  std::string fits;            // a size: the exit code says whether every rank fits
-  bool communication = false;  // in csv, what PyTorch adds when it lowers a schedule
-  std::string check;           // instead of a job: the file of a plan's text
-  std::string as = "today";    // or planned: the runtime that is priced on GPUs
+  std::optional<int> rank;     // prints all instructions of this rank
+  bool memory = false;         // prints the memory of each rank instead
+  std::string fits;            // a size: the exit code reports whether every rank fits
+  bool communication = false;  // in csv: the actions that PyTorch adds when it lowers a schedule
+  std::string check;           // file of a plan's text to check instead of a job
+  std::string as = "today";    // or planned: runtime assumed on GPUs
   std::string json;            // empty: the text only
 };
 
@@ -79,7 +79,7 @@ struct PlanOptions {
   bool expandable = false;
   std::string format = "table";
   std::string out;           // empty: no file
-  std::string as = "today";  // or planned: the runtime that is priced on GPUs
+  std::string as = "today";  // or planned: runtime assumed on GPUs
   std::string json;          // empty: the table only
 };
 
@@ -101,11 +101,11 @@ struct ReshardOptions {
 };
 
 struct ConvertOptions {
-  std::string path;  // of a checkpoint, or of a Hugging Face model: what is there decides
+  std::string path;  // checkpoint or Hugging Face model; the files there decide
   std::string out;   // empty with list
   std::vector<std::string>
       assignments;    // keys of a Hugging Face model's job, such as jepa.mask_tokens=2
-  bool list = false;  // instead: the tensors that would be written; the path may be a job file
+  bool list = false;  // prints the tensors instead of writing; the path may be a job file
   std::string json;   // with list; empty: the text only
 };
 
@@ -121,14 +121,14 @@ struct PrepareOptions {
   std::vector<std::string> extensions;
   std::string out;
   std::string tokenizer = "bytes";
-  std::string validation;  // empty: documents:0.1 of several files, tail:0.1 of one
+  std::string validation;  // empty: documents:0.1 for several files, tail:0.1 for one
   std::string end_of_document;
-  std::vector<std::string> special;  // added tokens of a vocabulary that is learnt
+  std::vector<std::string> special;  // added tokens of a learnt vocabulary
   bool binary = false;
   bool force = false;
 };
 
-// Of data synth. What is left empty or missing is the kind's own default.
+// Options of data synth. Empty or missing values use the default of the kind.
 struct SynthOptions {
   std::string kind;  // text, vlm, video, arm
   std::string out;
@@ -153,7 +153,7 @@ struct DatasetOptions {
 };
 
 struct TokenizerOptions {
-  std::string path;  // whatever has a vocabulary
+  std::string path;  // any file or directory with a vocabulary
   std::string out;   // a tokenizer.json to write; empty: none
   std::string json;  // empty: the text only
 };
@@ -161,19 +161,19 @@ struct TokenizerOptions {
 struct GenerateOptions {
   std::string checkpoint;
   std::string prompt;
-  std::string image;  // that the prompt asks about; empty: none
+  std::string image;  // image in the prompt; empty: no image
   std::int64_t tokens = 400;
   double temperature = 0.8;
   std::int64_t top_k = 0;
   double top_p = 1;
   std::int64_t seed = 1;
-  std::string tokenizer;  // "bytes" or a path that has a vocabulary; empty: the checkpoint's own
-  std::vector<std::string> stops;  // texts that end it
+  std::string tokenizer;           // "bytes" or a path with a vocabulary; empty: the checkpoint's
+  std::vector<std::string> stops;  // texts that end the output
 };
 
 struct EvaluateOptions {
   std::string checkpoint;
-  std::string data;  // empty: the run's own
+  std::string data;  // empty: the run's data
   std::string split = "validation";
   std::int64_t batches = 0;  // 0: all
   std::optional<int> ranks;
@@ -191,10 +191,10 @@ struct PredictOptions {
 };
 
 struct BenchCalibrateOptions {
-  int cores = 0;     // 0: all there are
-  std::string out;   // empty: where forecasts look for it
+  int cores = 0;     // 0: all cores
+  std::string out;   // empty: the file that forecasts read
   std::string from;  // measurements of an earlier run, instead of measuring
-  std::string json;  // empty: measurements are not kept
+  std::string json;  // empty: no file
 };
 
 struct BenchForecastOptions {
@@ -223,7 +223,7 @@ struct BenchDiskOptions {
   std::string dir = ".";
   std::int64_t mib = 512;
   int repeats = 5;
-  int depth = 0;     // 0: each engine's own
+  int depth = 0;     // 0: default of each engine
   std::string json;  // empty: the table only
 };
 
@@ -256,7 +256,7 @@ struct BenchStepOptions {
 };
 
 struct BenchRecomputeOptions {
-  BenchStepOptions step{.steps = 2, .warmup = 1};  // of every policy
+  BenchStepOptions step{.steps = 2, .warmup = 1};  // for every policy
   int rounds = 2;
 };
 
@@ -266,14 +266,15 @@ struct DiffOptions {
   std::optional<std::string> against;  // missing: the first of several layouts, else one rank
   int steps = 2;
   std::string dtype = "fp64";
-  std::optional<double> tolerance;  // missing: dtype's
+  std::optional<double> tolerance;  // missing: default of dtype
   std::string json;                 // empty: the tables only
   bool all = false;
 };
 
 int train(const TrainOptions& options);
 int sweep(const SweepOptions& options);
-// Refuses --faults that are no faults or were not allowed: a test's sentence must not reach a run that somebody means.
+// Refuses --faults that cannot be parsed or lack --allow-fault-injection, so that faults of a test never reach a
+// production run.
 void check_faults(const TrainOptions& options);
 int launch(const LaunchOptions& options);
 int explain(const ExplainOptions& options);
