@@ -1,4 +1,4 @@
-# Debian packages only; ./dev installs them. README.md gives the reason for each.
+# Debian packages only; ./dev installs them. docs/dependencies.md gives the purpose of each.
 
 # Conveniences, used where the machine has them.
 find_program(TRIREME_CCACHE ccache)

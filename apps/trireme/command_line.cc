@@ -29,17 +29,17 @@ void take_assignments(CLI::App& app, JobOptions& job) {
 }
 
 void add_job_file(CLI::App& app, JobOptions& job) {
-  app.add_option("JOB", job.file, "job.yaml, or the same as JSON");
-  app.add_option("--phase", job.phase, "of a job in phases, this one");
-  app.add_option("--set", job.assignments, "section.key=value; may be repeated")
+  app.add_option("JOB", job.file, "Job file, YAML or JSON");
+  app.add_option("--phase", job.phase, "Phase of a job with phases");
+  app.add_option("--set", job.assignments, "Key of the job as section.key=value; may be repeated")
       ->allow_extra_args(false);
   app.allow_extras();
 }
 
 void add_job(CLI::App& app, JobOptions& job) {
   add_job_file(app, job);
-  app.add_option("--ranks", job.ranks, "N ranks as threads of one process");
-  app.add_option("--nproc", job.nproc, "N ranks as processes of this machine");
+  app.add_option("--ranks", job.ranks, "Number of ranks as threads of one process");
+  app.add_option("--nproc", job.nproc, "Number of ranks as processes of this machine");
 }
 
 namespace {
@@ -67,16 +67,16 @@ CLI::App& add_command(CLI::App& parent, const char* name, const char* about, con
 namespace {
 
 constexpr char kAbout[] =
-    "Trains large neural networks across many processors; the plan is the program.";
+    "Distributed training of large neural networks from validated step plans.";
 
 constexpr char kCheckpointExamples[] = R"(
 Examples:
   trireme checkpoint ls runs/first
   trireme checkpoint inspect runs/first/checkpoints/step-100
-  trireme checkpoint verify runs/first                    # reads every byte of every checkpoint
+  trireme checkpoint verify runs/first                    # reads all bytes of all checkpoints
   trireme checkpoint diff runs/first runs/second
   trireme checkpoint reshard runs/first other --to tp=2,dp_shard=2,zero=1
-  trireme checkpoint convert runs/first for_transformers  # and, with a config.json, back
+  trireme checkpoint convert runs/first for_transformers  # or back, from a directory with config.json
   trireme checkpoint convert recipes/vjepa_vitl.yaml --list
   trireme checkpoint ls runs/first --json -
 )";
@@ -89,7 +89,7 @@ Examples:
   trireme data inspect data/book
   trireme data inspect data/book --json -
   trireme data verify data/book
-  trireme data prepare more --out data/more --tokenizer data/code     # the same vocabulary
+  trireme data prepare more --out data/more --tokenizer data/code     # uses the same vocabulary
   trireme data tokenizer data/code --out tokenizer.json
   trireme data synth vlm data/scenes --count 5000
 )";
@@ -104,9 +104,9 @@ Examples:
 )";
 
 constexpr char kDiffExamples[] = R"(
-A layout is key=value,key=value; a key without a section is of `parallel`, and recompute.*, offload.*, precision.numerics
-and run.micro_batch may be set as well. Degrees that a layout leaves out are 1, other keys are the job's; its ranks are
-threads of one process. A job without data.path runs on random tokens.
+A layout is key=value,key=value. Keys without a section belong to `parallel`; recompute.*, offload.*,
+precision.numerics and run.micro_batch are allowed too. Omitted degrees are 1, and other keys are the job's. Ranks are
+threads of one process. A job without data.path uses random tokens.
 
 Examples:
   trireme diff recipes/gpt_tiny.yaml --layouts tp=2
@@ -114,12 +114,12 @@ Examples:
   trireme diff job.yaml --layouts recompute.policy=full --dtype bf16 --steps 4 --all
   trireme diff job.yaml --set data.path=data/book --layouts dp_shard=4 dp_shard=4,zero=2 --json diff.json
 
-Exit codes: 0 all tensors are within the tolerance, 1 some are not, 2 usage or config.
+Exit codes: 0 all tensors within the tolerance, 1 some outside, 2 usage or config.
 )";
 
 constexpr char kDoctorExamples[] = R"(
 Examples:
-  trireme doctor        # a line for each capability, proven by running it; exit 0 only if all work
+  trireme doctor        # runs and reports each capability; exit code 0 only if all work
   trireme doctor --json checks.json
 )";
 
@@ -139,58 +139,56 @@ TrainOptions parse_train(const std::vector<std::string>& words) {
   }
   if (options.job.ranks || options.job.nproc)
     fail(ErrorKind::kUsage,
-         "behind trireme launch, --ranks and --nproc have no meaning; say "
+         "after trireme launch --, --ranks and --nproc have no effect; use "
          "--nproc-per-node before the --");
   return options;
 }
 
 void add_checkpoint(CLI::App& root, CheckpointCommands& o, Run& run) {
-  CLI::App& group = add_command(
-      root, "checkpoint", "List, look into, verify and rewrite checkpoints", kCheckpointExamples);
+  CLI::App& group = add_command(root, "checkpoint", "List, inspect, verify and rewrite checkpoints",
+                                kCheckpointExamples);
   group.require_subcommand(1);
   const auto add = [&](const char* name, const char* about, int (*body)(const CheckpointOptions&)) {
     CLI::App& app = add_command(group, name, about, kCheckpointExamples);
-    app.add_option("PATH", o.look.path, "a run directory, its checkpoints, or one step-N")
+    app.add_option("PATH", o.look.path, "Run directory, its checkpoints, or one step-N")
         ->required();
     add_json_option(app, o.look.json);
     app.callback([&run, &o, body] { run = [&o, body] { return body(o.look); }; });
   };
-  add("ls", "Checkpoints of a run: verified, unverified, damaged or incomplete", checkpoint_ls);
-  add("inspect", "What a checkpoint holds", checkpoint_inspect);
-  add("verify", "Check every byte of a checkpoint, or of all checkpoints of a run",
-      checkpoint_verify);
+  add("ls", "List the checkpoints of a run and their state", checkpoint_ls);
+  add("inspect", "Show the content of a checkpoint", checkpoint_inspect);
+  add("verify", "Verify all bytes of one or all checkpoints", checkpoint_verify);
   CLI::App& diff =
-      add_command(group, "diff", "Find where two checkpoints differ, whatever layouts wrote them",
-                  kCheckpointExamples);
-  diff.add_option("A", o.diff.a, "a run directory or one step-N")->required();
-  diff.add_option("B", o.diff.b, "another")->required();
+      add_command(group, "diff", "Compare two checkpoints of any layouts", kCheckpointExamples);
+  diff.add_option("A", o.diff.a, "Run directory or one step-N")->required();
+  diff.add_option("B", o.diff.b, "Run directory or one step-N to compare with")->required();
   add_json_option(diff, o.diff.json);
   diff.callback([&] { run = [&] { return checkpoint_diff(o.diff); }; });
   CLI::App& reshard =
       add_command(group, "reshard", "Rewrite a checkpoint for another layout", kCheckpointExamples);
-  reshard.add_option("PATH", o.reshard.path, "a run directory or one step-N")->required();
-  reshard.add_option("OUT", o.reshard.out, "directory in which step-N is made")->required();
-  reshard.add_option("--to", o.reshard.to, "layout, such as tp=2,pp=2; degrees left out are 1")
+  reshard.add_option("PATH", o.reshard.path, "Run directory or one step-N")->required();
+  reshard.add_option("OUT", o.reshard.out, "Directory for the new step-N")->required();
+  reshard.add_option("--to", o.reshard.to, "Layout, such as tp=2,pp=2; omitted degrees are 1")
       ->required();
   reshard.callback([&] { run = [&] { return checkpoint_reshard(o.reshard); }; });
   CLI::App& convert = add_command(
-      group, "convert", "To and from Hugging Face: GPT-2, Llama, Qwen, ViT, CLIP, LLaVA, V-JEPA 2",
+      group, "convert",
+      "Convert to and from Hugging Face: GPT-2, Llama, Qwen, ViT, CLIP, LLaVA, V-JEPA 2",
       kCheckpointExamples);
   convert
       .add_option(
           "PATH", o.convert.path,
-          "a run directory or one step-N; or a directory with config.json; with --list also "
-          "a job file")
+          "Run directory, step-N or directory with config.json; with --list also a job file")
       ->required();
-  convert.add_option("OUT", o.convert.out, "directory to write; none with --list");
+  convert.add_option("OUT", o.convert.out, "Directory to write; not with --list");
   convert
-      .add_option("--set", o.convert.assignments,
-                  "section.key=value of the job that a Hugging Face model is read as, or of a job "
-                  "file with --list; may be repeated")
+      .add_option(
+          "--set", o.convert.assignments,
+          "Key as section.key=value of the job made from a Hugging Face model, or of the job file "
+          "with --list; may be repeated")
       ->allow_extra_args(false);
   convert.add_flag("--list", o.convert.list,
-                   "Print name, type and shape of every tensor that would be written for Hugging "
-                   "Face, and write nothing");
+                   "Print name, type and shape of each Hugging Face tensor without writing files");
   add_json_option(convert, o.convert.json);
   convert.callback([&] { run = [&] { return checkpoint_convert(o.convert); }; });
 }
@@ -198,81 +196,88 @@ void add_checkpoint(CLI::App& root, CheckpointCommands& o, Run& run) {
 void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, TokenizerOptions& t,
               SynthOptions& s, Run& run) {
   CLI::App& group =
-      add_command(root, "data", "Prepare, look into, verify and make datasets", kDataExamples);
+      add_command(root, "data", "Prepare, inspect, verify and generate datasets", kDataExamples);
   group.require_subcommand(1);
   CLI::App& prepare =
-      add_command(group, "prepare", "Turn text files into a token dataset", kDataExamples);
-  prepare.add_option("INPUT", p.inputs, "text files and directories")->required();
-  prepare.add_option("--out", p.out, "directory of the dataset")->required();
-  prepare.add_option("--tokenizer", p.tokenizer,
-                     "bytes, characters, bpe:N (N tokens, 257 to 1048576, learnt from the training "
-                     "split), or a path: a Hugging Face tokenizer.json, or a run, checkpoint or "
-                     "dataset whose vocabulary is used again");
-  prepare.add_option("--validation", p.validation,
-                     "documents:FRACTION or documents:N (whole files; the default is 0.1 of "
-                     "several) or tail:FRACTION (the end; 0.1 of one file)");
+      add_command(group, "prepare", "Tokenize text files into a token dataset", kDataExamples);
+  prepare.add_option("INPUT", p.inputs, "Text files and directories")->required();
+  prepare.add_option("--out", p.out, "Directory of the dataset")->required();
+  prepare.add_option(
+      "--tokenizer", p.tokenizer,
+      "Tokenizer: bytes, characters, bpe:N (N tokens, 257 to 1048576, learned from the "
+      "training split), a Hugging Face tokenizer.json, or a run, checkpoint or dataset "
+      "with a vocabulary (default bytes)");
+  prepare.add_option(
+      "--validation", p.validation,
+      "Held-out data: documents:FRACTION or documents:N (default for several files: 0.1), or "
+      "tail:FRACTION of the text (default for one file: 0.1)");
   prepare
-      .add_option("--extension", p.extensions, "take only files with this ending; may be repeated")
+      .add_option("--extension", p.extensions,
+                  "File name extension; may be repeated (default: all)")
       ->allow_extra_args(false);
-  prepare.add_option("--end-of-document", p.end_of_document, "added token to put after each file");
+  prepare.add_option("--end-of-document", p.end_of_document,
+                     "Added token after each file (default: none)");
   prepare
-      .add_option("--special", p.special,
-                  "Special token of a vocabulary that bpe:N learns, such as <|endoftext|>, counted "
-                  "in N; may be repeated (default: none)")
+      .add_option(
+          "--special", p.special,
+          "Special token of the vocabulary of bpe:N, such as <|endoftext|>, included in N; may be "
+          "repeated (default: none)")
       ->allow_extra_args(false);
-  prepare.add_flag("--binary", p.binary, "Take files that are not text, byte for byte");
-  prepare.add_flag("--force", p.force, "replace another dataset at --out");
+  prepare.add_flag("--binary", p.binary, "Accept binary files, byte for byte");
+  prepare.add_flag("--force", p.force, "Replace a dataset at --out");
   prepare.callback([&] { run = [&] { return data_prepare(p); }; });
   const auto add = [&](const char* name, const char* about, int (*body)(const DatasetOptions&)) {
     CLI::App& app = add_command(group, name, about, kDataExamples);
-    app.add_option("DATASET", d.path,
-                   "a directory made by data prepare; or pictures, clips and trajectories: a "
-                   "directory, .tar ('train-*.tar') or list (.json, .csv)")
+    app.add_option(
+           "DATASET", d.path,
+           "Directory written by data prepare; or pictures, clips and trajectories as a directory, "
+           ".tar ('train-*.tar') or list (.json, .csv)")
         ->required();
     add_json_option(app, d.json);
     app.callback([&run, &d, body] { run = [&d, body] { return body(d); }; });
   };
-  add("inspect", "What a dataset holds", data_inspect);
-  add("verify", "Check every byte of a dataset, decode every sample", data_verify);
+  add("inspect", "Show the content of a dataset", data_inspect);
+  add("verify", "Verify all bytes of a dataset and decode all samples", data_verify);
   CLI::App& tokenizer = add_command(
       group, "tokenizer", "Show a vocabulary, or export it as a tokenizer.json", kDataExamples);
   tokenizer
-      .add_option("PATH", t.path,
-                  "a tokenizer.json, a vocabulary.json, or a run, checkpoint, dataset or Hugging "
-                  "Face directory with one")
+      .add_option(
+          "PATH", t.path,
+          "File tokenizer.json or vocabulary.json, or a run, checkpoint, dataset or Hugging Face "
+          "directory with one")
       ->required();
-  tokenizer.add_option("--out", t.out, "tokenizer.json to write (default: none)");
+  tokenizer.add_option("--out", t.out, "File tokenizer.json to write (default: none)");
   add_json_option(tokenizer, t.json);
   tokenizer.callback([&] { run = [&] { return data_tokenizer(t); }; });
   add_synth(group, s, run);
 }
 
 void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
-  CLI::App& app = add_command(root, "generate", "Let a trained model write", kGenerateExamples);
+  CLI::App& app = add_command(root, "generate", "Generate text with a model", kGenerateExamples);
   app.add_option("--checkpoint", o.checkpoint,
-                 "a run directory, one step-N, or a Hugging Face directory")
+                 "Run directory, one step-N, or a Hugging Face directory")
       ->required();
-  app.add_option("--tokenizer", o.tokenizer,
-                 "bytes, or a path that has the model's vocabulary (default: that of its run)");
   app.add_option(
-         "--stop", o.stops,
-         "Text that ends the output, such as <|im_end|>; may be repeated (default: none; the "
-         "vocabulary's end-of-text tokens always end it)")
+      "--tokenizer", o.tokenizer,
+      "Tokenizer: bytes, or a path with the model's vocabulary (default: that of its run)");
+  app.add_option("--stop", o.stops,
+                 "Text that ends the output, such as <|im_end|>, in addition to the vocabulary's "
+                 "end-of-text "
+                 "tokens; may be repeated (default: none)")
       ->allow_extra_args(false);
-  app.add_option("--prompt", o.prompt, "text to go on from")->required();
-  app.add_option("--image", o.image,
-                 "a JPEG, PNG or WebP that the prompt asks a vision-language model about");
-  app.add_option("--tokens", o.tokens, "how many to write")
+  app.add_option("--prompt", o.prompt, "Text to continue")->required();
+  app.add_option("--image", o.image, "JPEG, PNG or WebP image for a vision-language model");
+  app.add_option("--tokens", o.tokens, "Maximum number of tokens to generate")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}))
       ->capture_default_str();
-  app.add_option("--temperature", o.temperature, "0: always the likeliest")
+  app.add_option("--temperature", o.temperature, "Sampling temperature; 0: greedy")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
-  app.add_option("--top-k", o.top_k, "draw among the k likeliest; 0: all")
+  app.add_option("--top-k", o.top_k, "Sample from the k most probable tokens; 0: all")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31))
       ->capture_default_str();
   app.add_option("--top-p", o.top_p,
-                 "Draw among the likeliest tokens that together have this probability; 1: all")
+                 "Sample from the most probable tokens with this total probability; 1: all")
       ->check([](const std::string& text) {
         double p = 0;
         return CLI::detail::lexical_cast(text, p) && p > 0 && p <= 1
@@ -280,30 +285,33 @@ void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
                    : text + ": needs more than 0 and at most 1 (all)";
       })
       ->capture_default_str();
-  app.add_option("--seed", o.seed, "of the draws")
+  app.add_option("--seed", o.seed, "Seed of the sampling")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.callback([&] { run = [&] { return generate(o); }; });
 }
 
 void add_diff(CLI::App& root, DiffOptions& o, Run& run) {
-  CLI::App& app = add_command(root, "diff", "Find where two layouts of a job part", kDiffExamples);
+  CLI::App& app =
+      add_command(root, "diff", "Compare two layouts of a job, tensor by tensor", kDiffExamples);
   add_job_file(app, o.job);
-  app.add_option("--layouts", o.layouts,
-                 "one: compared with --against or one rank; several: with --against or the first")
+  app.add_option(
+         "--layouts", o.layouts,
+         "Layouts to compare: one with --against or one rank, several with --against or the first")
       ->required();
-  app.add_option("--against", o.against, "the layout that the others are compared with");
-  app.add_option("--steps", o.steps, "how many, from the first on")
+  app.add_option("--against", o.against, "Reference layout");
+  app.add_option("--steps", o.steps, "Number of steps from the first")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   app.add_option("--dtype", o.dtype, "precision.compute of both sides")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16"}))
       ->capture_default_str();
-  app.add_option("--tolerance", o.tolerance,
-                 "largest relative norm of a difference; default 1e-11 in fp64, 1e-4 in fp32, 0.05 "
-                 "in bf16");
+  app.add_option(
+      "--tolerance", o.tolerance,
+      "Maximum relative norm of a difference (default 1e-11 in fp64, 1e-4 in fp32, 0.05 in "
+      "bf16)");
   add_json_option(app, o.json);
-  app.add_flag("--all", o.all, "a line for every tensor");
+  app.add_flag("--all", o.all, "Print a line for every tensor");
   app.callback([&] {
     take_assignments(app, o.job);
     run = [&] { return diff(o); };
@@ -318,14 +326,13 @@ struct MachineOptions {
 // The commands about this machine and its processes.
 void add_machine(CLI::App& root, MachineOptions& o, Run& run) {
   CLI::App& doctor_command = add_command(
-      root, "doctor", "Prove what works on this machine by running it", kDoctorExamples);
+      root, "doctor", "Test the capabilities of this machine by running them", kDoctorExamples);
   add_json_option(doctor_command, o.doctor_json);
   doctor_command.callback([&] { run = [&] { return doctor(o.doctor_json); }; });
-  CLI::App& stack_command = add_command(root, "stack", "Print where the threads of a process are",
-                                        "\nExamples:\n  trireme stack 1234\n");
-  stack_command.add_option("PID", o.process, "Number of the process")
-      ->required()
-      ->check(CLI::PositiveNumber);
+  CLI::App& stack_command =
+      add_command(root, "stack", "Print the stacks of the threads of a process",
+                  "\nExamples:\n  trireme stack 1234\n");
+  stack_command.add_option("PID", o.process, "Process ID")->required()->check(CLI::PositiveNumber);
   stack_command.callback([&] { run = [&] { return stack(o.process); }; });
 }
 
@@ -353,7 +360,7 @@ int run_command_line(int argc, char** argv) {
   CLI::App root(kAbout, "trireme");
   root.set_version_flag("--version", std::string("trireme ") + TRIREME_VERSION);
   root.require_subcommand(1);
-  root.footer("\ntrireme COMMAND --help tells more and has examples.");
+  root.footer("\ntrireme COMMAND --help shows the options and examples of a command.");
   add_train(root, train_options, run);
   add_launch(root, launch_options, run);
   add_explain(root, explain_options, run);
@@ -369,7 +376,8 @@ int run_command_line(int argc, char** argv) {
   add_machine(root, machine_options, run);
   CompletionOptions completion_options;
   add_completion(root, completion_options, run);
-  add_command(root, "version", "Print the versions", "\nExamples:\n  trireme version\n")
+  add_command(root, "version", "Print the versions of Trireme and its compiler",
+              "\nExamples:\n  trireme version\n")
       .callback([&] { run = version; });
 
   char** const ours = std::find(argv, argv + argc, std::string_view("--"));

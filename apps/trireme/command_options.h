@@ -1,4 +1,4 @@
-// Options as CLI11 takes them. Only files that add some include this: CLI11 takes seconds to compile.
+// Options for CLI11. Only files that add options include this header, since CLI11 takes seconds to compile.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,9 +9,9 @@
 
 namespace trireme::app {
 
-using Run = std::function<int()>;  // what the command line asks for
+using Run = std::function<int()>;  // the command selected on the command line
 
-// A `section.key=value` may be given by --set, as a word, or as --section.key=value.
+// Accepts `section.key=value` after --set, as a word, or as --section.key=value.
 void take_assignments(CLI::App& app, JobOptions& job);
 
 void add_job_file(CLI::App& app, JobOptions& job);

@@ -1,4 +1,4 @@
-// The words of a command line: as they were typed, and those that are not understood.
+// Words of a command line as typed, and errors for unknown words.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,18 +9,18 @@
 
 namespace trireme::app {
 
-// The words as a shell takes them.
+// The command line quoted for a shell.
 std::string typed(int argc, char** argv);
 
-// The subcommand that was being parsed, or was parsed.
+// The subcommand that is or was being parsed.
 CLI::App& innermost(CLI::App& app);
 
-// Throws Error{kUsage} for what CLI11 could not parse, with the commands there are and those that may be meant.
+// Throws Error{kUsage} for words that CLI11 could not parse, with the existing commands and similar names.
 [[noreturn]] void refuse(CLI::App& root, const CLI::ParseError& error, int argc, char** argv);
-// The same of one command, of which these words were parsed.
+// The same for one command and its parsed words.
 [[noreturn]] void refuse_words(const CLI::App& app, const CLI::ParseError& error,
                                const std::vector<std::string>& words);
-// Of an option that the command does not have: with those that may be meant.
+// Throws Error{kUsage} for an unknown option of the command, with similar options.
 [[noreturn]] void refuse_option(const CLI::App& app, const std::string& word);
 
 struct CompletionOptions {
@@ -28,7 +28,7 @@ struct CompletionOptions {
   std::vector<std::string> words;
 };
 
-// `completion SHELL`, which prints a script, and `complete -- WORDS`, which the script asks.
+// `completion SHELL` prints a script; the script calls `complete -- WORDS`.
 void add_completion(CLI::App& root, CompletionOptions& o, Run& run);
 
 }  // namespace trireme::app

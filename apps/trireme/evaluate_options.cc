@@ -28,14 +28,13 @@ void add_evaluate(CLI::App& root, EvaluateOptions& o, Run& run) {
   app.add_option("--data", o.data,
                  "Text, prepared dataset, or files of pictures, clips or trajectories (default: "
                  "data.path of the run)");
-  app.add_option("--split", o.split,
-                 "Part of the data: validation, train, or all of data that are not prepared")
+  app.add_option("--split", o.split, "Part of the data; all only for unprepared data")
       ->check(CLI::IsMember({"validation", "train", "all"}))
       ->capture_default_str();
   app.add_option("--batches", o.batches, "Number of global batches (default 0: all)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
   app.add_option("--ranks", o.ranks, "Number of ranks, as threads of one process (default 1)");
-  app.add_option("--set", o.assignments, "section.key=value of the job; may be repeated")
+  app.add_option("--set", o.assignments, "Key of the job as section.key=value; may be repeated")
       ->allow_extra_args(false);
   add_json_option(app, o.json);
   app.callback([&] { run = [&] { return evaluate(o); }; });
@@ -46,10 +45,10 @@ void add_predict(CLI::App& root, PredictOptions& o, Run& run) {
       root, "predict", "Classes, captions or embeddings of pictures and clips", kPredictExamples);
   app.add_option("CHECKPOINT", o.checkpoint, "Run directory (its newest checkpoint) or one step-N")
       ->required();
-  app.add_option("FILE", o.files, "JPEG, PNG or WebP; for models of clips also a video")
+  app.add_option("FILE", o.files, "JPEG, PNG or WebP image, or a video for models of clips")
       ->required();
   app.add_option("--text", o.captions,
-                 "Caption that a model of family clip chooses among; may be repeated")
+                 "Caption to rank with a model of family clip; may be repeated")
       ->allow_extra_args(false);
   app.add_flag("--embed", o.embed, "Print the embedding of each file by the model's vision tower");
   app.add_option("--top", o.top, "Number of classes or captions to print")

@@ -54,8 +54,9 @@ int exit_code_of(pid_t child) {
 }  // namespace
 
 void add_json_option(CLI::App& app, std::string& file) {
-  app.add_option(kOption, file,
-                 "also write the results as JSON to FILE; -: JSON to stdout, the rest to stderr")
+  app.add_option(
+         kOption, file,
+         "File for the results as JSON in addition; -: JSON to stdout, other output to stderr")
       ->check([](const std::string& name) {
         return name.size() > 1 && name.starts_with('-') ? "needs a file name or -, not " + name
                                                         : std::string();

@@ -7,11 +7,11 @@ namespace {
 
 constexpr char kExamples[] = R"(
 Kinds:
-  text    one file of words, affine sequences or repeated letters, for data prepare
+  text    a file of words, affine sequences or repeated letters, for data prepare
   vlm     scenes of coloured shapes with captions, questions and answers, as WebDataset shards
-  video   moving, hiding and falling shapes with SSv2's labels and lists
-  arm     a jointed arm before a camera, in DROID's layout (needs HDF5)
-Sample i depends on the seed and i alone: a larger count begins with the samples of a smaller one.
+  video   clips of moving, hiding and falling shapes with SSv2's labels and lists
+  arm     a jointed arm in front of a camera, in DROID's layout (needs HDF5)
+Sample i depends only on the seed and i, so a larger --count starts with the samples of a smaller one.
 
 Examples:
   trireme data synth text data/words --task words --count 4000
@@ -24,7 +24,7 @@ Examples:
 void refuse_others(const CLI::App& app, const std::string& kind) {
   for (const CLI::Option* option : app.get_options()) {
     const std::string& group = option->get_group();
-    if (option->count() > 0 && group.starts_with("Of ") && group.find(kind) == group.npos)
+    if (option->count() > 0 && group.starts_with("Options for ") && group.find(kind) == group.npos)
       fail(ErrorKind::kUsage, "data synth {} has no {}; see trireme data synth --help", kind,
            option->get_name());
   }
@@ -34,35 +34,47 @@ void refuse_others(const CLI::App& app, const std::string& kind) {
 
 void add_synth(CLI::App& data, SynthOptions& o, Run& run) {
   CLI::App& app =
-      add_command(data, "synth", "Make a data set by rule, with exact labels", kExamples);
-  app.add_option("KIND", o.kind, "text, vlm, video or arm")
+      add_command(data, "synth", "Generate a synthetic data set with exact labels", kExamples);
+  app.add_option("KIND", o.kind, "Kind of data: text, vlm, video or arm")
       ->required()
       ->check(CLI::IsMember({"text", "vlm", "video", "arm"}));
-  app.add_option("DIR", o.out, "directory to write; new or empty")->required();
-  app.add_option("--count", o.count, "samples to train with")->capture_default_str();
-  app.add_option("--seed", o.seed, "another seed, other samples")
+  app.add_option("DIR", o.out, "Directory to write, new or empty")->required();
+  app.add_option("--count", o.count, "Number of training samples")->capture_default_str();
+  app.add_option("--seed", o.seed, "Random seed")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   const auto of = [](CLI::Option* option, const char* kinds) { option->group(kinds); };
-  of(app.add_option("--task", o.task, "words, affine or repeat (words)"), "Of text");
-  of(app.add_option("--length", o.length, "bytes of a sample, about (512)"), "Of text");
-  of(app.add_option("--aspect", o.aspect, "longer side to shorter, at most (1)"), "Of vlm");
-  of(app.add_option("--objects", o.objects, "in a scene, at most (4)"), "Of vlm");
-  of(app.add_option("--questions", o.questions, "about a scene, at most (6)"), "Of vlm");
-  of(app.add_option("--shard", o.shard, "samples a tar (vlm 1000, video with frames 200)"),
-     "Of vlm and video");
-  of(app.add_option("--frames", o.frames, "in a clip (video 16, arm 48)"), "Of video and arm");
-  of(app.add_option("--fps", o.fps, "frames a second (12)"), "Of video and arm");
-  of(app.add_option("--validation", o.validation,
-                    "held-out samples in addition (default: a tenth of --count, at least 1)"),
-     "Of vlm, video and arm");
+  of(app.add_option("--task", o.task, "Text: words, affine or repeat (default words)"),
+     "Options for text");
+  of(app.add_option("--length", o.length, "Approximate bytes of a sample (default 512)"),
+     "Options for text");
+  of(app.add_option("--aspect", o.aspect,
+                    "Maximum ratio of the longer to the shorter side (default 1)"),
+     "Options for vlm");
+  of(app.add_option("--objects", o.objects, "Maximum objects in a scene (default 4)"),
+     "Options for vlm");
+  of(app.add_option("--questions", o.questions, "Maximum questions about a scene (default 6)"),
+     "Options for vlm");
+  of(app.add_option("--shard", o.shard,
+                    "Samples in a tar file (default 1000 for vlm, 200 for video with frames)"),
+     "Options for vlm and video");
+  of(app.add_option("--frames", o.frames, "Frames in a clip (default 16 for video, 48 for arm)"),
+     "Options for video and arm");
+  of(app.add_option("--fps", o.fps, "Frames a second (default 12)"), "Options for video and arm");
+  of(app.add_option(
+         "--validation", o.validation,
+         "Number of additional held-out samples (default: a tenth of --count, at least 1)"),
+     "Options for vlm, video and arm");
   of(app.add_option("--size", o.size,
-                    "pixels; vlm: shorter side, 64 or 48:96; others: 64x64 (arm 128x96)"),
-     "Of vlm, video and arm");
-  of(app.add_option("--format", o.format,
-                    "vlm: jpg, png; video: mp4 (needs FFmpeg), webp, frames (tars of PNG); arm: "
-                    "mp4, webp; the first is the default"),
-     "Of vlm, video and arm");
+                    "Size in pixels. vlm: shorter side, such as 48:96 (default 64); video: default "
+                    "64x64; arm: "
+                    "default 128x96"),
+     "Options for vlm, video and arm");
+  of(app.add_option(
+         "--format", o.format,
+         "File format. vlm: jpg, png; video: mp4 (needs FFmpeg), webp, frames (tars of PNG); arm: "
+         "mp4, webp (default: the first)"),
+     "Options for vlm, video and arm");
   app.callback([&app, &o, &run] {
     run = [&app, &o] {
       refuse_others(app, o.kind);
