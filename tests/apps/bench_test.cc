@@ -14,9 +14,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class Bench : public ::testing::Test {
+class Variants : public ::testing::Test {
  protected:
-  Bench() {
+  Variants() {
     desk_.write(
         "job.yaml",
         "model: {layers: 2, hidden: 32, heads: 4, seq_len: 16, vocab: 256}\n"
@@ -36,7 +36,7 @@ class Bench : public ::testing::Test {
   Desk desk_;
 };
 
-TEST_F(Bench, MemoryMeasuresTheRunsOfASweepOnTheirRanks) {
+TEST_F(Variants, MemoryMeasuresTheRunsOfASweepOnTheirRanks) {
   const Json all = rows({"bench", "memory", "--variants", "variants.yaml", "--steps", "1"});
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0]["job"], "variants none");
@@ -53,7 +53,7 @@ TEST_F(Bench, MemoryMeasuresTheRunsOfASweepOnTheirRanks) {
   EXPECT_THAT(none.err, HasSubstr("--only six"));
 }
 
-TEST_F(Bench, RecomputeComparesThePoliciesOfASweep) {
+TEST_F(Variants, RecomputeComparesThePoliciesOfASweep) {
   const Json all = rows({"bench", "recompute", "job.yaml", "--variants", "variants.yaml", "--steps",
                          "1", "--warmup", "0", "--rounds", "1", "--ranks", "2"});
   ASSERT_EQ(all.size(), 2u);
@@ -63,7 +63,7 @@ TEST_F(Bench, RecomputeComparesThePoliciesOfASweep) {
   EXPECT_GT(all[0]["activations_bytes"], all[1]["activations_bytes"]);
 }
 
-TEST_F(Bench, PipelineSleepsUnderTheSchedulesAsked) {
+TEST_F(Variants, PipelineSleepsUnderTheSchedulesAsked) {
   const Json all = rows({"bench", "pipeline", "--ranks", "2", "--micro-batches", "2", "--ms", "1",
                          "--steps", "1", "--schedules", "gpipe,1f1b"});
   ASSERT_EQ(all.size(), 2u);
