@@ -132,8 +132,9 @@ std::string short_summary(const Planned& planned, const Place& place) {
           : "",
       first.sent_bytes / 1e6);
   if (expected.process_bytes > 0)
-    text += fmt::format("          {:.1f} MB held by the process of rank 0, without pages of files\n",
-                        expected.process_bytes / 1e6);
+    text +=
+        fmt::format("          {:.1f} MB held by the process of rank 0, without pages of files\n",
+                    expected.process_bytes / 1e6);
   text += fmt::format("          {}\n", expected.source);
   return text;
 }

@@ -67,7 +67,7 @@ TEST(Retired, AnotherValueIsRefusedWithTheNewSpellingOrTheValueOfTheCode) {
 
 TEST(Retired, NoKeyThatThereIsCountsAsRetired) {
   for (const Field& field : fields()) EXPECT_FALSE(retired(field.key).has_value()) << field.key;
-  EXPECT_LE(fields().size(), 200u) << "a new key needs a recipe or a user who sets it";
+  EXPECT_LE(fields().size(), 201u) << "a new key needs a recipe or a user who sets it";
 }
 
 TEST(MicroBatch, ZeroAsksForTheLargest) {

@@ -96,7 +96,7 @@ TEST(Hvjepa, VicregOverRanksEqualsOneRank) {
   }
 }
 
-// Which matches there are is the same in every layout. Masks leave every view 6 chunks or more.
+// Which matches there are, and what statistics are of, is the same in every layout. Masks leave every view 6 chunks or more.
 TEST(Hvjepa, EveryKindOfVicregOverRanksEqualsOneRank) {
   const Sets many = with_vicreg({"chunk.mode=topk", "chunk.ratio=2", "jepa.masks=1x0.2,1x0.25"});
   const auto with = [](Sets sets, const Sets& more) {
@@ -104,8 +104,8 @@ TEST(Hvjepa, EveryKindOfVicregOverRanksEqualsOneRank) {
     return sets;
   };
   std::set<double> losses;
-  for (const Sets& kind : {Sets{"vicreg.feature_matches=0"}, Sets{"vicreg.feature_matches=2"},
-                           Sets{"vicreg.local_width=12"}}) {
+  for (const Sets& kind : {Sets{"vicreg.feature_matches=0"}, Sets{"vicreg.statistics=pooled"},
+                           Sets{"vicreg.feature_matches=2"}, Sets{"vicreg.local_width=12"}}) {
     const Sets whole = with(many, kind);
     const JobTrace one = run(whole);
     EXPECT_TRUE(losses.insert(one.losses[0]).second) << testing::PrintToString(kind);

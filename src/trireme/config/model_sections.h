@@ -161,8 +161,11 @@ struct Chunk {
 };
 
 // Variance, invariance and covariance of embeddings (Bardes et al. 2022), over a global batch.
+enum class LocalStatistics { kMatch, kPooled };
+
 struct Vicreg {
-  double weight = 0;                  // of the loss as a whole; 0: none
+  double weight = 0;  // of the loss as a whole; 0: none
+  LocalStatistics statistics = LocalStatistics::kMatch;
   std::int64_t width = 64;            // of the expander of clips
   std::int64_t local_width = 0;       // of the expander of chunks; 0: width
   std::int64_t feature_matches = 20;  // 0: all

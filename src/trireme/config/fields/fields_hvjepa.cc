@@ -33,6 +33,10 @@ std::vector<Field> vicreg_fields() {
                    "Weight of VICRegL's loss / 25 between the two masked views of a clip, with "
                    "statistics over the global batch. 0: off.",
                    from(0, 1e3))),
+      choice(KEY(vicreg.statistics),
+             "Rows of the variance and covariance of matches: the clips of the global batch for "
+             "each match of a clip (match), or all matches of all clips together (pooled).",
+             {{"match", LocalStatistics::kMatch}, {"pooled", LocalStatistics::kPooled}}),
       of_weights(integer(KEY(vicreg.width), "Width of the three-layer expander of whole clips.",
                          from(1, kMaxWidth))),
       of_weights(integer(KEY(vicreg.local_width),

@@ -35,7 +35,6 @@ constexpr std::array kRetired = {
     Retired{"vicreg.variance", "25"},
     Retired{"vicreg.covariance", "1"},
     Retired{"vicreg.alpha", "0.75"},
-    Retired{"vicreg.statistics", "match"},
     Retired{"vicreg.matches", "20"},
     Retired{"arrcoc.temperature", "0.5"},
     Retired{"arrcoc.coupling", "0", "it is fixed at half of arrcoc.hidden", half_of_scorers},

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "trireme/config/job.h"
+
 namespace trireme::blocks {
 
 // Mean over columns of max(0, 1 - sqrt(variance + 1e-4)), the variance unbiased. x: [.., rows, d]; leading dims are
@@ -53,9 +55,8 @@ enum class MatchBy { kPlace, kFeature };
 // Matching features, from a to b and from b to a, side by side: [count, 4 d]. `count` is at most the places of either.
 at::Tensor matched(const LocalView& a, const LocalView& b, MatchBy by, std::int64_t count);
 
-// Mean loss of both directions of such matches of all samples, [samples, count, 4 d]. Statistics are those of each
-// match over the samples.
-at::Tensor local_vicreg_loss(const at::Tensor& matched, const VicregWeights& weights = {},
-                             const Sharing& sharing = {});
+// Mean loss of both directions of such matches of all samples, [samples, count, 4 d].
+at::Tensor local_vicreg_loss(const at::Tensor& matched, config::LocalStatistics statistics,
+                             const VicregWeights& weights = {}, const Sharing& sharing = {});
 
 }  // namespace trireme::blocks

@@ -118,7 +118,8 @@ at::Tensor VicregLoss::loss(const at::Tensor& samples, const MatchCounts& counts
   const std::vector<at::Tensor> parts = samples.split_with_sizes(
       {clips, counts.by_place * of_match, counts.by_feature * of_match}, 1);
   const auto local = [&](const at::Tensor& part, std::int64_t count) {
-    return local_vicreg_loss(part.view({part.size(0), count, of_match}), {}, sharing);
+    return local_vicreg_loss(part.view({part.size(0), count, of_match}), keys.statistics, {},
+                             sharing);
   };
   const std::vector<at::Tensor> views = parts[0].chunk(model::kMasks, 1);
   return kShareOfClips * vicreg_loss(views[0], views[1], {}, sharing) +
