@@ -285,7 +285,7 @@ CasesByTable unmeasured_cases(const std::string& directory) {
   for (Cluster& cluster : clusters) {
     cluster.gpu.efficiency = {};
     cluster.gpu.fitted = false;
-    for (Tier& tier : cluster.tiers) tier.efficiency = Tier().efficiency;
+    for (planner::Tier& tier : cluster.tiers) tier.efficiency = planner::Tier().efficiency;
   }
   CasesByTable cases;
   for (const auto& [name, runs] : tables)

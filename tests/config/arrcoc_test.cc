@@ -53,6 +53,13 @@ TEST(Arrcoc, ChannelsAndScorersAreChosenByName) {
   EXPECT_THAT(refusal({"arrcoc.scorers=depth"}), HasSubstr("there is no depth"));
 }
 
+TEST(Arrcoc, WidthsOfScorersFollowFromOne) {
+  const Arrcoc arrcoc = resolved({"arrcoc.hidden=40"}).arrcoc;
+  EXPECT_EQ(arrcoc.coupling, 20);
+  EXPECT_EQ(arrcoc.balancer, 40);
+  EXPECT_EQ(resolved({"arrcoc.coupling=7", "arrcoc.balancer=9"}).arrcoc.coupling, 7);
+}
+
 TEST(Arrcoc, OnlyScorersThatTrainAreCharged) {
   EXPECT_TRUE(resolved({"arrcoc.learn_budget=true", "arrcoc.budget_weight=0.1"}).arrcoc.gate);
   EXPECT_THAT(refusal({"arrcoc.budget_weight=0.1"}), HasSubstr("set arrcoc.learn_budget=true"));

@@ -188,6 +188,8 @@ struct Arrcoc {
   std::string channels = "all";  // of the texture
   std::string scorers = "information,salience,coupling";
   std::int64_t hidden = 128;  // of scorers
+  std::int64_t coupling = 0;  // width of what regions and questions are compared in; 0: hidden / 2
+  std::int64_t balancer = 0;  // width; 0: hidden
   RegionDecoder decoder = RegionDecoder::kLlama;
   bool learn_budget = false;  // tension sets how much of the budget is used
   double budget_weight = 0;   // of the share of it that is used, in the loss

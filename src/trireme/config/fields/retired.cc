@@ -18,8 +18,6 @@ struct Retired {
   std::string (*resolved)(const Job& job) = nullptr;  // what a resolved job has in place of `value`
 };
 
-std::string half_of_scorers(const Job& job) { return fmt::format("{}", job.arrcoc.hidden / 2); }
-std::string width_of_scorers(const Job& job) { return fmt::format("{}", job.arrcoc.hidden); }
 std::string rounding_of_master(const Job& job) {
   return job.precision.master == DType::kBF16 ? "stochastic" : "nearest";
 }
@@ -37,8 +35,6 @@ constexpr std::array kRetired = {
     Retired{"vicreg.alpha", "0.75"},
     Retired{"vicreg.matches", "20"},
     Retired{"arrcoc.temperature", "0.5"},
-    Retired{"arrcoc.coupling", "0", "it is fixed at half of arrcoc.hidden", half_of_scorers},
-    Retired{"arrcoc.balancer", "0", "it is fixed at arrcoc.hidden", width_of_scorers},
     Retired{"arrcoc.fovea", "[0.5, 0.5]"},
     Retired{"parallel.transfer", "0"},
     Retired{"parallel.prefetch", "1"},

@@ -80,6 +80,8 @@ void check_charges(const Arrcoc& arrcoc) {
 }
 
 void resolve_scorers(Arrcoc& arrcoc) {
+  if (arrcoc.coupling == 0) arrcoc.coupling = arrcoc.hidden / 2;
+  if (arrcoc.balancer == 0) arrcoc.balancer = arrcoc.hidden;
   texture_channels(arrcoc);
   scored(arrcoc);
   check_charges(arrcoc);

@@ -227,7 +227,7 @@ class ArrcocGraph {
 
 std::vector<ParamSpec> scorer_params(const config::Job& job) {
   const config::Scored scored = config::scored(job.arrcoc);
-  const std::int64_t h = job.arrcoc.hidden, space = h / 2, w = h;
+  const std::int64_t h = job.arrcoc.hidden, space = job.arrcoc.coupling, w = job.arrcoc.balancer;
   const std::int64_t d = job.model.hidden, n = scored.count();
   const std::int64_t tensions = job.arrcoc.learn_budget ? 3 : 2;
   const auto kept = [](std::int64_t width) { return 1 / std::sqrt(static_cast<double>(width)); };
