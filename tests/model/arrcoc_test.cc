@@ -36,7 +36,8 @@ TEST(ArrcocSpec, RecipesHaveTheParametersOfTheirPrototypes) {
 
 TEST(ArrcocSpec, DecodersAreLlamasOrGpts) {
   const Sets llama = {"arrcoc.decoder=llama", "projector.kind=linear", "model.ffn=128",
-                      "arrcoc.hidden=32", "model.vocab=8"};
+                      "arrcoc.hidden=32",     "arrcoc.coupling=16",    "arrcoc.balancer=32",
+                      "model.vocab=8"};
   const ModelSpec spec = recipe("arrcoc_tiny.yaml", llama);
   EXPECT_EQ(spec.parameters(), 149764);
   EXPECT_EQ(unit(spec, "block.0")->numel, 4 * 64 * 64 + 3 * 64 * 128 + 2 * 64);

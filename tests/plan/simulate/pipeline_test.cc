@@ -111,8 +111,8 @@ TEST(Pipeline, RandomProgramsAreProvenAndSimulated) {
         .placement = schedules::placement_of(schedule), .ranks = p, .chunks = chunks};
     const Cuts cuts = balance(program, pipeline, recipe);
     program = place(std::move(program), cuts, pipeline);
-    const int segments = random.chance(0.5) ? random.upto(3) : -1;  // 0: of about the root
-    if (segments >= 0) program = recompute_whole(std::move(program), segments);
+    const int segments = random.chance(0.5) ? 1 + random.upto(3) : 0;
+    if (segments > 0) program = recompute_whole(std::move(program), segments);
     SCOPED_TRACE(fmt::format("{} {} p {} chunks {} m {} zero {} segments {}", program.name,
                              schedules::name(schedule), p, chunks, m, recipe.zero, segments));
     const PlanSet plan = compile(program, mesh, recipe);
