@@ -39,6 +39,9 @@ class MicroBatch : public ::testing::Test {
 
 TEST_F(MicroBatch, IsTheLargestWhoseTrialFits) {
   const config::Job found = find([](const Planned& planned) -> std::optional<std::int64_t> {
+    // The trial runs the job as it is printed.
+    EXPECT_EQ(config::parse_job(config::print_yaml(planned.job), "trial").run.micro_batch,
+              planned.job.run.micro_batch);
     if (planned.job.run.micro_batch == 8) return std::nullopt;
     return planned.job.run.micro_batch == 4 ? 2000 * kMega : kMega;
   });

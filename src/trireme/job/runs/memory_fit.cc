@@ -126,6 +126,7 @@ std::optional<std::string> too_small(const Planned& planned, const Place& place,
 config::Job with_found_micro_batch(
     config::Job job, const Place& place, const config::DatasetFacts& data, const MemoryTrial& trial,
     const std::function<void(std::int64_t micro_batch, const std::string& what)>& say) {
+  job.run.find_micro_batch = false;  // a trial's job is printed with its own micro-batch
   job.run.micro_batch = 1;
   const Allowance allowed = allowance(job, place);
   const std::int64_t samples =
@@ -161,7 +162,6 @@ config::Job with_found_micro_batch(
         fmt::format("forecast {}, measured {} of {} ({}): {}", bytes(needed), bytes(*tried),
                     bytes(allowed.bytes), allowed.source, fits ? "taken" : "too much"));
     if (fits) {
-      job.run.find_micro_batch = false;
       return job;
     }
     why = fmt::format("run.micro_batch={} needs {}, {} is allowed", candidate, bytes(*tried),
