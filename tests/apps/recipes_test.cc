@@ -71,9 +71,16 @@ void exercise(const Desk& desk, const Path& recipe, std::vector<std::string> wor
         runs.back().insert(runs.back().end(), {"--set", "model.vocab=1024"});
     }
   } else if (command == "sweep") {
+    // Sweeps of `bench` compare nothing but what it measures, and take minutes: their job alone is planned here.
+    const std::string text = read_file(recipe);
+    const std::size_t begin = text.find("\njob: ") + 6;
+    const Path job = recipe.parent_path() / text.substr(begin, text.find('\n', begin) - begin);
     words.insert(words.end(),
                  {"--set", "run.steps=1", "--set", "optim.warmup_steps=0", "--out", "sweep"});
-    if (TRIREME_HAS_WORKER) runs.push_back(words);
+    if (text.find("\nmetrics: ") == text.npos)
+      runs.push_back({"explain", job.string(), "--set", "model.vocab=1024"});
+    else if (TRIREME_HAS_WORKER)
+      runs.push_back(words);
   } else {
     ASSERT_TRUE(command == "explain" || command == "plan") << command;
     runs.push_back(words);

@@ -15,7 +15,7 @@ build_house() {
   mkdir -p "$house"/{tools,bin,src}
   cp "$root/dev" "$house/dev"
   : >"$house/tools/packages.txt"
-  for name in layers sizes docs; do
+  for name in layers sizes docs words; do
     printf '#!/bin/sh\necho "%s called"\n[ ! -e "$(dirname "$0")/../broken_%s" ]\n' "$name" "$name" >"$house/tools/check_$name"
   done
   for name in cmake ctest; do printf '#!/bin/sh\necho "%s called"\n' "$name" >"$house/bin/$name"; done
@@ -51,7 +51,7 @@ wants() {
 build_house 14
 wants 'lint --quick' 0 'layers called' 'sizes called' 'docs called' - 'cmake called'
 wants test 0 'layers called' 'sizes called' 'docs called' 'cmake called' 'ctest called' - 'not checked'
-for name in layers sizes docs; do
+for name in layers sizes docs words; do
   build_house 14
   touch "$house/broken_$name"
   wants test 1 'layers called' 'sizes called' 'docs called' - 'cmake called' 'ctest called'
