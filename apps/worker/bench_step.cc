@@ -16,7 +16,7 @@
 #include "trireme/base/json.h"
 #include "trireme/base/median.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/model/work/flops.h"
+#include "trireme/model/account/flops.h"
 #include "trireme/plan/memory.h"
 #include "trireme/train/gpu.h"
 #include "trireme/train/job_session.h"

@@ -26,7 +26,8 @@ namespace {
 class Scratch {
  public:
   Scratch() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "trireme-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / ("trireme-" + std::string(6, 'X'))).string();
     if (::mkdtemp(pattern.data()) == nullptr)
       fail(ErrorKind::kData, "{} could not be made; set TMPDIR to a directory that can be written",
            pattern);

@@ -5,7 +5,7 @@
 #include "bench/scoreboard/fit.h"
 #include "bench/scoreboard/registry.h"
 #include "bench/scoreboard/runs.h"
-#include "trireme/model/work/flops.h"
+#include "trireme/model/account/flops.h"
 
 namespace trireme::scoreboard {
 namespace {

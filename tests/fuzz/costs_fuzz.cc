@@ -1,7 +1,7 @@
 // Measured seconds of nodes, as parallel.costs names them.
 #include "tests/fuzz/target.h"
+#include "trireme/model/account/costs.h"
 #include "trireme/model/examples.h"
-#include "trireme/model/work/costs.h"
 
 using namespace trireme;
 

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "trireme/model/work/flops.h"
+#include "trireme/model/account/flops.h"
 
 namespace trireme::model::language_model_test {
 namespace {

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/model/account/flops.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/families/language_model.h"
-#include "trireme/model/work/flops.h"
 
 namespace trireme::model::qwen_test {
 namespace {

@@ -1,5 +1,5 @@
 // From recompute.* to nodes that run again: what every key changes, and what is refused.
-#include "trireme/model/work/recompute.h"
+#include "trireme/model/account/recompute.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,8 +6,8 @@
 #include "tests/planner/cards.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/model/account/parts.h"
 #include "trireme/model/describe.h"
-#include "trireme/model/work/parts.h"
 #include "trireme/planner/cost/estimate.h"
 
 namespace trireme::planner::context_test {

@@ -13,7 +13,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/exec/units/grad_norm.h"
-#include "trireme/model/work/flops.h"
+#include "trireme/model/account/flops.h"
 #include "trireme/ops/flop_count.h"
 #include "trireme/plan/compile/microbatch.h"
 #include "trireme/plan/compile/placement.h"

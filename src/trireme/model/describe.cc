@@ -8,6 +8,8 @@
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/model/account/flops.h"
+#include "trireme/model/account/recompute.h"
 #include "trireme/model/families/action.h"
 #include "trireme/model/families/arrcoc.h"
 #include "trireme/model/families/clip.h"
@@ -18,8 +20,6 @@
 #include "trireme/model/families/vit.h"
 #include "trireme/model/families/vlm.h"
 #include "trireme/model/layout.h"
-#include "trireme/model/work/flops.h"
-#include "trireme/model/work/recompute.h"
 
 namespace trireme::model {
 namespace {

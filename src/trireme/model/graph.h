@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "trireme/model/account/per_rank.h"
+#include "trireme/model/account/work.h"
 #include "trireme/model/node_types.h"
 #include "trireme/model/spec.h"
 #include "trireme/model/training.h"
-#include "trireme/model/work/per_rank.h"
-#include "trireme/model/work/work.h"
 #include "trireme/plan/program.h"
 
 namespace trireme::model {

@@ -5,7 +5,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/model/work/costs.h"
+#include "trireme/model/account/costs.h"
 #include "trireme/plan/compile/partition.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/schedules/csv.h"

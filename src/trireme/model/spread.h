@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "trireme/model/work/per_rank.h"
+#include "trireme/model/account/per_rank.h"
 #include "trireme/plan/program.h"
 
 namespace trireme::model {

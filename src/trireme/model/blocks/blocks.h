@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "trireme/exec/block.h"
+#include "trireme/model/account/parts.h"
 #include "trireme/model/blocks/across.h"
-#include "trireme/model/work/parts.h"
 #include "trireme/ops/again.h"
 #include "trireme/ops/cross_entropy.h"
 

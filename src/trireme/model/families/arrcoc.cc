@@ -6,12 +6,12 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve_arrcoc.h"
+#include "trireme/model/account/exchanges.h"
+#include "trireme/model/account/transients.h"
 #include "trireme/model/families/language_model.h"
 #include "trireme/model/families/projector.h"
 #include "trireme/model/families/tower.h"
 #include "trireme/model/graph.h"
-#include "trireme/model/work/exchanges.h"
-#include "trireme/model/work/transients.h"
 
 namespace trireme::model {
 namespace {

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "trireme/config/job.h"
+#include "trireme/model/account/per_rank.h"
 #include "trireme/model/families/encoder.h"
 #include "trireme/model/spec.h"
 #include "trireme/model/training.h"
-#include "trireme/model/work/per_rank.h"
 
 namespace trireme::model {
 

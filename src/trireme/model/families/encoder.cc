@@ -3,9 +3,9 @@
 #include <cmath>
 #include <utility>
 
-#include "trireme/model/work/exchanges.h"
-#include "trireme/model/work/transients.h"
-#include "trireme/model/work/work.h"
+#include "trireme/model/account/exchanges.h"
+#include "trireme/model/account/transients.h"
+#include "trireme/model/account/work.h"
 
 namespace trireme::model {
 namespace {

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/model/account/exchanges.h"
+#include "trireme/model/account/transients.h"
+#include "trireme/model/account/work.h"
 #include "trireme/model/families/encoder.h"
 #include "trireme/model/families/hnet_params.h"
 #include "trireme/model/graph.h"
-#include "trireme/model/work/exchanges.h"
-#include "trireme/model/work/transients.h"
-#include "trireme/model/work/work.h"
 
 namespace trireme::model {
 namespace {

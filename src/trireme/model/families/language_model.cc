@@ -7,12 +7,12 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/head_width.h"
+#include "trireme/model/account/exchanges.h"
+#include "trireme/model/account/flops.h"
+#include "trireme/model/account/transients.h"
+#include "trireme/model/account/work.h"
 #include "trireme/model/graph.h"
 #include "trireme/model/training.h"
-#include "trireme/model/work/exchanges.h"
-#include "trireme/model/work/flops.h"
-#include "trireme/model/work/transients.h"
-#include "trireme/model/work/work.h"
 
 namespace trireme::model {
 namespace {

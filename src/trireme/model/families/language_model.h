@@ -5,10 +5,10 @@
 #include <functional>
 
 #include "trireme/config/job.h"
+#include "trireme/model/account/per_rank.h"
 #include "trireme/model/graph.h"
 #include "trireme/model/spec.h"
 #include "trireme/model/training.h"
-#include "trireme/model/work/per_rank.h"
 
 namespace trireme::model {
 

@@ -6,6 +6,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve_vlm.h"
+#include "trireme/model/account/exchanges.h"
+#include "trireme/model/account/transients.h"
 #include "trireme/model/families/clip_tower.h"
 #include "trireme/model/families/deepstack.h"
 #include "trireme/model/families/encoder.h"
@@ -14,8 +16,6 @@
 #include "trireme/model/families/projector.h"
 #include "trireme/model/families/tower.h"
 #include "trireme/model/graph.h"
-#include "trireme/model/work/exchanges.h"
-#include "trireme/model/work/transients.h"
 
 namespace trireme::model {
 namespace {

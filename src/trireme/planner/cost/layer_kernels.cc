@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "trireme/config/head_width.h"
-#include "trireme/model/work/parts.h"
-#include "trireme/model/work/per_rank.h"
+#include "trireme/model/account/parts.h"
+#include "trireme/model/account/per_rank.h"
 
 namespace trireme::planner {
 namespace {

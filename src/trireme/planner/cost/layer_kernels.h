@@ -19,7 +19,7 @@ struct NodeKernels {
   std::vector<Kernel> weight;           // and of its parameters
   std::vector<Kernel> attention_input;  // of `input`, what is attention's
   std::vector<Kernel> last;  // of forward, what backward reads nothing of, or what is kept
-  // Of forward, what a part of the node takes that is computed again (model/work/parts.h).
+  // Of forward, what a part of the node takes that is computed again (model/account/parts.h).
   std::vector<std::pair<std::string_view, std::vector<Kernel>>> parts;
 };
 

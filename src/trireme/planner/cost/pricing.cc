@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/model/account/parts.h"
+#include "trireme/model/account/per_rank.h"
 #include "trireme/model/layout.h"
-#include "trireme/model/work/parts.h"
-#include "trireme/model/work/per_rank.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/unit_types.h"

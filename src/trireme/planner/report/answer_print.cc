@@ -10,7 +10,7 @@
 #include "trireme/base/text.h"
 #include "trireme/config/families.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/model/work/flops.h"
+#include "trireme/model/account/flops.h"
 #include "trireme/planner/report/uncertainty.h"
 
 namespace trireme::planner {

@@ -1,7 +1,7 @@
 #include "trireme/train/watch/forecast.h"
 
+#include "trireme/model/account/flops.h"
 #include "trireme/model/loss_label.h"
-#include "trireme/model/work/flops.h"
 #include "trireme/plan/simulate/numbers.h"
 #include "trireme/plan/simulate/pictures/svg.h"
 #include "trireme/plan/simulate/pictures/timeline.h"

@@ -33,7 +33,7 @@ at::Tensor bias_row(const void* bias, const Matrix& a, const Matrix& out) {
 }
 
 // Rows and columns of tiles in wide numbers. What a product holds beside its operands does not grow with them: one
-// tile of what is added (model/work/per_rank.cc counts it), or three that the thread keeps.
+// tile of what is added (model/account/per_rank.cc counts it), or three that the thread keeps.
 constexpr std::int64_t kTile = 128;
 
 void matmul_aten(const Matrix& a, const Matrix& b, const Matrix& out, Into into, const void* bias) {

@@ -1,4 +1,4 @@
-#include "trireme/model/work/recompute.h"
+#include "trireme/model/account/recompute.h"
 
 #include <fmt/ranges.h>
 
@@ -10,8 +10,8 @@
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
 #include "trireme/config/fields/fields.h"
+#include "trireme/model/account/parts.h"
 #include "trireme/model/layout.h"
-#include "trireme/model/work/parts.h"
 #include "trireme/plan/compile/recompute.h"
 #include "trireme/plan/compile/recompute_search.h"
 #include "trireme/plan/plan.h"

@@ -1,4 +1,4 @@
-#include "trireme/model/work/costs.h"
+#include "trireme/model/account/costs.h"
 
 #include <nlohmann/json.hpp>
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/model/work/per_rank.h"
+#include "trireme/model/account/per_rank.h"
 #include "trireme/plan/program.h"
 
 namespace trireme::model {

@@ -1,4 +1,4 @@
-#include "trireme/model/work/attention_tape.h"
+#include "trireme/model/account/attention_tape.h"
 
 #include "trireme/config/head_width.h"
 

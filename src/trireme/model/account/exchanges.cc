@@ -1,6 +1,6 @@
-#include "trireme/model/work/exchanges.h"
+#include "trireme/model/account/exchanges.h"
 
-#include "trireme/model/work/parts.h"
+#include "trireme/model/account/parts.h"
 
 namespace trireme::model {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "trireme/config/job.h"
+#include "trireme/model/account/per_rank.h"
 #include "trireme/model/spec.h"
-#include "trireme/model/work/per_rank.h"
 
 namespace trireme::model {
 

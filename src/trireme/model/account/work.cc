@@ -1,7 +1,7 @@
-#include "trireme/model/work/work.h"
+#include "trireme/model/account/work.h"
 
 #include "trireme/config/head_width.h"
-#include "trireme/model/work/parts.h"
+#include "trireme/model/account/parts.h"
 
 namespace trireme::model {
 namespace {

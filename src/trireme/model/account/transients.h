@@ -1,8 +1,8 @@
 // Transients: what nodes of a language model hold while they run, beside what the plan counts by itself.
 #pragma once
 
-#include "trireme/model/work/per_rank.h"
-#include "trireme/model/work/work.h"
+#include "trireme/model/account/per_rank.h"
+#include "trireme/model/account/work.h"
 #include "trireme/plan/program.h"
 
 namespace trireme::model {

@@ -1,8 +1,8 @@
 // What attention holds while it runs, as ops/ computes it in each of its ways.
 #pragma once
 
-#include "trireme/model/work/per_rank.h"
-#include "trireme/model/work/tape.h"
+#include "trireme/model/account/per_rank.h"
+#include "trireme/model/account/tape.h"
 
 namespace trireme::model {
 

@@ -1,4 +1,4 @@
-#include "trireme/model/work/parts.h"
+#include "trireme/model/account/parts.h"
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,4 @@
-#include "trireme/model/work/per_rank.h"
+#include "trireme/model/account/per_rank.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "trireme/model/work/flops.h"
+#include "trireme/model/account/flops.h"
 
 #include <algorithm>
 #include <cmath>

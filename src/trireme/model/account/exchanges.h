@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "trireme/model/work/per_rank.h"
-#include "trireme/model/work/work.h"
+#include "trireme/model/account/per_rank.h"
+#include "trireme/model/account/work.h"
 #include "trireme/plan/program.h"
 
 namespace trireme::model {

@@ -1,6 +1,6 @@
-#include "trireme/model/work/transients.h"
+#include "trireme/model/account/transients.h"
 
-#include "trireme/model/work/attention_tape.h"
+#include "trireme/model/account/attention_tape.h"
 
 namespace trireme::model {
 namespace {
