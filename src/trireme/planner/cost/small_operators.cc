@@ -10,7 +10,7 @@
 namespace trireme::planner {
 namespace {
 
-SmallOperators counted(double forward, double backward, double bytes = 0) {
+SmallOperators small_operators_of(double forward, double backward, double bytes = 0) {
   SmallOperators all;
   if (forward > 0) all.forward.push_back(operators(bytes, forward));
   if (backward > 0) all.backward.push_back(operators(0, backward));
@@ -24,13 +24,13 @@ SmallOperators scorers(const config::Job& job) {
   constexpr double kColours = 110, kColoursMoved = 370;    // operators; numbers of a pixel
   constexpr double kBins = 32, kOfBin = 5, kBinMoved = 9;  // entropy_of
   constexpr double kScores = 110, kBisections = 60, kOfBisection = 9, kShares = 25;
-  if (job.arrcoc.allocation != config::Allocation::kLearned) return counted(kShares, 0);
+  if (job.arrcoc.allocation != config::Allocation::kLearned) return small_operators_of(kShares, 0);
   const double side = std::min(static_cast<double>(job.vision.image), kTextureSide);
   const double number = job.precision.compute == DType::kF64 ? 8 : 4;
   const double plane = static_cast<double>(job.run.micro_batch) * side * side * number;
   const double shares = (job.arrcoc.explore ? 2 : 1) * (kBisections * kOfBisection + kShares);
-  return counted(kColours + kBins * kOfBin + kScores + shares, 2 * kScores,
-                 (kColoursMoved + kBins * kBinMoved) * plane);
+  return small_operators_of(kColours + kBins * kOfBin + kScores + shares, 2 * kScores,
+                            (kColoursMoved + kBins * kBinMoved) * plane);
 }
 
 // Places of regions' tokens by level, and positions of each image's tokens region by region (blocks/jepa/regions).
@@ -39,11 +39,11 @@ SmallOperators arrcoc(const config::Job& job, std::string_view node) {
   const auto regions = static_cast<double>(job.arrcoc.grid * job.arrcoc.grid);
   const auto levels = static_cast<double>(job.arrcoc.most - job.arrcoc.least);
   if (node == "scorers") return scorers(job);
-  if (node == "vision.embed") return counted(12 + 12 * levels, 0);
-  if (node.starts_with("vision.block.")) return counted(40 + 12 * levels, 0);
-  if (node == "splice") return counted(30 + 14 * levels, 30 + 14 * levels);
-  if (node.starts_with("block.")) return counted(8 + images * regions * 16, 0);
-  if (node == "head") return counted(30, 10);
+  if (node == "vision.embed") return small_operators_of(12 + 12 * levels, 0);
+  if (node.starts_with("vision.block.")) return small_operators_of(40 + 12 * levels, 0);
+  if (node == "splice") return small_operators_of(30 + 14 * levels, 30 + 14 * levels);
+  if (node.starts_with("block.")) return small_operators_of(8 + images * regions * 16, 0);
+  if (node == "head") return small_operators_of(30, 10);
   return {};
 }
 
@@ -57,7 +57,7 @@ SmallOperators chunks(const config::Job& job, bool teacher) {
   const double tokens = static_cast<double>(model::patch_grid(job.vision).tokens());
   const double reach = std::ceil(std::log2(std::max(2.0, clips_of(job, !teacher) * tokens)));
   const double forward = 125 + reach + (teacher ? 14 : 20);
-  return counted(forward, teacher ? 0 : 100);
+  return small_operators_of(forward, teacher ? 0 : 100);
 }
 
 // blocks/jepa/vicreg_loss: views are pooled one by one, and chunks matched sample by sample, to and fro.
@@ -65,7 +65,7 @@ SmallOperators vicreg(const config::Job& job) {
   constexpr double kOfView = 5, kOfSample = 42, kOfLoss = 30, kLosses = 5;
   const auto samples = static_cast<double>(config::samples_of_loss(job));
   const double forward = samples * (model::kMasks * kOfView + kOfSample) + kLosses * kOfLoss + 20;
-  return counted(forward, forward);
+  return small_operators_of(forward, forward);
 }
 
 // Blocks find the places of chunks anew, and the predictor's those of targets, mask by mask.
@@ -76,19 +76,20 @@ SmallOperators hvjepa(const config::Job& job, std::string_view node) {
   if (node == "teacher.chunk") return chunks(job, true);
   if (node == "vicreg") return vicreg(job);
   if (node.starts_with("block.") || node.starts_with("teacher.block."))
-    return counted(kPlaces + kTurns, 0);
-  if (node.starts_with("predictor.block.")) return counted(packing + kTurns, 0);
-  if (node == "predictor.embed" || node == "loss") return counted(packing + kTurns, kTurns);
+    return small_operators_of(kPlaces + kTurns, 0);
+  if (node.starts_with("predictor.block.")) return small_operators_of(packing + kTurns, 0);
+  if (node == "predictor.embed" || node == "loss")
+    return small_operators_of(packing + kTurns, kTurns);
   return {};
 }
 
 // blocks/hnet: where sequences begin, routers by cosines, and chunks smoothed by a scan.
 SmallOperators hnet(std::string_view node) {
   constexpr double kSequences = 8;
-  if (node.ends_with(".route")) return counted(kSequences + 40, 40);
-  if (node.ends_with(".join")) return counted(2 * kSequences + 50, 60);
-  if (node.ends_with(".ratio")) return counted(kSequences + 20, 20);
-  if (node != "embed" && node != "head") return counted(kSequences, 0);
+  if (node.ends_with(".route")) return small_operators_of(kSequences + 40, 40);
+  if (node.ends_with(".join")) return small_operators_of(2 * kSequences + 50, 60);
+  if (node.ends_with(".ratio")) return small_operators_of(kSequences + 20, 20);
+  if (node != "embed" && node != "head") return small_operators_of(kSequences, 0);
   return {};
 }
 
