@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
-#include "bench_commands.h"
+#include "apps/trireme/bench/bench_commands.h"
 #include "commands.h"
 
 namespace trireme::app {

@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "../bus_error.h"
-#include "../enter_worker.h"
-#include "../guard.h"
+#include "apps/bus_error.h"
+#include "apps/enter_worker.h"
+#include "apps/guard.h"
 #include "command_line.h"
 
 namespace trireme::app {

@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "../enter_worker.h"
-#include "../guard.h"
-#include "../limits.h"
-#include "../run_record.h"
+#include "apps/enter_worker.h"
+#include "apps/guard.h"
+#include "apps/limits.h"
+#include "apps/run_record.h"
 #include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
 

@@ -10,12 +10,12 @@
 #include <thread>
 #include <vector>
 
-#include "../bus_error.h"
-#include "../enter_worker.h"
-#include "../guard.h"
-#include "../limits.h"
-#include "../trireme/command_line.h"
-#include "memory.h"
+#include "apps/bus_error.h"
+#include "apps/enter_worker.h"
+#include "apps/guard.h"
+#include "apps/limits.h"
+#include "apps/trireme/command_line.h"
+#include "apps/worker/memory/memory.h"
 #include "processes.h"
 #include "subcommands.h"
 #include "trireme/base/os/fork_server.h"

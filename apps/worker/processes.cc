@@ -13,7 +13,7 @@
 #include <optional>
 #include <set>
 
-#include "memory.h"
+#include "apps/worker/memory/memory.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/nccl/nccl_world.h"

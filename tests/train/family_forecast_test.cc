@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/worker/memory.h"
+#include "apps/worker/memory/memory.h"
 #include "trireme/base/fs.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/made_up.h"

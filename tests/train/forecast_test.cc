@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/worker/memory.h"
+#include "apps/worker/memory/memory.h"
 #include "tests/harness/vjepa_jobs.h"
 #include "tests/train/vlm_jobs.h"
 #include "trireme/comm/local/local_world.h"
