@@ -61,11 +61,12 @@ TEST(Arrcoc, WidthsOfScorersFollowFromOne) {
 }
 
 TEST(Arrcoc, OnlyScorersThatTrainAreCharged) {
-  EXPECT_TRUE(resolved({"arrcoc.learn_budget=true", "arrcoc.budget_weight=0.1"}).arrcoc.gate);
-  EXPECT_THAT(refusal({"arrcoc.budget_weight=0.1"}), HasSubstr("set arrcoc.learn_budget=true"));
-  EXPECT_THAT(refusal({"arrcoc.learn_budget=true", "arrcoc.gate=false"}),
-              HasSubstr("arrcoc.learn_budget=true"));
-  EXPECT_THAT(refusal({"arrcoc.entropy_weight=0.01", "arrcoc.allocation=random"}),
+  const std::string kBudget = "arrcoc.scorers=information,salience,coupling,budget";
+  EXPECT_TRUE(resolved({kBudget, "arrcoc.budget_weight=0.1"}).arrcoc.gate);
+  EXPECT_THAT(refusal({"arrcoc.budget_weight=0.1"}),
+              HasSubstr("set arrcoc.scorers=information,salience,coupling,budget"));
+  EXPECT_THAT(refusal({kBudget, "arrcoc.gate=false"}), HasSubstr("budget in arrcoc.scorers"));
+  EXPECT_THAT(refusal({"arrcoc.entropy_weight=0.01", "arrcoc.scorers=random"}),
               HasSubstr("arrcoc.entropy_weight=0.01"));
 }
 

@@ -237,12 +237,12 @@ TEST(Conflicts, ShowTheArithmeticAndAWayOut) {
        8,
        "parallel.context=ulysses: 8 ranks exchange heads, but a rank has 4 (model.heads=4 / "
        "parallel.tp=1); lower parallel.cp or choose context=ring"},
-      {{"parallel.cp=4", "parallel.context=hierarchical", "parallel.context_inner=3"},
+      {{"parallel.cp=4", "parallel.context=hierarchical:3"},
        4,
-       "context_inner=3 must divide parallel.cp=4 into two or more groups"},
+       "context=hierarchical:3 must divide parallel.cp=4 into two or more groups"},
       {{"parallel.cp=2", "parallel.context=hierarchical"},
        2,
-       "context_inner=2 must divide parallel.cp=2 into two or more groups; with one group choose "
+       "hierarchical:2 must divide parallel.cp=2 into two or more groups; with one group choose "
        "context=ulysses"},
       {{"model.hidden=30"},
        1,

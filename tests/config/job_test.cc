@@ -58,9 +58,13 @@ Value draw(std::mt19937_64& random, const Field& field) {
     case Field::Kind::kText: return draw_text(random);
     case Field::Kind::kChoice: return field.choices[below(random, field.choices.size())];
     case Field::Kind::kNumber: return draw_number(random, field.range);
-    case Field::Kind::kTwoNumbers:
-      return std::array<double, 2>{draw_number(random, field.range),
-                                   draw_number(random, field.range)};
+    case Field::Kind::kTwoNumbers: {
+      std::array<double, 2> pair = {draw_number(random, field.range),
+                                    draw_number(random, field.range)};
+      if (field.whole)
+        std::ranges::transform(pair, pair.begin(), [](double x) { return std::floor(x); });
+      return pair;
+    }
     case Field::Kind::kBytes:
       return Bytes{static_cast<std::int64_t>((random() >> 11) >> below(random, 53))};
     case Field::Kind::kInteger: break;

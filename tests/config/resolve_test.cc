@@ -274,8 +274,8 @@ TEST(Resolve, SpikesNeedSomethingToGoBackTo) {
   resolved({"run.spike_zscore=10", "checkpoint.every=50", "checkpoint.keep_last=3"});
   resolved({"run.spike_zscore=10", "checkpoint.every=50", "checkpoint.keep_last=1",
             "checkpoint.keep_every=100"});
-  EXPECT_THAT(error({"run.spike_skip=100"}), HasSubstr("run.spike_skip=100 with "
-                                                       "run.spike_zscore=0"));
+  EXPECT_THAT(error({"run.spike_window=50"}), HasSubstr("run.spike_window=50 with "
+                                                        "run.spike_zscore=0"));
   EXPECT_THAT(error({"run.spike_zscore=10"}), HasSubstr("checkpoint.every=0: there would be "
                                                         "nothing to go back to"));
   EXPECT_THAT(error({"run.spike_zscore=10", "checkpoint.every=50", "checkpoint.keep_last=2"}),

@@ -32,8 +32,7 @@ config::Job context_job(int cp, const std::string& context) {
   job.precision.compute = DType::kBF16;
   job.parallel.cp = cp;
   job.run.global_batch = job.run.micro_batch = 2;
-  config::apply_set(job, "parallel.context=" + context);
-  if (context == "hierarchical") config::apply_set(job, "parallel.context_inner=4");
+  config::apply_set(job, "parallel.context=" + context + (context == "hierarchical" ? ":4" : ""));
   return config::resolve(job, cp, {});
 }
 

@@ -40,8 +40,7 @@ config::Job recipe(const std::string& name, const std::vector<std::string>& sets
 }
 
 config::Job crossing(const std::vector<std::string>& sets = {}) {
-  config::Job job = recipe("vlm_tiny", {"vlm.fusion=cross", "vlm.max_tiles=0", "vlm.cross_heads=2",
-                                        "vlm.cross_every=3"});
+  config::Job job = recipe("vlm_tiny", {"vlm.cross=[3, 2]", "vlm.max_tiles=0"});
   for (const std::string& set : sets) config::apply_set(job, set);
   return job;
 }
@@ -185,7 +184,7 @@ TEST(Families, CutMasksLeaveTheLeastOfTheirGroup) {
   EXPECT_NEAR(near.hidden, 0.465, 0.015);
   EXPECT_NEAR(far.seen, 0.066, 0.015);
   EXPECT_NEAR(far.hidden, 0.704, 0.015);
-  const ExpectedShare share(resolved(recipe("vjepa_tiny", {"jepa.cut=batch"})));
+  const ExpectedShare share(resolved(recipe("vjepa_tiny", {"jepa.cut_batch=24"})));
   EXPECT_DOUBLE_EQ(share.of("block.0") + share.of("loss"), share.of("predictor.block.0"));
   EXPECT_LT(share.of("predictor.block.0"), 0.9);
   EXPECT_LT(share.of("block.0"), ExpectedShare(resolved(recipe("vjepa_tiny"))).of("block.0"));
@@ -285,7 +284,7 @@ TEST(Families, EveryOneIsPlanned) {
 }
 
 TEST(Families, WhatAFamilyRefusesIsSaid) {
-  const config::Job job = recipe("clip_tiny", {"run.batch_scope=micro", "run.micro_batch=16"});
+  const config::Job job = recipe("clip_tiny", {"run.micro_batch=16"});
   const Answer answer =
       search({.job = job, .cluster = four_cards(), .gpus = 4, .data = facts_of(job)},
              {.options = 1, .estimated = 8, .compiled = 4});

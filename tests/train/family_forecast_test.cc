@@ -147,8 +147,8 @@ TEST(FamilyForecast, CountsWhatFrozenTowersMake) {
     const std::string key = fmt::format("vision.activation={}", activation);
     expect_enough({"clip_tiny", 32, true},
                   {.world = 1,
-                   .sets = {"model.frozen=text.*", "model.seq_len=128", "run.batch_scope=micro",
-                            "run.micro_batch=32", "run.global_batch=32", key}});
+                   .sets = {"model.frozen=text.*", "model.seq_len=128", "run.micro_batch=32",
+                            "run.global_batch=32", key}});
     expect_enough({"vlm_tiny", 4}, {.world = 1,
                                     .sets = {"model.frozen=vision.*", "run.micro_batch=4",
                                              "run.global_batch=4", key}});

@@ -96,7 +96,7 @@ TEST(ClipLayouts, TrainWhatOneRankTrains) {
   }
 }
 
-const Sets kCached = {"run.batch_scope=gradcache", "parallel.schedule=gpipe"};
+const Sets kCached = {"parallel.schedule=gpipe"};
 
 // Several micro-batches of a rank, and the loss of all of them.
 TEST(ClipLayouts, GradcacheTrainsWhatOneMicroBatchTrains) {

@@ -12,6 +12,7 @@
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/config/made_up.h"
+#include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/config/weights.h"
 #include "trireme/data/text/vocabulary.h"
 
@@ -24,7 +25,7 @@ config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoi
   config::Job job =
       config::parse_job(convert::manifest_of_weights(checkpoint).job, checkpoint.string());
   job.parallel = {};
-  if (job.run.batch_scope == config::BatchScope::kGradcache) job.parallel.schedule = "gpipe";
+  if (config::couples_batch(job)) job.parallel.schedule = "gpipe";  // all forwards come first
   job.recompute = {};
   job.offload = {};
   job.checkpoint.keep_best = 0;

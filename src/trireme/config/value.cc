@@ -113,6 +113,8 @@ std::string read_choice(const YamlNode& node, const Context& context) {
   need_scalar(node, context);
   for (const std::string& option : context.field.choices)
     if (option == node.text) return option;
+  if (context.field.is_beside != nullptr && context.field.is_beside(node.text))
+    return read_text(node, context);
   context.refuse(fmt::format("{} is unknown", quote(node.text)));
 }
 
@@ -129,7 +131,12 @@ std::array<double, 2> read_two_numbers(const YamlNode& node, const Context& cont
   if (node.kind != YamlNode::Kind::kList)
     context.refuse(fmt::format("has {}", kind_name(node.kind)));
   if (node.items.size() != 2) context.refuse(fmt::format("has {} values", node.items.size()));
-  return {read_number(node.items[0], context), read_number(node.items[1], context)};
+  const std::array<double, 2> pair = {read_number(node.items[0], context),
+                                      read_number(node.items[1], context)};
+  for (std::size_t i = 0; i < pair.size(); ++i)
+    if (context.field.whole && pair[i] != std::floor(pair[i]))
+      context.refuse(fmt::format("{} is not whole", node.items[i].text));
+  return pair;
 }
 
 }  // namespace
@@ -148,14 +155,17 @@ std::string describe(const FieldForm& field) {
     case FieldForm::Kind::kNumber:
       return "a number " + range_text(field.range) + units_text(field.units);
     case FieldForm::Kind::kText: return "text in one line";
-    case FieldForm::Kind::kTwoNumbers: return "a list of two numbers " + range_text(field.range);
+    case FieldForm::Kind::kTwoNumbers:
+      return fmt::format("a list of two {}numbers ", field.whole ? "whole " : "") +
+             range_text(field.range);
     case FieldForm::Kind::kBytes:
       return "a size such as 20GiB, 512MiB or 1e9" + size_range_text(field.range);
     case FieldForm::Kind::kChoice: break;
   }
   std::string names;
   for (const std::string& option : field.choices) names += (names.empty() ? "" : ", ") + option;
-  return field.choices.size() == 1 ? names : "one of " + names;
+  if (field.choices.size() > 1) names = "one of " + names;
+  return field.beside.empty() ? names : names + ", or " + field.beside;
 }
 
 Value read_value(const FieldForm& field, const YamlNode& node, const std::string& place) {

@@ -22,14 +22,14 @@ schedules::Schedule schedule_of(const config::Job& job) {
   return *schedule;
 }
 
-// What parallel.schedule_file holds, if the job names one.
+// What the file of parallel.schedule holds, if it is one.
 std::optional<schedules::Grid> given_grid(const config::Job& job) {
   const std::string& file = job.parallel.schedule_file;
   if (file.empty()) return std::nullopt;
   try {
     return schedules::read_csv(read_file(file));
   } catch (const Error& error) {
-    fail(error.kind(), "parallel.schedule_file={}: {}", file, error.what());
+    fail(error.kind(), "parallel.schedule={}: {}", file, error.what());
   }
 }
 

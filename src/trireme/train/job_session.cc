@@ -145,7 +145,7 @@ loaders::BatchRange JobSession::rewind(TrainState earlier, std::int64_t steps, c
   const std::int64_t first = left_out_.batch(steps);
   const loaders::BatchRange range{
       .first = first,
-      .last = std::max(first + job_.run.spike_skip - 1, left_out_.batch(spike.step - 1))};
+      .last = std::max(first + 2 * job_.run.spike_window - 1, left_out_.batch(spike.step - 1))};
   earlier.left_out = left_out_;
   earlier.left_out.add(range);
   SpikeDetector spikes = spikes_;

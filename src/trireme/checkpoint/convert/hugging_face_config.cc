@@ -60,7 +60,7 @@ void as_llava(Job& job) {
   job.projector = {.kind = config::ProjectorKind::kMlp};
   job.vlm.max_tiles = 0;
   job.vlm.mrope = job.vlm.deepstack = "";
-  job.vlm.fusion = config::VlmFusion::kTokens;
+  job.vlm.cross = config::Vlm{}.cross;
 }
 
 void as_llava_next(Job& job) {

@@ -60,8 +60,12 @@ struct FieldForm {
   std::string doc;  // one sentence
   Kind kind = Kind::kText;
   Range range;                       // kInteger, kNumber, kTwoNumbers, kBytes
+  bool whole = false;                // kTwoNumbers: both are whole
   std::span<const Unit> units;       // kNumber
   std::vector<std::string> choices;  // kChoice
+  // kChoice: what is taken beside the choices, in words, and whether a text is such.
+  std::string beside;
+  bool (*is_beside)(std::string_view text) = nullptr;
 };
 
 // A key and its place in an Owner.

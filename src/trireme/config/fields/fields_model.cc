@@ -3,6 +3,19 @@
 #include "trireme/config/fields/field_lists.h"
 
 namespace trireme::config {
+namespace {
+
+// Of all parts of a model, towers as well.
+Field init_std_field() {
+  Field field =
+      number(KEY(model.init_std), "Standard deviation of the initial weights.", from(0, 10));
+  field.set = [](Job& job, const Value& value) {
+    job.model.init_std = job.vision.init_std = std::get<double>(value);
+  };
+  return field;
+}
+
+}  // namespace
 
 std::vector<Field> model_fields() {
   return {
@@ -60,7 +73,7 @@ std::vector<Field> model_fields() {
       of_weights(number(KEY(model.norm_eps), "Epsilon of LayerNorm and RMSNorm.", above(0, 1))),
       of_weights(
           number(KEY(model.rope_theta), "Base of the rotary frequencies (llama).", above(1, 1e9))),
-      fixed(number(KEY(model.init_std), "Standard deviation of the initial weights.", from(0, 10))),
+      fixed(init_std_field()),
       fixed(text(
           KEY(model.frozen),
           "Units without gradients and updates, as comma-separated patterns of unit names (embed, "

@@ -78,13 +78,6 @@ std::vector<Field> run_fields() {
       integer(KEY(run.steps), "Optimizer steps of the whole run.", from(1, kMaxSteps)),
       fixed(integer(KEY(run.global_batch), "Samples per step over all ranks.", from(1, kMaxBatch))),
       fixed(micro_batch_field()),
-      choice(KEY(run.batch_scope),
-             "Samples that a batch-wide loss (family clip; hvjepa with vicreg.weight) compares per "
-             "rank: micro (one micro-batch, which must be all of the rank's samples) or gradcache "
-             "(all micro-batches; every forward precedes the first backward, "
-             "parallel.schedule=gpipe). With recompute.policy=full and recompute.every of all "
-             "blocks, gradcache keeps little more than features.",
-             {{"micro", BatchScope::kMicro}, {"gradcache", BatchScope::kGradcache}}),
       bytes(KEY(run.memory_limit),
             "Maximum forecast memory per rank, with its share of the process; a job above it does "
             "not start (exit code 6). 0: no limit."),
@@ -108,13 +101,10 @@ std::vector<Field> run_fields() {
              "three rewinds without getting past a step end the run with exit code 5. 0: off.",
              from(0, 1e6)),
       integer(KEY(run.spike_window),
-              "Previous losses that a loss is compared with; half as many suffice.",
+              "Previous losses that a loss is compared with; half as many suffice. Also the "
+              "minimum steps of a rewind, without which training continues, and half of the "
+              "batches that are then skipped.",
               from(8, 10000)),
-      integer(KEY(run.spike_rewind),
-              "Minimum steps that a spike rewinds training. Without such a checkpoint training "
-              "continues.",
-              from(1, kMaxSteps)),
-      count(KEY(run.spike_skip), "Batches skipped after a rewind; at least those up to the spike."),
       count(KEY(run.compare_replicas),
             "Steps between bitwise comparisons of replicated state. Every checkpoint is compared "
             "before it is written. A difference ends the run with exit code 4 and reports the "

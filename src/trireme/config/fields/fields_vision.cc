@@ -55,16 +55,14 @@ std::vector<Field> vision_fields() {
                   "Norm before the first block, and a patch embedding without bias (CLIP).")),
       of_weights(
           number(KEY(vision.norm_eps), "Epsilon of the vision tower's LayerNorms.", above(0, 1))),
-      fixed(number(KEY(vision.init_std),
-                   "Standard deviation of the vision tower's initial weights.", from(0, 10))),
-      of_weights(text(
-          KEY(vision.mean),
-          "Mean of red, green and blue (0 to 1) subtracted from pixels: clip, siglip, imagenet or "
-          "three numbers such as 0.5,0.5,0.5. Empty: siglip for tiles of family vlm, imagenet for "
-          "other families. Synthetic pictures of other families are drawn as normalized values.")),
-      of_weights(text(KEY(vision.std),
-                      "Standard deviation of red, green and blue that pixels are divided by, in "
-                      "the form of vision.mean.")),
+      of_weights(
+          text(KEY(vision.pixels),
+               "Mean and standard deviation of red, green and blue (0 to 1) by which pixels are "
+               "normalized: clip, siglip, imagenet or numbers such as 0.5,0.5,0.5/0.25,0.25,0.25. "
+               "Empty: "
+               "siglip for tiles of family vlm, imagenet for other families. Synthetic pictures of "
+               "other "
+               "families are drawn as normalized values.")),
       of_weights(integer(KEY(vision.classes),
                          "Classes of images or clips. 0: as many as the data set has.",
                          from(0, kMaxIds))),

@@ -47,15 +47,16 @@ std::vector<Field> vlm_fields() {
                               "Maximum tiles per image, in a grid of at most 3 per side, in "
                               "addition to a tile of the whole image. 0: only the whole image.",
                               from(0, 9)))),
-      inherited(fixed(
-          choice(KEY(vlm.tie),
-                 "Preferred grid among grids with equal tiles and pixels: tall, with fewer columns "
-                 "(LLaVA's code), or wide, with fewer rows (Hugging Face's transformers).",
-                 {{"tall", VlmTie::kTall}, {"wide", VlmTie::kWide}}))),
-      inherited(fixed(choice(KEY(vlm.aspect),
-                             "Conversion of a single-tile image (vlm.max_tiles=0) to a square: "
-                             "stretch, or pad on both sides with vision.mean (LLaVA 1.5).",
-                             {{"stretch", VlmAspect::kStretch}, {"pad", VlmAspect::kPad}}))),
+      inherited(
+          fixed(choice(KEY(vlm.fit),
+                       "Conversion of an image to tiles. tall and wide: stretched to each, in the "
+                       "grid with fewer "
+                       "columns (LLaVA's code) or fewer rows (Hugging Face's transformers) among "
+                       "those with equal "
+                       "tiles and pixels. pad: one tile (vlm.max_tiles=0), padded on both sides "
+                       "with the mean of "
+                       "vision.pixels (LLaVA 1.5).",
+                       {{"tall", VlmFit::kTall}, {"wide", VlmFit::kWide}, {"pad", VlmFit::kPad}}))),
       of_weights(text(KEY(vlm.deepstack),
                       "DeepStack blocks of the tower, comma-separated, such as 5,11,17: each "
                       "output has a projector of its own and is added to the image's tokens after "
@@ -74,17 +75,12 @@ std::vector<Field> vlm_fields() {
               "order of its sum."),
       text(KEY(vlm.features),
            "Cache directory of a frozen tower's output per tile. Empty: no cache."),
-      of_weights(choice(KEY(vlm.fusion),
-                        "Fusion of images and text: tokens (image tokens in the decoder's rows) or "
-                        "cross (gated cross-attention blocks: Flamingo).",
-                        {{"tokens", VlmFusion::kTokens}, {"cross", VlmFusion::kCross}})),
-      of_weights(integer(KEY(vlm.cross_every),
-                         "Decoder blocks per cross-attention block, which precedes the last of "
-                         "them. 1: one before each.",
-                         from(1, 1 << 16))),
-      of_weights(integer(KEY(vlm.cross_heads),
-                         "Attention heads of the cross-attention blocks, with 64 channels each.",
-                         from(1, 1 << 10))),
+      of_weights(two_integers(
+          KEY(vlm.cross),
+          "Gated cross-attention to images in place of image tokens in the decoder's rows "
+          "(Flamingo): decoder blocks per cross-attention block, which precedes the last of them, "
+          "and its heads of 64 channels, such as [4, 8]. 0 blocks: image tokens.",
+          from(0, 1 << 16))),
   };
 }
 

@@ -1,7 +1,6 @@
 #include "trireme/config/resolve/check_spikes.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "trireme/base/error.h"
 
@@ -9,17 +8,11 @@ namespace trireme::config {
 namespace {
 
 void check_unused(const Run& run) {
-  const Run plain;
-  const auto check = [](std::string_view key, std::int64_t value, std::int64_t derived) {
-    if (value != derived)
-      fail(ErrorKind::kUsage,
-           "run.spike_{}={} with run.spike_zscore=0, by which no loss is a spike; set "
-           "run.spike_zscore=10, say, or leave spike_{} out",
-           key, value, key);
-  };
-  check("window", run.spike_window, plain.spike_window);
-  check("rewind", run.spike_rewind, plain.spike_rewind);
-  check("skip", run.spike_skip, plain.spike_skip);
+  if (run.spike_window != Run{}.spike_window)
+    fail(ErrorKind::kUsage,
+         "run.spike_window={} with run.spike_zscore=0, by which no loss is a spike; set "
+         "run.spike_zscore=10, say, or leave spike_window out",
+         run.spike_window);
 }
 
 }  // namespace
@@ -37,13 +30,13 @@ void check_spikes(const Job& job) {
   // Right after one is written the oldest is closest.
   const std::int64_t apart = std::max<std::int64_t>(checkpoint.keep_last, 2) - 1;
   const std::int64_t reach = apart * checkpoint.every + 1;
-  if (reach < run.spike_rewind)
+  if (reach < run.spike_window)
     fail(ErrorKind::kUsage,
-         "run.spike_rewind={} with checkpoint.keep_last={} x checkpoint.every={}: the oldest that "
+         "run.spike_window={} with checkpoint.keep_last={} x checkpoint.every={}: the oldest that "
          "is kept may be only {} steps before a spike; set checkpoint.keep_last={} or more, or a "
-         "smaller spike_rewind",
-         run.spike_rewind, checkpoint.keep_last, checkpoint.every, reach,
-         (run.spike_rewind - 2) / checkpoint.every + 2);
+         "smaller spike_window",
+         run.spike_window, checkpoint.keep_last, checkpoint.every, reach,
+         (run.spike_window - 2) / checkpoint.every + 2);
 }
 
 }  // namespace trireme::config

@@ -53,8 +53,7 @@ void check_schedule(const Parallel& parallel) {
   const std::string& schedule = parallel.schedule;
   const bool limited = parallel.activation_limit != plain.activation_limit;
   if (!parallel.schedule_file.empty()) {
-    const std::string why = "parallel.schedule_file has the schedule";
-    if (schedule != plain.schedule) refuse("schedule", schedule, why);
+    const std::string why = fmt::format("{} has the schedule", parallel.schedule_file);
     if (parallel.virtual_stages != plain.virtual_stages)
       refuse("virtual_stages", std::to_string(parallel.virtual_stages), why);
     if (limited) refuse("activation_limit", fmt::format("{}", parallel.activation_limit), why);
@@ -153,7 +152,7 @@ void check_parts(const Job& job) {
   if (nested &&
       (parallel.cp % parallel.context_inner != 0 || parallel.cp == parallel.context_inner))
     fail(ErrorKind::kUsage,
-         "parallel.context=hierarchical: context_inner={} must divide parallel.cp={} into two or "
+         "parallel.context=hierarchical:{} must divide parallel.cp={} into two or "
          "more groups; with one group choose context=ulysses",
          parallel.context_inner, parallel.cp);
   const int exchanged = nested                                        ? parallel.context_inner
@@ -164,7 +163,7 @@ void check_parts(const Job& job) {
          "parallel.context={}: {} ranks exchange heads, but a rank has {} (model.heads={} / "
          "parallel.tp={}); lower {} or choose context=ring",
          nested ? "hierarchical" : "ulysses", exchanged, model.heads / parallel.tp, model.heads,
-         parallel.tp, nested ? "parallel.context_inner" : "parallel.cp");
+         parallel.tp, nested ? "the ranks of parallel.context=hierarchical:N" : "parallel.cp");
 }
 
 void resolve_states(const Job& job) {

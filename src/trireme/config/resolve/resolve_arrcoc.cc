@@ -67,16 +67,17 @@ void resolve_budget(Job& job) {
 void check_charges(const Arrcoc& arrcoc) {
   const bool learns = arrcoc.allocation == Allocation::kLearned && arrcoc.gate;
   if ((arrcoc.learn_budget || charges(arrcoc)) && !learns)
-    fail(ErrorKind::kUsage,
-         "arrcoc.learn_budget={}, arrcoc.budget_weight={}, arrcoc.entropy_weight={}: scorers that "
-         "do not train learn none of it; set arrcoc.allocation=learned and arrcoc.gate=true, or "
-         "leave them out",
-         arrcoc.learn_budget, arrcoc.budget_weight, arrcoc.entropy_weight);
+    fail(
+        ErrorKind::kUsage,
+        "budget in arrcoc.scorers, arrcoc.budget_weight={}, arrcoc.entropy_weight={}: scorers that "
+        "do not train learn none of it; set arrcoc.scorers to scorers and arrcoc.gate=true, or "
+        "leave them out",
+        arrcoc.budget_weight, arrcoc.entropy_weight);
   if (arrcoc.budget_weight > 0 && !arrcoc.learn_budget)
     fail(ErrorKind::kUsage,
          "arrcoc.budget_weight={}: all of the budget is used whatever it costs; set "
-         "arrcoc.learn_budget=true, or leave it out",
-         arrcoc.budget_weight);
+         "arrcoc.scorers={},budget, or leave it out",
+         arrcoc.budget_weight, arrcoc.scorers);
 }
 
 void resolve_scorers(Arrcoc& arrcoc) {
@@ -175,13 +176,13 @@ Scored scored(const Arrcoc& arrcoc) {
     else
       fail(ErrorKind::kUsage,
            "arrcoc.scorers={}: there is no {}; needs some of information, salience and coupling "
-           "between commas",
+           "between commas, then budget or not",
            arrcoc.scorers, name);
   }
   if (result.count() == 0)
     fail(ErrorKind::kUsage,
          "arrcoc.scorers names nothing; set it to some of information, salience and coupling, or "
-         "arrcoc.allocation=uniform, which needs none");
+         "to uniform, which needs none");
   return result;
 }
 

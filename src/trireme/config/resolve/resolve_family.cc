@@ -133,7 +133,7 @@ void resolve_family(Job& job, const DatasetFacts& data) {
     case Family::kArrcoc: resolve_arrcoc(job); break;
     default: TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
   }
-  if (uses(job.model.family, "vision.mean")) pixel_scale(job);  // is well written
+  if (uses(job.model.family, "vision.pixels")) pixel_scale(job);  // is well written
 }
 
 }  // namespace trireme::config

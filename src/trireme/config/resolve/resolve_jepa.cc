@@ -60,24 +60,17 @@ void resolve_masks(const Job& job) {
            "jepa.masks={}: a block of {} covers the frame and leaves no context; lower it",
            jepa.masks, scale);
   }
-  if (jepa.cut == MaskCut::kNone && jepa.cut_samples != Jepa{}.cut_samples)
-    fail(ErrorKind::kUsage,
-         "jepa.cut_samples={} with jepa.cut=none, which cuts no masks; set jepa.cut=batch or leave "
-         "jepa.cut_samples out",
-         jepa.cut_samples);
 }
 
 // How a probe is trained and evaluated on a user's clips.
 void check_protocol(const Job& job) {
   const Probe& probe = job.probe;
-  const bool plain = probe.crop == Probe{}.crop && probe.augment == 0 && probe.erase == 0 &&
-                     probe.segments == 1 && probe.views == 1;
+  const bool plain = probe.augment == 0 && probe.segments == 1 && probe.views == 1;
   if (job.data.source != DataSource::kClips && !plain)
     fail(ErrorKind::kUsage,
-         "probe.crop={}, probe.augment={}, probe.erase={}, probe.segments={}, probe.views={}: "
-         "these keys are for clips in files, and data.source makes its clips itself. Set "
-         "data.source=clips, or leave the keys out.",
-         probe.crop, probe.augment, probe.erase, probe.segments, probe.views);
+         "probe.augment={}, probe.segments={}, probe.views={}: these keys are for clips in files, "
+         "and data.source makes its clips itself. Set data.source=clips, or leave the keys out.",
+         probe.augment, probe.segments, probe.views);
   if (probe.segments > 1 && job.vision.chunked)
     fail(ErrorKind::kUsage,
          "probe.segments={}: a tower of chunks (vision.chunked=true) reads one clip of a sample. "
@@ -139,15 +132,6 @@ void resolve_action(const Job& job) {
          "action.rollout={} frames are predicted one after the other, but a clip has {} behind its "
          "first (vision.frames={}); lower it",
          action.rollout, job.vision.frames - 1, job.vision.frames);
-  if (action.size < 3)
-    fail(ErrorKind::kUsage,
-         "action.size={}: the arm's state is its place, x and y, and its grip; needs 3 or more",
-         action.size);
-  if (job.data.source == DataSource::kTrajectories && action.size != 7)
-    fail(ErrorKind::kUsage,
-         "action.size={}: a robot's state is place, angles and gripper; data.source=trajectories "
-         "needs 7",
-         action.size);
   if (job.parallel.tp > action.heads)
     fail(ErrorKind::kUsage,
          "parallel.tp={} is more than action.heads={}; a rank needs at least one", job.parallel.tp,

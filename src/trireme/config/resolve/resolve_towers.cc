@@ -161,7 +161,7 @@ bool couples_batch(const Job& job) {
 }
 
 bool caches_gradients(const Job& job) {
-  return couples_batch(job) && job.run.batch_scope == BatchScope::kGradcache;
+  return couples_batch(job) && job.run.micro_batch * dp(job) < job.run.global_batch;
 }
 
 std::int64_t samples_of_loss(const Job& job) {
@@ -177,37 +177,22 @@ bool forwards_first(const Parallel& parallel) {
 }  // namespace
 
 void check_coupled_batch(const Job& job) {
+  if (!caches_gradients(job) || !job.parallel.schedule_file.empty() || forwards_first(job.parallel))
+    return;
   const Run& run = job.run;
-  const bool gradcache = run.batch_scope == BatchScope::kGradcache;
-  if (!couples_batch(job)) {
-    if (gradcache)
-      fail(ErrorKind::kUsage,
-           "run.batch_scope=gradcache: no loss of family {}{} compares samples of a batch; leave "
-           "it out",
-           name(job.model.family),
-           job.model.family == Family::kHvjepa ? " with vicreg.weight=0" : "");
-    return;
-  }
   const std::int64_t seen = run.micro_batch * dp(job);
-  if (run.global_batch == seen) return;
-  if (gradcache) {
-    if (!forwards_first(job.parallel) && job.parallel.schedule_file.empty())
-      fail(ErrorKind::kUsage,
-           "run.batch_scope=gradcache with {} micro-batches a rank: parallel.schedule={} has "
-           "backwards before the last forward; set parallel.schedule={}",
-           accumulation(job), job.parallel.schedule,
-           schedules::names_where(
-               [](const schedules::ScheduleInfo& other) { return other.forwards_first; }));
-    return;
-  }
   fail(ErrorKind::kUsage,
        "run.global_batch={}, but run.micro_batch={} x dp={} (dp_replicate={} x dp_shard={}) = {}: "
-       "{} all of a global batch, which one micro-batch of every data-parallel rank must hold; set "
-       "run.batch_scope=gradcache, run.micro_batch={} or run.global_batch={}",
+       "{} all of a global batch, here {} micro-batches a rank, and parallel.schedule={} has "
+       "backwards before the last forward; set parallel.schedule={}, run.micro_batch={} or "
+       "run.global_batch={}",
        run.global_batch, run.micro_batch, dp(job), job.parallel.dp_replicate, job.parallel.dp_shard,
        seen,
        job.model.family == Family::kClip ? "a contrastive loss compares"
                                          : "the statistics of vicreg.weight > 0 are of",
+       accumulation(job), job.parallel.schedule,
+       schedules::names_where(
+           [](const schedules::ScheduleInfo& other) { return other.forwards_first; }),
        std::max<std::int64_t>(1, run.global_batch / dp(job)), seen);
 }
 

@@ -41,11 +41,11 @@ void check_vision(const Job& job) {
          layer, vision.layers, -vision.layers, vision.layers - 1);
 }
 
-void check_aspect(const Vlm& vlm) {
-  if (vlm.aspect == VlmAspect::kPad && vlm.max_tiles > 0)
+void check_fit(const Vlm& vlm) {
+  if (vlm.fit == VlmFit::kPad && vlm.max_tiles > 0)
     fail(ErrorKind::kUsage,
-         "vlm.aspect=pad, vlm.max_tiles={}: an image is padded to a square where it is one tile; "
-         "set vlm.max_tiles=0 or vlm.aspect=stretch",
+         "vlm.fit=pad, vlm.max_tiles={}: an image is padded to a square where it is one tile; "
+         "set vlm.max_tiles=0 or vlm.fit=tall",
          vlm.max_tiles);
 }
 
@@ -54,7 +54,7 @@ void resolve_tiles(Job& job) {
   check_text_keys(job);
   resolve_vision(job.vision);
   check_vision(job);
-  check_aspect(job.vlm);
+  check_fit(job.vlm);
 }
 
 // Of clips, which no tiles are cut from and whose tower is read behind its norm.
@@ -132,42 +132,38 @@ void check_mrope(const Job& job) {
 
 // Of a decoder that attends to images.
 void check_fusion(const Job& job) {
+  if (!crosses(job)) return;
   const Vlm& vlm = job.vlm;
-  const Vlm plain;
-  if (!crosses(job)) {
-    if (vlm.cross_every != plain.cross_every || vlm.cross_heads != plain.cross_heads)
-      fail(ErrorKind::kUsage,
-           "vlm.cross_every={}, vlm.cross_heads={}: vlm.fusion=tokens has no cross-attention; "
-           "leave them out, or set vlm.fusion=cross",
-           vlm.cross_every, vlm.cross_heads);
-    return;
-  }
+  const auto [every, heads] = vlm.cross;
+  if (heads < 1 || heads > 1 << 10)
+    fail(ErrorKind::kUsage, "vlm.cross=[{}, {}]: needs 1 to 1024 heads, such as [{}, 8]", every,
+         heads, every);
   if (vlm.max_tiles != 0)
     fail(ErrorKind::kUsage,
-         "vlm.max_tiles={}: to vlm.fusion=cross the tiles of an image would all be the same "
-         "place; set vlm.max_tiles=0 or vlm.fusion=tokens",
+         "vlm.max_tiles={}: to blocks of vlm.cross the tiles of an image would all be the "
+         "same place; set vlm.max_tiles=0 or leave vlm.cross out",
          vlm.max_tiles);
   if (vlm.pack)
     fail(ErrorKind::kUsage,
-         "vlm.pack=true: rows are filled by tokens of images, of which vlm.fusion=cross has one "
-         "each; set vlm.pack=false or vlm.fusion=tokens");
+         "vlm.pack=true: rows are filled by tokens of images, of which vlm.cross has one each; set "
+         "vlm.pack=false or leave vlm.cross out");
   for (const auto& [key, value] :
        {std::pair{"vlm.mrope", &vlm.mrope}, std::pair{"vlm.deepstack", &vlm.deepstack}})
     if (!value->empty())
       fail(ErrorKind::kUsage,
-           "{}={}: it is of an image's tokens in a row, of which vlm.fusion=cross has none; leave "
-           "it out or set vlm.fusion=tokens",
+           "{}={}: it is of an image's tokens in a row, of which vlm.cross has none; leave one "
+           "of both out",
            key, *value);
-  if (vlm.cross_every > job.model.layers)
+  if (every > job.model.layers)
     fail(ErrorKind::kUsage,
-         "vlm.cross_every={}: the decoder has model.layers={} blocks, before none of which one "
-         "would attend; set vlm.cross_every={} or less",
-         vlm.cross_every, job.model.layers, job.model.layers);
-  if (job.parallel.tp > vlm.cross_heads)
+         "vlm.cross=[{}, {}]: the decoder has model.layers={} blocks, before none of which one "
+         "would attend; set [{}, {}] or fewer blocks",
+         every, heads, job.model.layers, job.model.layers, heads);
+  if (job.parallel.tp > heads)
     fail(ErrorKind::kUsage,
-         "parallel.tp={} is more than vlm.cross_heads={}; a rank needs at least one: "
+         "parallel.tp={} is more than the heads of vlm.cross=[{}, {}]; a rank needs at least one: "
          "parallel.tp={} or less",
-         job.parallel.tp, vlm.cross_heads, vlm.cross_heads);
+         job.parallel.tp, every, heads, heads);
 }
 
 // The units that make a tile's features.
@@ -267,10 +263,10 @@ bool ends_rows(const Job& job) {
          job.projector.kind != ProjectorKind::kMerger && !crosses(job);
 }
 
-bool crosses(const Job& job) { return job.vlm.fusion == VlmFusion::kCross; }
+bool crosses(const Job& job) { return job.vlm.cross[0] > 0; }
 
 bool crosses_before(const Job& job, std::int64_t block) {
-  return crosses(job) && (block + 1) % job.vlm.cross_every == 0;
+  return crosses(job) && (block + 1) % job.vlm.cross[0] == 0;
 }
 
 std::int64_t projected_width(const Job& job) {

@@ -35,8 +35,8 @@ void check_offload(const Question& question) {
 
 // What a layout does not say stays as the user has it: how long to wait, how cp ranks attend.
 bool stays(std::string_view key) {
-  return key == "parallel.comm_timeout_s" || key == "parallel.context" ||
-         key == "parallel.context_inner" || key == "parallel.costs" || key == "recompute.logits";
+  return key == "parallel.comm_timeout_s" || key == "parallel.context" || key == "parallel.costs" ||
+         key == "recompute.logits";
 }
 
 }  // namespace
@@ -105,8 +105,8 @@ Question completed(Question question) {
   }
   if (!question.job.parallel.schedule_file.empty())
     fail(ErrorKind::kUsage,
-         "parallel.schedule_file={}: a schedule that is given has its own micro-batches; keep "
-         "parallel.schedule instead",
+         "parallel.schedule={}: a schedule that is given has its own micro-batches; keep a name "
+         "instead",
          question.job.parallel.schedule_file);
   question.practice = asked(question.practice, question.job, on_gpus(cluster));
   return question;

@@ -88,10 +88,10 @@ std::int64_t RunHealth::rewind_spike(std::int64_t step) {
     tell_fault(fault);
     fail(ErrorKind::kNonFinite,
          "step {}: {}, and going back {} times has not got past it; lower optim.lr, raise "
-         "run.spike_rewind or run.spike_skip, or check the data",
+         "run.spike_window, or check the data",
          step, fault.cause, rewinds);
   }
-  const std::int64_t last = step - job_.run.spike_rewind;
+  const std::int64_t last = step - job_.run.spike_window;
   const auto rewind = checkpoints_.rewind(spike, last);
   fault.action = rewind ? "rewind" : "go on";
   fault.cause += rewind ? fmt::format("; back to step {}, batches {} to {} left out", rewind->step,
