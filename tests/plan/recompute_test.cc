@@ -37,30 +37,30 @@ int find(const List& list, Verb verb, NodeId node) {
 }
 
 TEST(Recompute, SegmentsEndWithTheirChunkAndAtNodesThatKeep) {
-  Program program = recompute_whole(model::chain_example(8), 3);  // embed, eight blocks, loss
+  Program program = recompute_whole(harness::chain_example(8), 3);  // embed, eight blocks, loss
   EXPECT_THAT(segments_of(program), ElementsAre(0, 0, 0, 1, 1, 1, 2, 2, 2, -1));
-  program = model::chain_example(8);
+  program = harness::chain_example(8);
   recompute_each(program, {1, 2, 3, 5, 6, 7, 8});
   join_segments(program, 2);
   EXPECT_THAT(segments_of(program), ElementsAre(-1, 0, 0, 1, -1, 2, 2, 3, 3, -1));
-  EXPECT_THAT(segments_of(recompute_whole(model::tied_example(3, 6), 4)),
+  EXPECT_THAT(segments_of(recompute_whole(harness::tied_example(3, 6), 4)),
               ElementsAre(0, 0, 0, 1, 1, 2, 2, -1));
   EXPECT_EQ(recomputation_text(program), "7 of 10 nodes whole in 4 segments");
 }
 
 TEST(Recompute, WhatHasNoBackwardNeverRunsAgain) {
-  const Program program = recompute_whole(model::jepa_example(), 2);
+  const Program program = recompute_whole(harness::jepa_example(), 2);
   for (const Node& node : program.nodes)
     EXPECT_EQ(node.segment < 0, node.no_grad || node.loss) << node.name;
   EXPECT_NO_THROW(validate(compile(program, mesh::Mesh(), {})));
-  Program broken = model::jepa_example();
+  Program broken = harness::jepa_example();
   for (Node& node : broken.nodes)
     if (node.no_grad) node.segment = 0;
   EXPECT_THROW(check_program(broken), Error);
 }
 
 TEST(Recompute, SegmentsCannotSpanStages) {
-  Program program = model::tied_example(2);
+  Program program = harness::tied_example(2);
   for (Node& node : program.nodes) node.segment = node.loss ? -1 : 0;
   try {
     check_program(program);
@@ -72,7 +72,7 @@ TEST(Recompute, SegmentsCannotSpanStages) {
 
 // embed, block0 | block1, block2: four lines run again.
 PlanSet two_segments() {
-  return compile(recompute_whole(model::chain_example(3), 2), mesh::Mesh(), {.micro_batches = 2});
+  return compile(recompute_whole(harness::chain_example(3), 2), mesh::Mesh(), {.micro_batches = 2});
 }
 
 TEST(Recompute, ValidatorNamesWhatIsMissingOrMoved) {
@@ -139,7 +139,7 @@ TEST(Recompute, InnerValuesAreWrittenAgainAndGoAgain) {
 }
 
 TEST(Recompute, PartsShowInTextCostAndMemory) {
-  Program program = model::chain_example(3);
+  Program program = harness::chain_example(3);
   for (NodeId node : {1, 2, 3})
     program.nodes[static_cast<std::size_t>(node)].parts = {
         {.name = "a", .saved_bytes = 20000, .work_bytes = 7000, .flops = 1e6},
@@ -174,7 +174,7 @@ TEST(Recompute, PartsShowInTextCostAndMemory) {
 }
 
 TEST(Recompute, APartCanTakeTheHalvesOfABackward) {
-  Program program = model::chain_example(1);
+  Program program = harness::chain_example(1);
   Node& block = program.nodes[1];
   block.split = BackwardSplit{.kept_bytes = 100, .weight_flops = 10};
   block.parts = {{.name = "a", .saved_bytes = 10, .whole = false},
@@ -193,7 +193,7 @@ Program random_chain(std::uint64_t seed, int blocks, bool alike) {
   const auto upto = [&](std::int64_t most) {
     return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most)) + 1;
   };
-  Program program = model::chain_example(blocks);
+  Program program = harness::chain_example(blocks);
   for (Node& node : program.nodes) {
     if (alike && &node > &program.nodes[1] && !node.loss) {
       node.parts = program.nodes[1].parts;

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/harness/examples.h"
 #include "trireme/base/error.h"
-#include "trireme/model/examples.h"
 
 namespace trireme::plan::text_test {
 namespace {
@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 const PlanSet& sample() {
   static const PlanSet plan =
-      compile(model::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
+      compile(harness::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
   return plan;
 }
 

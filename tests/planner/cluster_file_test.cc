@@ -11,12 +11,15 @@
 
 #include "tests/config/error_of.h"
 #include "tests/harness/scratch_directory.h"
+#include "tests/planner/cluster_print.h"
 #include "trireme/base/fs.h"
 #include "trireme/planner/hardware/hardware_fields.h"
 
 namespace trireme::planner::cluster_file_test {
 namespace {
 
+using cluster_print::help_clusters;
+using cluster_print::print_cluster;
 using config::usage_error_of;
 using ::testing::Contains;
 using ::testing::HasSubstr;

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "trireme/model/examples.h"
+#include "tests/harness/examples.h"
 
 namespace trireme::simulate::footprint_test {
 namespace {
@@ -18,12 +18,12 @@ using ::testing::HasSubstr;
 constexpr std::int64_t kLibrary = 1 << 20;
 
 plan::PlanSet chain(const mesh::Mesh& mesh, plan::Recipe recipe = {}) {
-  return plan::compile(model::chain_example(), mesh, recipe);
+  return plan::compile(harness::chain_example(), mesh, recipe);
 }
 
 TEST(Footprints, AreOnePerListWithItsRanks) {
   const plan::PlanSet plan = plan::compile(
-      model::tied_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}), {.micro_batches = 2});
+      harness::tied_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}), {.micro_batches = 2});
   const std::vector<Footprint> lists = footprints(plan, kLibrary);
   ASSERT_EQ(lists.size(), 2u);
   EXPECT_THAT(lists[0].ranks, ElementsAre(0, 1));
@@ -122,7 +122,7 @@ TEST(Misfit, IsOfTheBoundWhereRowsVary) {
 
 // The advice is about the kind that takes most, and what it names makes that kind smaller.
 TEST(Misfit, NamesWhatWouldHelp) {
-  plan::Program wide = model::chain_example();
+  plan::Program wide = harness::chain_example();
   for (plan::Unit& unit : wide.units) unit.numel = 1 << 20;
   const auto line = [](const plan::Program& program, const plan::Recipe& recipe) {
     const plan::PlanSet plan = plan::compile(program, mesh::Mesh({.dp_shard = 4}), recipe);
@@ -144,7 +144,7 @@ TEST(Misfit, NamesWhatWouldHelp) {
   EXPECT_THAT(line(wide, {.zero = 2, .offload = {.params = plan::Tier::kHost, .prefetch = 0}}),
               testing::Not(HasSubstr("offload.p")));
 
-  plan::Program deep = model::chain_example();
+  plan::Program deep = harness::chain_example();
   for (plan::Node& node : deep.nodes) node.saved_bytes = 1 << 26;
   EXPECT_THAT(line(deep, {}),
               testing::ContainsRegex(
@@ -161,7 +161,7 @@ TEST(Misfit, NamesWhatWouldHelp) {
 
 // On a GPU, what waits in host memory is elsewhere.
 TEST(Footprints, HostMemoryOfAGpuStandsBesideTheRest) {
-  plan::Program wide = model::chain_example();
+  plan::Program wide = harness::chain_example();
   for (plan::Unit& unit : wide.units) unit.numel = 1 << 20;
   const plan::PlanSet plan =
       plan::compile(wide, mesh::Mesh(), {.zero = 0, .offload = {.optimizer = plan::Tier::kHost}});

@@ -323,14 +323,6 @@ std::optional<Sample> Samples::take(std::int64_t i, const ChooseFrames& choose) 
   }
 }
 
-Sample Samples::take_or_next(std::int64_t i, const ChooseFrames& choose) const {
-  for (std::int64_t tried = 0; tried < size(); ++tried)
-    if (std::optional<Sample> sample = take((i + tried) % size(), choose))
-      return std::move(*sample);
-  fail(ErrorKind::kData, "{}: none of its {} samples can be used; the first: {}",
-       state_->options.sources[0].string(), size(), bad().reasons.at(0));
-}
-
 BadReport Samples::bad() const {
   const std::lock_guard lock(state_->mutex);
   return {.count = static_cast<std::int64_t>(state_->skipped.size()), .reasons = state_->reasons};

@@ -1,10 +1,14 @@
 // Clusters as text: the file that reads back the same, and the lists of docs/clusters.md.
+#pragma once
+
+#include <string>
+#include <vector>
+
 #include "trireme/base/error.h"
 #include "trireme/planner/hardware/cluster_file.h"
 #include "trireme/planner/hardware/hardware_fields.h"
 
-namespace trireme::planner {
-namespace {
+namespace trireme::planner::cluster_print {
 
 using config::FieldOf;
 
@@ -55,9 +59,9 @@ std::string help(const FieldList<Owner>& fields, std::string_view path) {
   return text;
 }
 
-double giga(double number) { return number / 1e9; }
+inline double giga(double number) { return number / 1e9; }
 
-std::string table_of_gpus() {
+inline std::string table_of_gpus() {
   std::string text =
       "| GPU | bf16 TFLOP/s | fp8 | memory GiB | GB/s | watts |\n|---|---|---|---|---|---|\n";
   for (const std::string& name : shipped_gpus()) {
@@ -70,7 +74,7 @@ std::string table_of_gpus() {
   return text;
 }
 
-std::string table_of_clusters() {
+inline std::string table_of_clusters() {
   std::string text =
       "| cluster | hosts x GPUs | links, GB/s of one GPU each way | prices |\n|---|---|---|---|\n";
   for (const std::string& name : shipped_clusters()) {
@@ -84,9 +88,8 @@ std::string table_of_clusters() {
   return text;
 }
 
-}  // namespace
-
-std::string print_cluster(const Cluster& cluster) {
+// A file that parse_cluster reads.
+inline std::string print_cluster(const Cluster& cluster) {
   const std::string outer = lines(cluster, cluster_fields(), "");
   const std::size_t first = outer.find('\n') + 1;  // behind the name
   return outer.substr(0, first) + "gpu:\n" + lines(cluster.gpu, gpu_fields(), "  ") +
@@ -94,7 +97,8 @@ std::string print_cluster(const Cluster& cluster) {
          list("prices", cluster.prices, price_fields());
 }
 
-std::string help_clusters() {
+// The keys and the shipped GPUs and clusters, as Markdown.
+inline std::string help_clusters() {
   return fmt::format(
       "### Cluster\n\n{}\n### GPU\n\n{}\n### Tiers, from inner to outer\n\n{}\n### Prices\n\n{}\n"
       "### GPUs that ship\n\n{}\n### Clusters that ship\n\n{}",
@@ -102,4 +106,4 @@ std::string help_clusters() {
       help(price_fields(), "prices[]."), table_of_gpus(), table_of_clusters());
 }
 
-}  // namespace trireme::planner
+}  // namespace trireme::planner::cluster_print

@@ -1,10 +1,10 @@
-#include "trireme/model/examples.h"
+#include "tests/harness/examples.h"
 
 #include <algorithm>
 
 #include "trireme/base/error.h"
 
-namespace trireme::model {
+namespace trireme::harness {
 namespace {
 
 using plan::NodeId;
@@ -191,4 +191,4 @@ Program encoder_decoder_example(int stages) {
   return program;
 }
 
-}  // namespace trireme::model
+}  // namespace trireme::harness

@@ -3,7 +3,7 @@
 
 #include "trireme/plan/program.h"
 
-namespace trireme::model {
+namespace trireme::harness {
 
 // embed, `blocks` blocks, a loss with a head of its own.
 plan::Program chain_example(int blocks = 2);
@@ -32,4 +32,4 @@ plan::Program two_towers_example(int stages = 1);
 // with two stages the skips cross the pipeline.
 plan::Program encoder_decoder_example(int stages = 1);
 
-}  // namespace trireme::model
+}  // namespace trireme::harness
