@@ -29,9 +29,7 @@ void add_bench_calibrate(CLI::App& group, BenchCalibrateOptions& o, Run& run) {
       "Measure this machine's cores for forecasts: matrix products, steps of small models, sums",
       kBenchExamples);
   app.add_option("--out", o.out, "File for the constants (default: the file that forecasts read)");
-  app.add_option("--cores", o.cores, "Number of cores working concurrently; 0: all")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  add_number(app, "--cores", o.cores, "Number of cores working concurrently; 0: all", 0, 1024);
   add_json_option(app, o.json);
   app.add_option("--from", o.from, "File of constants to use instead of measuring");
   app.callback([&] { run = [&] { return bench_calibrate(o); }; });
@@ -46,13 +44,9 @@ void add_bench_forecast(CLI::App& group, BenchForecastOptions& o, Run& run) {
   app.add_option("job", o.job, "Job file (default: that of the sweep)");
   app.add_option("--variants", o.variants, "Sweep whose runs are measured")->capture_default_str();
   app.add_option("--only", o.only, "Part of the names of the runs to measure (default: all)");
-  app.add_option("--steps", o.steps,
-                 "Number of timed steps of each layout; the lower quartile is reported")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--warmup", o.warmup, "Number of steps before timing")
-      ->check(CLI::Range(0, 1000))
-      ->capture_default_str();
+  add_number(app, "--steps", o.steps,
+             "Number of timed steps of each layout; the lower quartile is reported", 1, 1000);
+  add_number(app, "--warmup", o.warmup, "Number of steps before timing", 0, 1000);
   add_json_option(app, o.json);
   app.callback([&] { run = [&] { return bench_forecast(o); }; });
 }
@@ -60,11 +54,6 @@ void add_bench_forecast(CLI::App& group, BenchForecastOptions& o, Run& run) {
 void add_bench_context(CLI::App& group, BenchContextOptions& o, Run& run) {
   CLI::App& app = add_command(group, "context", "Attention under every context-parallel method",
                               kBenchExamples);
-  const auto number = [&](const char* name, std::int64_t& value, const char* about) {
-    app.add_option(name, value, about)
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
-        ->capture_default_str();
-  };
   app.add_option("--ranks", o.ranks, "Numbers of ranks (threads), one measurement each")
       ->delimiter(',')
       ->check(CLI::Range(2, 64))
@@ -73,11 +62,10 @@ void add_bench_context(CLI::App& group, BenchContextOptions& o, Run& run) {
       ->delimiter(',')
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
       ->capture_default_str();
-  number("--heads", o.heads, "Number of query heads");
-  app.add_option("--kv-heads", o.kv_heads, "Number of key-value heads; 0: as many as query heads")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20))
-      ->capture_default_str();
-  number("--head-dim", o.head_dim, "Channels of a head");
+  add_number(app, "--heads", o.heads, "Number of query heads", 1, 1 << 20);
+  add_number(app, "--kv-heads", o.kv_heads, "Number of key-value heads; 0: as many as query heads",
+             0, 1 << 20);
+  add_number(app, "--head-dim", o.head_dim, "Channels of a head", 1, 1 << 20);
   add_json_option(app, o.json);
   app.callback([&] { run = [&] { return bench_context(o); }; });
 }
@@ -89,9 +77,7 @@ void add_bench_memory(CLI::App& group, BenchMemoryOptions& o, Run& run) {
   app.add_option("--variants", o.variants,
                  "Sweeps whose runs are measured (default: recipes/sweeps/memory_*.yaml)");
   app.add_option("--only", o.only, "Part of the names of the runs to measure (default: all)");
-  app.add_option("--steps", o.steps, "Number of steps of each job")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  add_number(app, "--steps", o.steps, "Number of steps of each job", 1, 1000);
   add_json_option(app, o.json);
   app.callback([&] { run = [&] { return bench_memory(o); }; });
 }
@@ -101,20 +87,13 @@ void add_bench_pipeline(CLI::App& group, BenchPipelineOptions& o, Run& run) {
       group, "pipeline",
       "Compare measured and simulated time of every pipeline schedule, with sleeping stages",
       kBenchExamples);
-  app.add_option("--ranks", o.ranks, "Number of pipeline ranks (threads)")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  app.add_option("--micro-batches", o.micro_batches, "Number of micro-batches in a step")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
-  app.add_option(
-         "--ms", o.ms,
-         "Milliseconds of forward, input backward and weight backward of a micro-batch, each")
-      ->check(CLI::Range(0.01, 10000.0))
-      ->capture_default_str();
-  app.add_option("--steps", o.steps, "Number of steps of each schedule; the median is reported")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  add_number(app, "--ranks", o.ranks, "Number of pipeline ranks (threads)", 1, 64);
+  add_number(app, "--micro-batches", o.micro_batches, "Number of micro-batches in a step", 1, 4096);
+  add_number(app, "--ms", o.ms,
+             "Milliseconds of forward, input backward and weight backward of a micro-batch, each",
+             0.01, 10000.0);
+  add_number(app, "--steps", o.steps, "Number of steps of each schedule; the median is reported", 1,
+             1000);
   app.add_option("--schedules", o.schedules, "Schedules to run, separated by commas (default: all)")
       ->delimiter(',');
   add_json_option(app, o.json);
@@ -127,27 +106,18 @@ void add_bench_disk(CLI::App& group, BenchDiskOptions& o, Run& run) {
       "Throughput of scratch space on disk and in host memory, against memcpy and a plain loop",
       kBenchExamples);
   app.add_option("--dir", o.dir, "Directory for the scratch files")->capture_default_str();
-  app.add_option("--mib", o.mib, "MiB moved at a time")
-      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 20))
-      ->capture_default_str();
-  app.add_option("--repeats", o.repeats, "Number of repetitions; the median is reported")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--depth", o.depth, "Number of requests in flight; 0: default of each engine")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  add_number(app, "--mib", o.mib, "MiB moved at a time", 2, 1 << 20);
+  add_number(app, "--repeats", o.repeats, "Number of repetitions; the median is reported", 1, 1000);
+  add_number(app, "--depth", o.depth, "Number of requests in flight; 0: default of each engine", 0,
+             1024);
   add_json_option(app, o.json);
   app.callback([&] { run = [&] { return bench_disk(o); }; });
 }
 
 void add_steps(CLI::App& app, BenchStepOptions& o) {
   add_job(app, o.job);
-  app.add_option("--steps", o.steps, "Number of timed steps")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  app.add_option("--warmup", o.warmup, "Number of steps before timing")
-      ->check(CLI::Range(0, 100000))
-      ->capture_default_str();
+  add_number(app, "--steps", o.steps, "Number of timed steps", 1, 100000);
+  add_number(app, "--warmup", o.warmup, "Number of steps before timing", 0, 100000);
   app.add_option("--device", o.device, "Device, as --set run.device=DEVICE")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   add_json_option(app, o.json);
@@ -178,9 +148,7 @@ void add_bench(CLI::App& root, BenchOptions& o, Run& run) {
   CLI::App& passes = add_command(
       group, "kernels", "Throughput of CPU kernels, against memcpy and ATen's matrix products",
       kBenchExamples);
-  passes.add_option("--threads", o.kernels.threads, "Number of threads of each kernel")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+  add_number(passes, "--threads", o.kernels.threads, "Number of threads of each kernel", 1, 1024);
   add_json_option(passes, o.kernels.json);
   passes.callback([&] { run = [&] { return bench_kernels(o.kernels); }; });
 
@@ -190,9 +158,8 @@ void add_bench(CLI::App& root, BenchOptions& o, Run& run) {
   add_steps(policies, o.recompute.step);
   policies.add_option("--variants", o.recompute.variants, "Sweep whose runs are the policies")
       ->capture_default_str();
-  policies.add_option("--rounds", o.recompute.rounds, "Number of rounds through all policies")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  add_number(policies, "--rounds", o.recompute.rounds, "Number of rounds through all policies", 1,
+             1000);
   policies.callback([&] {
     take_assignments(policies, o.recompute.step.job);
     run = [&] { return bench_recompute(o.recompute); };

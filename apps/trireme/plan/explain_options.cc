@@ -96,9 +96,7 @@ void add_plan(CLI::App& root, PlanOptions& o, Run& run) {
       ->capture_default_str();
   app.add_flag("--keep", o.keep,
                "Keep the job's values of parallel, recompute, offload and run.micro_batch");
-  app.add_option("--top", o.top, "Number of layouts of different shapes to print")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
+  add_number(app, "--top", o.top, "Number of layouts of different shapes to print", 1, 100);
   app.add_option("--tokens", o.tokens,
                  "Tokens of the whole training (default: those of the job's run.steps)");
   app.add_option("--deadline", o.deadline,

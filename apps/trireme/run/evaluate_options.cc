@@ -51,9 +51,8 @@ void add_predict(CLI::App& root, PredictOptions& o, Run& run) {
                  "Caption to rank with a model of family clip; may be repeated")
       ->allow_extra_args(false);
   app.add_flag("--embed", o.embed, "Print the embedding of each file by the model's vision tower");
-  app.add_option("--top", o.top, "Number of classes or captions to print")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
-      ->capture_default_str();
+  add_number(app, "--top", o.top, "Number of classes or captions to print", 1,
+             std::int64_t{1} << 31);
   add_json_option(app, o.json);
   app.callback([&] { run = [&] { return predict(o); }; });
 }

@@ -103,9 +103,7 @@ void add_launch(CLI::App& root, LaunchOptions& o, Run& run) {
                   kLaunchExamples);
   app.add_option("--nnodes", o.nodes,
                  "Number of hosts, N or MIN:MAX (default: from the environment, else 1)");
-  app.add_option("--nproc-per-node", o.ranks, "Number of ranks on this host")
-      ->check(CLI::Range(1, kMostLocal))
-      ->capture_default_str();
+  add_number(app, "--nproc-per-node", o.ranks, "Number of ranks on this host", 1, kMostLocal);
   app.add_option("--rdzv-endpoint", o.endpoint,
                  "Address HOST:PORT of the first host's agent; required for several hosts");
   app.add_option("--rdzv-id", o.id, "Name of the run; agents with another name are refused");
@@ -113,13 +111,10 @@ void add_launch(CLI::App& root, LaunchOptions& o, Run& run) {
                  "Index of this host; 0 leads (default: from the environment, else the host that "
                  "can listen on the endpoint leads)")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option("--max-restarts", o.max_restarts,
-                 "Maximum consecutive restarts without a new checkpoint (default 3)")
-      ->check(CLI::Range(0, 1000000))
-      ->capture_default_str();
-  app.add_option("--join-timeout", o.join_timeout_s, "Seconds to wait for missing hosts")
-      ->check(CLI::Range(1.0, 1e6))
-      ->capture_default_str();
+  add_number(app, "--max-restarts", o.max_restarts,
+             "Maximum consecutive restarts without a new checkpoint (default 3)", 0, 1000000);
+  add_number(app, "--join-timeout", o.join_timeout_s, "Seconds to wait for missing hosts", 1.0,
+             1e6);
   app.add_option(
       "--token-file", o.token_file,
       "File with the secret of the run, readable by its owner only; required with an endpoint");
