@@ -3,10 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 
-#include "apps/enter_worker.h"
 #include "apps/guard.h"
 #include "apps/limits.h"
 #include "apps/run_record.h"
@@ -65,6 +66,16 @@ elastic::Launch launch_of(const std::vector<std::string>& arguments, const Place
           .on_line = print_line_of};
 }
 
+[[noreturn]] void execute(std::vector<std::string> words, std::vector<std::string> environment) {
+  std::vector<char*> argv, envp;
+  for (std::string& word : words) argv.push_back(word.data());
+  for (std::string& entry : environment) envp.push_back(entry.data());
+  argv.push_back(nullptr);
+  envp.push_back(nullptr);
+  ::execve(argv[0], argv.data(), envp.data());
+  fail(ErrorKind::kUsage, "cannot run {}: {}", words.front(), std::strerror(errno));
+}
+
 }  // namespace
 
 std::string worker_program() {
@@ -90,7 +101,7 @@ void check_limits(int processes, int ranks_of_each) {
   check_descriptors(kFiles + kOfEachRank * processes * ranks_of_each);
 }
 
-int become_worker(const std::vector<std::string>& arguments, const Place& place) {
+void become_worker(const std::vector<std::string>& arguments, const Place& place) {
   Environment environment = worker_environment();
   // The worker knows torchrun's names only, and takes its absence for a world of its own.
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
@@ -104,7 +115,7 @@ int become_worker(const std::vector<std::string>& arguments, const Place& place)
     environment.set("MASTER_PORT", std::to_string(place.port));
   }
   std::fflush(nullptr);
-  return enter_worker(command(arguments), environment.entries());
+  execute(command(arguments), environment.entries());
 }
 
 int report_outcome(const elastic::Outcome& outcome, const Path& run) {

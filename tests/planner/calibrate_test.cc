@@ -111,7 +111,7 @@ Measurements measurements_of(const Cluster& machine) {
     measured.pulses.push_back({.math = math, .ranks = 1, .seconds = rates.pulse_s});
     measured.pulses.push_back({.math = math, .ranks = 2, .seconds = rates.crowded_pulse_s});
   }
-  for (const Tier& tier : machine.tiers)
+  for (const NetworkTier& tier : machine.tiers)
     for (const double bytes : {1024.0, 1048576.0, 16777216.0})
       measured.collectives.push_back(
           {.transport = tier.name,
@@ -255,7 +255,7 @@ TEST(Machine, RanksShareItsCores) {
         job_of(ranks, {"run.global_batch=" + std::to_string(4 * ranks), "parallel.zero=0"});
     return forecast_step(plan_of(job), job, machine).step_s;
   };
-  for (Tier& tier : machine.tiers) tier = {.name = tier.name, .rate = 1e18};
+  for (NetworkTier& tier : machine.tiers) tier = {.name = tier.name, .rate = 1e18};
   const double one = step(1);
   EXPECT_NEAR(step(2) / one, 1.125, 1e-4);
   EXPECT_NEAR(step(4) / one, 2 * 1.125, 1e-4);

@@ -104,7 +104,7 @@ TEST(ClusterFile, PrintsAnyNumberExactly) {
     Cluster cluster = own();
     draw(cluster, cluster_fields(), random);
     draw(cluster.gpu, gpu_fields(), random);
-    for (Tier& tier : cluster.tiers) draw(tier, tier_fields(), random);
+    for (NetworkTier& tier : cluster.tiers) draw(tier, tier_fields(), random);
     ASSERT_EQ(parse_cluster(print_cluster(cluster), "printed"), cluster) << print_cluster(cluster);
   }
 }

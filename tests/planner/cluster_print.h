@@ -80,7 +80,7 @@ inline std::string table_of_clusters() {
   for (const std::string& name : shipped_clusters()) {
     const Cluster cluster = find_cluster(name);
     std::string links;
-    for (const Tier& tier : cluster.tiers)
+    for (const NetworkTier& tier : cluster.tiers)
       links += fmt::format("{}{} {:.4g}", links.empty() ? "" : ", ", tier.name, giga(tier.rate));
     text += fmt::format("| `{}` | {} x {} `{}` | {} | {} |\n", name, cluster.hosts,
                         cluster.gpus_per_host, cluster.gpu.name, links, cluster.prices.size());

@@ -186,7 +186,7 @@ TEST(Search, MoneyTakesFewerGpusWhereMoreGainLittle) {
 // Where a token costs as much on any number of GPUs, more of them end sooner.
 TEST(Search, MoneyTakesTheFastestOfWhatCostsAsMuch) {
   Cluster cluster = hosts(1);
-  for (Tier& tier : cluster.tiers) tier = {.name = tier.name, .span = tier.span, .rate = 1e18};
+  for (auto& tier : cluster.tiers) tier = {.name = tier.name, .span = tier.span, .rate = 1e18};
   cluster.gpu.efficiency.kernel_s = 0;
   cluster.gpu.efficiency.shared = 1;
   const config::Job job = gpt(8, 2048, 64);  // with micro-batches of 1
@@ -416,13 +416,13 @@ TEST(Sieve, CountsWhatAJobOffloads) {
     return priced->price;
   };
   const Costs none = price({});
-  job.offload.optimizer = trireme::Tier::kNvme;
+  job.offload.optimizer = Tier::kNvme;
   const Costs disk = price({"offload.optimizer"});
   EXPECT_EQ(disk.host, 0);
   EXPECT_LT(disk.bytes, none.bytes);
   EXPECT_GT(disk.seconds, none.seconds);
-  job.offload.optimizer = trireme::Tier::kNone;
-  job.offload.activations = trireme::Tier::kHost;
+  job.offload.optimizer = Tier::kNone;
+  job.offload.activations = Tier::kHost;
   const Costs activations = price({"offload.activations"});
   EXPECT_GT(activations.host, 0);
   EXPECT_LT(activations.bytes, none.bytes);
@@ -482,12 +482,12 @@ TEST(Search, RefusesWhatCannotBe) {
 // What keeps a layout from being is said, and not taken for a lack of memory.
 TEST(Search, SaysWhatIsMissing) {
   config::Job job = gpt(8, 2048, 64);
-  job.offload.optimizer = trireme::Tier::kHost;
+  job.offload.optimizer = Tier::kHost;
   Cluster cluster = hosts(2);
   cluster.host_rate = 0;
   EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { ask(job, cluster, 8, {"offload.optimizer"}); }),
               HasSubstr("names no host_rate"));
-  job.offload.optimizer = trireme::Tier::kNvme;
+  job.offload.optimizer = Tier::kNvme;
   EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { ask(job, cluster, 8, {"offload.optimizer"}); }),
               HasSubstr("names no disk_rate"));
   // Of layouts that fit and still cannot be, the reason.
@@ -508,7 +508,7 @@ TEST(Search, OffloadsToHostsThatHaveRoom) {
   cluster.host_memory = 0;
   error_of(ErrorKind::kNoRoom, [&] { ask(job, cluster, 4); });
   config::Job kept = job;
-  kept.offload.optimizer = trireme::Tier::kHost;
+  kept.offload.optimizer = Tier::kHost;
   EXPECT_THAT(error_of(ErrorKind::kNoRoom, [&] { ask(kept, cluster, 4, {"offload.optimizer"}); }),
               HasSubstr("more host_memory"));
 }
@@ -574,7 +574,7 @@ TEST(Spending, OfSpotHosts) {
 
 TEST(Reasons, SayWhatIsKept) {
   config::Job job = gpt(8, 2048, 64);
-  job.offload.optimizer = trireme::Tier::kHost;
+  job.offload.optimizer = Tier::kHost;
   job.recompute.policy = config::RecomputePolicy::kFull;
   job.recompute.nodes = "block.[0-1]";
   const Answer answer =

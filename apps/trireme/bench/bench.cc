@@ -24,7 +24,7 @@ std::vector<std::string> words_of(const char* subcommand, const Request& request
 template <typename Options>
 int ask(const char* subcommand, const Options& options) {
   check_output(options.json);
-  return become_worker(words_of(subcommand, options), {});
+  become_worker(words_of(subcommand, options), {});
 }
 
 }  // namespace
@@ -109,8 +109,7 @@ int measure_steps(const char* subcommand, const BenchStepOptions& options, confi
   if (place.rank == 0)
     fmt::print("world     {}\n{}", describe(place), short_summary(planned, place));
   const std::vector<std::string> words = words_of(subcommand, request);
-  if (place.launcher != Launcher::kProcesses || place.world == 1)
-    return become_worker(words, place);
+  if (place.launcher != Launcher::kProcesses || place.world == 1) become_worker(words, place);
   const elastic::Outcome outcome = run_workers(words, place);
   if (!outcome.cause.empty()) print_error("worker", outcome.cause);
   return outcome.exit_code;

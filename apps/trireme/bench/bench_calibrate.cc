@@ -42,7 +42,7 @@ void print(const planner::Cluster& machine) {
   print("fp32", core.fp32);
   print("bf16", core.half);
   fmt::print("      {:<17} {:>7.1f} GB/s\n", "optimizer", core.update_rate * 1e-9);
-  for (const planner::Tier& tier : machine.tiers)
+  for (const planner::NetworkTier& tier : machine.tiers)
     fmt::print("      sums over {:<7} {:>7.1f} GB/s, {:.1f} us\n", tier.name, tier.rate * 1e-9,
                tier.latency_s * 1e6);
   fmt::print(

@@ -113,7 +113,7 @@ int diff(const DiffOptions& options) {
   fmt::print("job       {}: {} step{} of {} samples{}, {}, {}\n", options.job.file, options.steps,
              options.steps == 1 ? "" : "s", job.run.global_batch, tokens, options.dtype, data);
   if (!job.model.weights.empty()) fmt::print("weights   {}\n", job.model.weights);
-  return become_worker({"diff", "--request", job_in_memory(request.dump())}, {});
+  become_worker({"diff", "--request", job_in_memory(request.dump())}, {});
 }
 
 }  // namespace trireme::app

@@ -137,7 +137,7 @@ int evaluate(const EvaluateOptions& options) {
                                     std::to_string(place.world)};
   if (!data.directory.empty()) words.insert(words.end(), {"--dataset", data.directory.string()});
   if (!options.json.empty()) words.insert(words.end(), {"--json", options.json});
-  return become_worker(words, {});
+  become_worker(words, {});
 }
 
 }  // namespace trireme::app

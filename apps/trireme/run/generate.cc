@@ -110,12 +110,12 @@ int generate(const GenerateOptions& options) {
                                     std::to_string(options.seed)};
   if (sees(job)) {
     if (!options.image.empty()) words.insert(words.end(), {"--image", options.image});
-    return become_worker(words, {});
+    become_worker(words, {});
   }
   const text::Tokenizer tokenizer = tokenizer_of(options, checkpoint, manifest, job);
   tokenizer.encode(options.prompt);  // refuses what the vocabulary cannot say
   words.insert(words.end(), {"--vocabulary", job_in_memory(tokenizer.description())});
-  return become_worker(words, {});
+  become_worker(words, {});
 }
 
 }  // namespace trireme::app

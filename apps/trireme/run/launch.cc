@@ -215,11 +215,6 @@ class Launched {
     config.endpoint = endpoint_;
     config.ranks.command = rank_command(options_, run_);
     config.ranks.environment = rank_variables();
-    if (options_.max_restarts > 0 || nodes_.most > nodes_.least) {
-      config.ranks.fork_server = config.ranks.command;  // for ps
-      config.ranks.fork_server.front() = worker_program();
-      config.ranks.fork_server.insert(config.ranks.fork_server.begin() + 1, "serve-forks");
-    }
     config.ranks.count = options_.ranks;
     config.ranks.token = token_;
     config.ranks.on_line = print_line_of;

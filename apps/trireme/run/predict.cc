@@ -94,7 +94,7 @@ int predict(const PredictOptions& options) {
                                     "--request",
                                     job_in_memory(request.dump())};
   if (!options.json.empty()) words.insert(words.end(), {"--json", options.json});
-  return become_worker(words, {});
+  become_worker(words, {});
 }
 
 }  // namespace trireme::app

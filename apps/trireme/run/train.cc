@@ -97,7 +97,7 @@ int start(const std::vector<std::string>& arguments, const Place& place, const c
     // An agent knows from a rank that a signal ended that it had not begun.
     if (place.launcher != Launcher::kAgent) hold_stop_signals();
     check_limits(1, place.launcher == Launcher::kThreads ? place.world : 1);
-    return become_worker(arguments, place);
+    become_worker(arguments, place);
   }
   check_limits(place.world, 1);
   std::signal(SIGPIPE, SIG_IGN);  // the ranks go on when nobody reads their output

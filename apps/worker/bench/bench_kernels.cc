@@ -109,12 +109,13 @@ void measure_limits(Report& report) {
       at::get_num_threads());
 
   at::Tensor param = w.clone().requires_grad_(true);
-  param.mutable_grad() = ops::lent_gradient(at::zeros({kN, kK}, at::kFloat));
-  ops::adds_in_place(param);
+  param.mutable_grad() = at::zeros({kN, kK}, at::kFloat);
+  const auto gradients = std::make_shared<ops::WeightGradients>();
+  gradients->adds_in_place(param);
   const at::Tensor dy = normal({kM, kN}, at::kBFloat16);
   report.add("weight gradient, in fp32", "products", flop, report.gemm_rate, seconds_of([&] {
-               ops::begin_gradient(param.grad());
-               ops::weight_gradient(dy, x, param);
+               gradients->begin(param);
+               ops::weight_gradient(dy, x, param, gradients);
              }));
   report.add("weight gradient, added in fp32", "products", flop, report.gemm_rate,
              seconds_of([&] { ops::weight_gradient(dy, x, param); }));

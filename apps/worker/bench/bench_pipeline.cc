@@ -58,7 +58,7 @@ struct Sleep : torch::autograd::Function<Sleep> {
     const auto saved = context->get_saved_variables();
     sleep(context->saved_data["input"].toDouble());
     const double seconds = context->saved_data["weight"].toDouble();
-    const auto work = [weight = saved[1], seconds] {
+    const auto work = [weight = saved[1], seconds](const ops::WeightGradientsPtr&) {
       sleep(seconds);
       weight.grad().add_(1);
     };
@@ -66,7 +66,7 @@ struct Sleep : torch::autograd::Function<Sleep> {
     if (ops::deferring(gradients))
       gradients->push(work);
     else
-      work();
+      work(gradients);
     return {grads[0].expand(saved[0].sizes()).contiguous(), {}, {}, {}, {}, {}};
   }
 };

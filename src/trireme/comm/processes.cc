@@ -9,7 +9,6 @@
 #include "trireme/comm/hosts/hosts_world.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/rendezvous/rendezvous.h"
-#include "trireme/comm/shm/shm_world.h"
 
 namespace trireme::comm {
 
@@ -23,7 +22,7 @@ std::unique_ptr<World> connect_processes(const RendezvousConfig& config, Route r
       shared ? ShmLink::join(rendezvous, hosts[static_cast<std::size_t>(config.rank)]) : nullptr;
   if (memory && std::ranges::count(hosts, 0) == config.size) {
     rendezvous->watch({});
-    return make_shm_world(std::move(memory));
+    return make_hosts_world(std::move(memory), nullptr, hosts);
   }
   if (route == Route::kShm)
     fail(ErrorKind::kUsage,

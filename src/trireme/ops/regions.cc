@@ -8,7 +8,6 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/ops/gradient_memory.h"
 #include "trireme/ops/matrix_product.h"
 
 namespace trireme::ops {
@@ -84,8 +83,9 @@ std::vector<std::int64_t> outside_shape(at::IntArrayRef inside, std::int64_t wid
 }
 
 at::Tensor row_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                       const TensorParallel& tp, const Adapter& adapter, const at::Tensor& inner) {
-  adds_in_place(weight);
+                       const TensorParallel& tp, const Adapter& adapter, const at::Tensor& inner,
+                       const WeightGradientsPtr& gradients) {
+  adds_in_place(weight, gradients);
   // The first rank's product takes the bias along: no pass over the sum, and padding stays zero.
   const at::Tensor added = tp.rank() == 0 ? bias : at::Tensor();
   const at::Tensor y = affine(as_rows(x), weight, added);

@@ -60,7 +60,8 @@ std::vector<std::int64_t> outside_shape(at::IntArrayRef inside, std::int64_t wid
 // may be undefined: a layer whose input is shared by columns. x: [.., in]; weight: [out, in]. Result as
 // outside_shape().
 at::Tensor row_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                       const TensorParallel& tp, const Adapter& adapter, const at::Tensor& inner);
+                       const TensorParallel& tp, const Adapter& adapter, const at::Tensor& inner,
+                       const WeightGradientsPtr& gradients);
 
 // From forward to backward.
 void save(torch::autograd::AutogradContext* context, const TensorParallel& tp);

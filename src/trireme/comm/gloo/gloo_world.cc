@@ -5,10 +5,12 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <numeric>
 #include <utility>
 
 #include "trireme/comm/composed_group.h"
 #include "trireme/comm/gloo/link.h"
+#include "trireme/comm/hosts/hosts_world.h"
 #include "trireme/comm/local/local_world.h"
 
 namespace trireme::comm {
@@ -173,26 +175,6 @@ class GlooTransport : public Transport {
   Address address_;
 };
 
-class GlooWorld : public World {
- public:
-  explicit GlooWorld(std::shared_ptr<Rendezvous> rendezvous)
-      : World(rendezvous->config().rank, rendezvous->config().size),
-        link_(std::make_shared<GlooLink>(std::move(rendezvous))) {}
-  std::string_view via() const override { return "Gloo over TCP"; }
-  std::int64_t network_bytes() const override { return link_->bytes_sent(); }
-  void abort(const std::string& cause) override { link_->abort(cause); }
-  std::optional<std::string> cause() override { return link_->cause(); }
-  void check_current() override { link_->check_current(); }
-
- private:
-  std::unique_ptr<Group> open(const std::string& name, const std::string& key,
-                              const std::vector<int>& ranks, int rank) override {
-    return open_gloo_group(link_, common(), name, key, ranks, rank);
-  }
-
-  std::shared_ptr<GlooLink> link_;
-};
-
 }  // namespace
 
 std::unique_ptr<Transport> make_gloo_transport(std::shared_ptr<GlooLink> link,
@@ -215,7 +197,10 @@ void silence_c10d() {
 }
 
 std::unique_ptr<World> connect_gloo(std::shared_ptr<Rendezvous> rendezvous) {
-  return std::make_unique<GlooWorld>(std::move(rendezvous));
+  std::vector<int> hosts(static_cast<std::size_t>(rendezvous->config().size));
+  std::iota(hosts.begin(), hosts.end(), 0);
+  return make_hosts_world(nullptr, std::make_shared<GlooLink>(std::move(rendezvous)),
+                          std::move(hosts));
 }
 
 std::unique_ptr<World> connect_gloo(const RendezvousConfig& config) {

@@ -43,6 +43,7 @@ class GlooLink {
   void abort(const std::string& cause) { rendezvous_->abort(cause); }
   std::optional<std::string> cause() const { return rendezvous_->cause(); }
   void check_current() { rendezvous_->check_current(); }
+  const RendezvousConfig& config() const { return config_; }
 
  private:
   void wake_all();

@@ -51,21 +51,29 @@ std::string sizes(const std::vector<int>& hosts) {
 }
 
 class HostsWorld : public World {
+  // The link by which causes travel to all ranks.
+  template <typename Use>
+  auto with_link(const Use& use) const {
+    return network_ ? use(*network_) : use(*memory_);
+  }
+
  public:
   HostsWorld(std::shared_ptr<ShmLink> memory, std::shared_ptr<GlooLink> network,
              std::vector<int> hosts)
-      : World(memory->config().rank, memory->config().size),
+      : World((memory ? memory->config() : network->config()).rank,
+              (memory ? memory->config() : network->config()).size),
         network_(std::move(network)),
         memory_(std::move(memory)),
         hosts_(std::move(hosts)) {
     std::vector<int> all(hosts_.size());
     std::iota(all.begin(), all.end(), 0);
-    via_ = fmt::format("hosts of {} ranks: {}", sizes(hosts_), via(all));
+    via_ = via(all);
+    if (memory_ && network_) via_ = fmt::format("hosts of {} ranks: {}", sizes(hosts_), via_);
   }
   std::string_view via() const override { return via_; }
   std::string_view via(const std::vector<int>& ranks) const override {
     const std::size_t near = near_to(ranks.front(), ranks).size();
-    if (near == ranks.size()) return "shared memory";
+    if (memory_ && near == ranks.size()) return "shared memory";
     if (levels_of(ranks, 0, hosts_))
       return "shared memory, and Gloo over TCP between hosts: sums host by host";
     if (std::ranges::all_of(ranks, [&](int rank) { return near_to(rank, ranks).size() == 1; }))
@@ -73,10 +81,16 @@ class HostsWorld : public World {
     return "shared memory, and Gloo over TCP between hosts: sums rank by rank, as hosts hold no "
            "aligned blocks of one power of two";
   }
-  std::int64_t network_bytes() const override { return network_->bytes_sent(); }
-  void abort(const std::string& cause) override { network_->abort(cause); }
-  std::optional<std::string> cause() override { return network_->cause(); }
-  void check_current() override { network_->check_current(); }
+  std::int64_t network_bytes() const override { return network_ ? network_->bytes_sent() : 0; }
+  void abort(const std::string& cause) override {
+    with_link([&](auto& link) { link.abort(cause); });
+  }
+  std::optional<std::string> cause() override {
+    return with_link([](auto& link) { return link.cause(); });
+  }
+  void check_current() override {
+    with_link([](auto& link) { link.check_current(); });
+  }
 
  private:
   std::unique_ptr<Group> open(const std::string& name, const std::string& key,
@@ -87,7 +101,7 @@ class HostsWorld : public World {
 
   std::unique_ptr<Transport> transport(const std::string& key, const std::vector<int>& ranks) {
     std::vector<int> near = near_to(rank(), ranks);
-    if (near.size() == 1) return make_gloo_transport(network_, key);
+    if (near.size() == 1 && network_) return make_gloo_transport(network_, key);
     const auto place = std::ranges::find(near, rank()) - near.begin();
     auto inside = make_shm_transport(memory_, key, near, static_cast<int>(place));
     if (near.size() == ranks.size()) return inside;

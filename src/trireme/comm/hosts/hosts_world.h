@@ -1,4 +1,4 @@
-// HostsWorld: ranks are processes of several hosts; data goes through shared memory inside each and over Gloo
+// HostsWorld: ranks are processes of one or several hosts; data goes through shared memory inside each and over Gloo
 // between them.
 #pragma once
 
@@ -11,7 +11,8 @@
 
 namespace trireme::comm {
 
-// hosts[r] names the host of rank r, as `memory` joins them.
+// hosts[r] names the host of rank r, as `memory` joins them; null where each rank has its own. `network` is null where all
+// are on one.
 std::unique_ptr<World> make_hosts_world(std::shared_ptr<ShmLink> memory,
                                         std::shared_ptr<GlooLink> network, std::vector<int> hosts);
 

@@ -10,7 +10,6 @@
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/exec/units/masters.h"
 #include "trireme/exec/units/unit_state.h"
-#include "trireme/ops/gradient_memory.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/shard.h"
 #include "trireme/plan/unit_share.h"
@@ -79,7 +78,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
       at::Tensor view = unit->params.view(offset, param.shape);
       if (unit->trainable) {
         view.set_requires_grad(true);
-        view.mutable_grad() = ops::lent_gradient(unit->grads.view(offset, param.shape));
+        view.mutable_grad() = unit->grads.view(offset, param.shape).variable_data();
       }
       unit->param_views.push_back(view);
       offset += param.numel();
@@ -157,7 +156,7 @@ void Units::reshard(plan::UnitId id) {
   if (unit.is_away(plan::Piece::kParams)) unit.part = Flat();
 }
 
-void Units::open_gradient(plan::UnitId id, int chunk, bool first) {
+void Units::open_gradient(plan::UnitId id, int chunk, bool first, ops::WeightGradients& gradients) {
   UnitState& unit = at(id);
   Flat& leaf = unit.chunks[static_cast<std::size_t>(chunk)].leaf;
   TRIREME_CHECK(first == !leaf, "unit {} has {} gradient before a line that {} it", unit.spec->name,
@@ -168,11 +167,7 @@ void Units::open_gradient(plan::UnitId id, int chunk, bool first) {
   }
   unit.grads.attach(leaf);
   if (!first) return;
-  for (const at::Tensor& param : unit.param_views) ops::begin_gradient(param.grad());
-}
-
-void Units::settle_gradient(plan::UnitId id) {
-  for (const at::Tensor& param : at(id).param_views) ops::settle_gradient(param.grad());
+  for (const at::Tensor& param : unit.param_views) gradients.begin(param);
 }
 
 void Units::close_gradient(plan::UnitId id, int chunk) {

@@ -51,11 +51,9 @@ class Units {
   void unshard_begin(plan::UnitId unit, mesh::AxisSet axes);
   void finish_unshard(plan::UnitId unit);
   void reshard(plan::UnitId unit);
-  // Before a line of this chunk that adds to it, after it, and when the chunk's gradient of the micro-batch is complete.
-  // The `first` line that writes it finds memory that counts as zeros, and is zeroed no sooner than it is known what the
-  // line gives nothing (ops/gradient_memory.h).
-  void open_gradient(plan::UnitId unit, int chunk, bool first);
-  void settle_gradient(plan::UnitId unit);
+  // Before a line of this chunk that adds to it, and when the chunk's gradient of the micro-batch is complete. The `first`
+  // line that writes it finds memory that counts as zeros: begun with `gradients`, which the line's ops are given.
+  void open_gradient(plan::UnitId unit, int chunk, bool first, ops::WeightGradients& gradients);
   void close_gradient(plan::UnitId unit, int chunk);
   void reduce_begin(plan::UnitId unit, const plan::Instr& line);
   void finish_reduce(plan::UnitId unit);

@@ -24,10 +24,10 @@ void set_away(config::Offload& offload, Away away) {
   if (away == Away::kAsGiven) return;
   offload = {};
   if (away == Away::kNothing) return;
-  offload.optimizer = trireme::Tier::kHost;
+  offload.optimizer = Tier::kHost;
   if (away != Away::kEverything) return;
-  offload.grads = trireme::Tier::kHost;
-  offload.params = trireme::Tier::kHost;
+  offload.grads = Tier::kHost;
+  offload.params = Tier::kHost;
 }
 
 // Of these settings alone, what they say.

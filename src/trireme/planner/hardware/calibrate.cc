@@ -165,7 +165,7 @@ double rate_of_lines(const std::vector<Seen>& probes, bool (*of)(const plan::Ins
 
 // Of all cores at once, as Network has it: 2 (share of the bytes / rate + latency). What it takes on a crowded machine
 // is more than its work.
-Tier fit_tier(const Measurements& measured, const std::string& transport, double crowding) {
+NetworkTier fit_tier(const Measurements& measured, const std::string& transport, double crowding) {
   std::vector<std::vector<double>> rows;
   std::vector<double> ones;
   const double ranks = measured.cores;

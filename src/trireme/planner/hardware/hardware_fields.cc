@@ -137,22 +137,24 @@ const FieldList<Gpu>& gpu_fields() {
   return kFields;
 }
 
-const FieldList<Tier>& tier_fields() {
-  static const FieldList<Tier> kFields = {
-      text<Tier>(KEY(name), "What its links are called in reports."),
-      integer<Tier>(KEY(span),
-                    "Neighbouring ranks that it joins, a multiple of the tier's before; 0: all "
-                    "there are.",
-                    or_else(0, from(2, 1e9))),
-      number<Tier>(KEY(rate),
-                   "What one rank sends, one way, while all of its host do: the host's rate by its "
-                   "GPUs.",
-                   above(0, kMostRate), kRates),
-      number<Tier>(KEY(latency_s), "Seconds of one message beside its bytes.", from(0, 1)),
-      number<Tier>(KEY(efficiency), "Share of rate that large messages reach.", above(0, 1)),
-      number<Tier>(KEY(copies), "Share of rate that a transfer between two ranks reaches.",
-                   above(0, 1)),
-      number<Tier>(
+const FieldList<NetworkTier>& tier_fields() {
+  static const FieldList<NetworkTier> kFields = {
+      text<NetworkTier>(KEY(name), "What its links are called in reports."),
+      integer<NetworkTier>(
+          KEY(span),
+          "Neighbouring ranks that it joins, a multiple of the tier's before; 0: all "
+          "there are.",
+          or_else(0, from(2, 1e9))),
+      number<NetworkTier>(
+          KEY(rate),
+          "What one rank sends, one way, while all of its host do: the host's rate by its "
+          "GPUs.",
+          above(0, kMostRate), kRates),
+      number<NetworkTier>(KEY(latency_s), "Seconds of one message beside its bytes.", from(0, 1)),
+      number<NetworkTier>(KEY(efficiency), "Share of rate that large messages reach.", above(0, 1)),
+      number<NetworkTier>(KEY(copies), "Share of rate that a transfer between two ranks reaches.",
+                          above(0, 1)),
+      number<NetworkTier>(
           KEY(in_switch),
           "Share of efficiency that an all-reduce keeps whose sums the switch makes (NVLS); "
           "0: it makes none.",

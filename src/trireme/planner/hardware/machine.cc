@@ -53,7 +53,7 @@ Fields fields(Core& core) {
           {"before_steps", &core.before_steps},
           {"spread", &core.spread}};
 }
-Fields fields(Tier& tier) {
+Fields fields(NetworkTier& tier) {
   return {{"rate", &tier.rate}, {"latency_s", &tier.latency_s}, {"efficiency", &tier.efficiency}};
 }
 
@@ -69,7 +69,7 @@ void visit(Json& json, Cluster& machine, const Visit& each) {
     each(json["core"][name]["input_gradients"], fields(rates->input));
     each(json["core"][name]["weight_gradients"], fields(rates->crosswise));
   }
-  for (Tier& tier : machine.tiers) each(json["tiers"][tier.name], fields(tier));
+  for (NetworkTier& tier : machine.tiers) each(json["tiers"][tier.name], fields(tier));
 }
 
 // What one core multiplies in LibTorch at sizes of models that train on CPUs: round numbers, of Zen 3 to 5 and Sapphire Rapids.
@@ -110,7 +110,7 @@ double process_bytes(const plan::PlanSet& plan, const config::Job& job, const Co
 
 Cluster with_ranks(Cluster machine, int world, std::string_view transport) {
   machine.gpus_per_host = std::max(machine.gpus_per_host, world);
-  std::erase_if(machine.tiers, [&](const Tier& tier) { return tier.name != transport; });
+  std::erase_if(machine.tiers, [&](const NetworkTier& tier) { return tier.name != transport; });
   // One core has no collectives to measure, and its ranks take turns at them.
   if (machine.tiers.empty())
     machine.tiers.push_back(
@@ -210,7 +210,7 @@ std::string unforeseen(const config::Job& job) {
   const DType compute = job.precision.compute;
   if (compute != DType::kF32 && compute != DType::kBF16)
     return std::string("precision.compute=") + std::string(name(compute)) + " is not calibrated";
-  if (job.offload.uses(trireme::Tier::kHost) || job.offload.uses(trireme::Tier::kNvme))
+  if (job.offload.uses(Tier::kHost) || job.offload.uses(Tier::kNvme))
     return "what is offloaded is not calibrated";
   if (job.lora.rank > 0) return "adapters are not calibrated";
   return "";

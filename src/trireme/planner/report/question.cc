@@ -17,8 +17,7 @@ namespace {
 // What is kept in host memory or on disks needs a way there.
 void check_offload(const Question& question) {
   const Cluster& cluster = question.cluster;
-  const auto need = [&](trireme::Tier used, std::string_view tier, std::string_view key,
-                        double rate) {
+  const auto need = [&](Tier used, std::string_view tier, std::string_view key, double rate) {
     if (rate > 0 || !question.job.offload.uses(used)) return;
     for (const std::string& kept : question.kept) {
       const config::Value value = config::find_field(kept)->get(question.job);
@@ -29,8 +28,8 @@ void check_offload(const Question& question) {
              kept, tier, cluster.name, key, cluster.name, key);
     }
   };
-  need(trireme::Tier::kHost, "host", "host_rate", cluster.host_rate);
-  need(trireme::Tier::kNvme, "nvme", "disk_rate", cluster.disk_rate);
+  need(Tier::kHost, "host", "host_rate", cluster.host_rate);
+  need(Tier::kNvme, "nvme", "disk_rate", cluster.disk_rate);
 }
 
 // What a layout does not say stays as the user has it: how long to wait, how cp ranks attend.

@@ -66,7 +66,7 @@ class Reasons {
   std::string place(Choice choice, bool first) const {
     if (choice != Choice::kTp || layout_.tp == 1) return "";
     const Cluster& cluster = question_.cluster;
-    const auto tier = std::ranges::find_if(cluster.tiers, [&](const Tier& one) {
+    const auto tier = std::ranges::find_if(cluster.tiers, [&](const NetworkTier& one) {
       return one.span == 0 || one.span % layout_.tp == 0;
     });
     if (tier == cluster.tiers.end() || tier->span == 0) return "";
@@ -146,7 +146,7 @@ std::vector<std::pair<std::string, Question>> changed(const Question& question) 
   all.emplace_back("10 % more memory", memory);
   bool between = false;
   Question network = question;
-  for (Tier& tier : network.cluster.tiers)
+  for (NetworkTier& tier : network.cluster.tiers)
     if (tier.span == 0 || tier.span > question.cluster.gpus_per_host) {
       tier.rate /= 2;
       between = true;

@@ -139,11 +139,11 @@ Sieve::Stage Sieve::stage(const Layout& layout, const Parts& parts, double block
   return stage;
 }
 
-double Sieve::seconds_out(trireme::Tier tier, double bytes) const {
+double Sieve::seconds_out(Tier tier, double bytes) const {
   const Cluster& cluster = question_.cluster;
-  const double rate = tier == trireme::Tier::kHost   ? cluster.host_rate
-                      : tier == trireme::Tier::kNvme ? cluster.disk_rate / cluster.gpus_per_host
-                                                     : 0;
+  const double rate = tier == Tier::kHost   ? cluster.host_rate
+                      : tier == Tier::kNvme ? cluster.disk_rate / cluster.gpus_per_host
+                                            : 0;
   return rate > 0 ? bytes / rate : 0;
 }
 
@@ -168,10 +168,10 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
   const config::Offload& offload = offload_of(layout);
   beside = {};
   // Of a share, what a few units or values need is there.
-  const auto leave = [&](trireme::Tier tier, double share, double& bytes, double staged) {
-    if (tier == trireme::Tier::kNone) return;
+  const auto leave = [&](Tier tier, double share, double& bytes, double staged) {
+    if (tier == Tier::kNone) return;
     const double left = share * std::max(bytes - staged, 0.0);
-    if (tier == trireme::Tier::kHost) beside.host += share * bytes;
+    if (tier == Tier::kHost) beside.host += share * bytes;
     bytes -= left;
   };
   const std::array<double, 3> once = {states, params, grads};

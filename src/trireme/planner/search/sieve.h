@@ -110,7 +110,7 @@ class Sieve {
   const config::Offload& offload_of(const Layout& layout) const {
     return offloads_[static_cast<std::size_t>(layout.away)];
   }
-  double seconds_out(trireme::Tier tier, double bytes) const;
+  double seconds_out(Tier tier, double bytes) const;
 
   const Question& question_;
   config::Job alone_;
