@@ -64,6 +64,10 @@ TEST(Text, EveryFieldOfARecipeSurvives) {
   EXPECT_EQ(parse(print(plan)).recipe, plan.recipe);
   plan.recipe.reduce.reset();
   EXPECT_EQ(parse(print(plan)).recipe, plan.recipe);
+  plan.recipe.canonical = true;
+  plan.recipe.micro_batches = 6;
+  plan.recipe.group = 3;
+  EXPECT_EQ(parse(print(plan)).recipe, plan.recipe);
 }
 
 TEST(Text, ErrorsNameTheLine) {

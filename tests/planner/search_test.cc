@@ -12,6 +12,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/plan/binary_counter.h"
 #include "trireme/planner/cost/estimate.h"
 #include "trireme/planner/hardware/calibrate.h"
 #include "trireme/planner/hardware/cluster_file.h"
@@ -433,9 +434,10 @@ TEST(Search, TakesLargeBatches) {
   const Answer answer = search({.job = gpt(4, 1024, 1 << 30), .cluster = hosts(1), .gpus = 1});
   const Option& best = answer.options.front();
   EXPECT_FALSE(best.whole);
-  // With a sum of gradients for every digit of the number of micro-batches.
-  const double sums =
-      std::floor(std::log2(static_cast<double>(config::accumulation(best.job)) + 1));
+  // With a sum of gradients for every digit of the number of groups of micro-batches, of which there are 64.
+  const double sums = plan::most_sums(static_cast<int>(config::accumulation(best.job)),
+                                      static_cast<int>(config::sum_group(best.job)));
+  EXPECT_EQ(sums, 7);
   EXPECT_NEAR(best.memory.term("gradients"), 4 * best.parameters * sums,
               0.1 * 4 * best.parameters * sums);
   EXPECT_THAT(answer.notes, testing::Contains(HasSubstr("micro-batches, which repeat")));

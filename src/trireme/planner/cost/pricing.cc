@@ -308,6 +308,13 @@ simulate::LineSeconds Pricing::of_node(const plan::PlanSet& plan, const plan::No
   return waited;
 }
 
+// Whether what comes once a step travels beside computing: reductions of gradients, and ZeRO-1's and 2's gathers.
+bool Pricing::overlaps(const plan::PlanSet& plan, const plan::Instr& line) const {
+  if (line.verb == Verb::kReduceGrads) return practice_.overlaps_reduction;
+  return line.verb != Verb::kUnshard || plan.recipe.zero == 3 ||
+         (practice_.overlaps_reduction && practice_.overlaps_gathers);
+}
+
 // What a line pays for that the practice does not do beside computing.
 simulate::LineSeconds Pricing::waits(const plan::PlanSet& plan, int rank,
                                      const plan::Instr& line) const {
@@ -319,28 +326,13 @@ simulate::LineSeconds Pricing::waits(const plan::PlanSet& plan, int rank,
     sum.transfers = transfer(expected(plan.program, value));
     sum.busy += sum.transfers;
   }
-  if (!practice_.overlaps_reduction && line.verb == Verb::kStep)
+  if (line.verb == Verb::kStep || line.verb == Verb::kEma)
     for (const plan::Instr& other : plan.list(rank))
-      if (other.unit == line.unit && other.mb < 0 &&
-          (other.verb == Verb::kReduceGrads ||
-           (other.verb == Verb::kUnshard && plan.recipe.zero < 3)))
+      if (other.unit == line.unit && other.mb < 0 && !overlaps(plan, other))
         for (const simulate::Exchanged& one : simulate::exchanges(plan, other))
           sum.busy += exchange(one);
   sum.waited = sum.busy;
   return sum;
-}
-
-// The gather of a stepped unit: behind the next forward of the nodes that use it, or where the plan has it. A practice that
-// overlaps nothing has paid with the step.
-double Pricing::after_step(const plan::PlanSet& plan, const plan::Instr& line) const {
-  if (!practice_.overlaps_reduction) return 0;
-  double sum = 0;
-  for (const simulate::Exchanged& one : simulate::exchanges(plan, line)) sum += exchange(one);
-  if (!practice_.overlaps_gathers) return sum;
-  for (const plan::Node& other : plan.program.nodes)
-    if (std::ranges::find(other.units, line.unit) != other.units.end())
-      sum -= node(other, Verb::kForward);
-  return std::max(sum, 0.0);
 }
 
 simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank,
@@ -358,8 +350,8 @@ simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank,
       return transfer(expected(plan.program, line.value));
     case Verb::kRecv: return 0.0;
     case Verb::kUnshard:
-      if (plan.recipe.zero < 3) return after_step(plan, line);
-      if (!practice_.overlaps_shards) return 0.0;
+      if (!overlaps(plan, line) || (plan.recipe.zero == 3 && !practice_.overlaps_shards))
+        return 0.0;
       break;
     case Verb::kReduceGrads:
       if (line.mb < 0 ? !practice_.overlaps_reduction : !practice_.overlaps_shards) return 0.0;
