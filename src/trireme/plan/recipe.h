@@ -37,7 +37,9 @@ struct Recipe {
   int prefetch = kAhead;  // ZeRO-3: units gathered ahead of use
   bool canonical = true;  // gradients of micro-batches are added as a balanced binary tree
   int group = 1;          // canonical: whose leaves are so many micro-batches, added in a row
-  bool clip = true;       // step uses the factor that grad_norm found
+  // ZeRO-1 and 2 gather after each step, when nothing else is left to do; else ahead of the next use.
+  bool gathers_after_step = false;
+  bool clip = true;  // step uses the factor that grad_norm found
   schedules::Schedule schedule = schedules::Schedule::k1F1B;
   double activation_limit = 1;  // zb_auto: a rank's activations, in times those of 1f1b
   // Of one value, micro-batches that may wait in a queue for their receiver before the sender waits; more where

@@ -16,7 +16,7 @@ Instr gather(const Stage& stage, UnitId unit) {
 bool stale_at_head(const Stage& stage, UnitId unit) {
   const Unit& one = stage.program.units[static_cast<std::size_t>(unit)];
   return stage.sharing(unit).gathers_after && (one.trainable || one.ema_of >= 0) &&
-         stage.recipe.offload.params == Tier::kNone;
+         !stage.recipe.gathers_after_step && stage.recipe.offload.params == Tier::kNone;
 }
 
 void gather_stale(const Stage& stage, const std::vector<Run>& all, Insertion& insertion) {

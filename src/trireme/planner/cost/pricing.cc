@@ -308,13 +308,6 @@ simulate::LineSeconds Pricing::of_node(const plan::PlanSet& plan, const plan::No
   return waited;
 }
 
-// Whether what comes once a step travels beside computing: reductions of gradients, and ZeRO-1's and 2's gathers.
-bool Pricing::overlaps(const plan::PlanSet& plan, const plan::Instr& line) const {
-  if (line.verb == Verb::kReduceGrads) return practice_.overlaps_reduction;
-  return line.verb != Verb::kUnshard || plan.recipe.zero == 3 ||
-         (practice_.overlaps_reduction && practice_.overlaps_gathers);
-}
-
 // What a line pays for that the practice does not do beside computing.
 simulate::LineSeconds Pricing::waits(const plan::PlanSet& plan, int rank,
                                      const plan::Instr& line) const {
@@ -326,9 +319,11 @@ simulate::LineSeconds Pricing::waits(const plan::PlanSet& plan, int rank,
     sum.transfers = transfer(expected(plan.program, value));
     sum.busy += sum.transfers;
   }
-  if (line.verb == Verb::kStep || line.verb == Verb::kEma)
+  if (!practice_.overlaps_reduction && line.verb == Verb::kStep)
     for (const plan::Instr& other : plan.list(rank))
-      if (other.unit == line.unit && other.mb < 0 && !overlaps(plan, other))
+      if (other.unit == line.unit && other.mb < 0 &&
+          (other.verb == Verb::kReduceGrads ||
+           (other.verb == Verb::kUnshard && plan.recipe.zero < 3)))
         for (const simulate::Exchanged& one : simulate::exchanges(plan, other))
           sum.busy += exchange(one);
   sum.waited = sum.busy;
@@ -350,7 +345,8 @@ simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank,
       return transfer(expected(plan.program, line.value));
     case Verb::kRecv: return 0.0;
     case Verb::kUnshard:
-      if (!overlaps(plan, line) || (plan.recipe.zero == 3 && !practice_.overlaps_shards))
+      // A practice that overlaps no reduction has paid with the step.
+      if (plan.recipe.zero < 3 ? !practice_.overlaps_reduction : !practice_.overlaps_shards)
         return 0.0;
       break;
     case Verb::kReduceGrads:
