@@ -11,8 +11,8 @@
 namespace trireme::simulate {
 namespace {
 
-// As long, of forecasts.
-constexpr double kAsLong = 1.005;
+// As long, as far as forecasts tell.
+constexpr double kAsLong = 1.01;
 
 // Of the rank that needs most.
 std::int64_t peak(const plan::PlanSet& plan) {
