@@ -105,8 +105,8 @@ Examples:
 
 constexpr char kDiffExamples[] = R"(
 A layout is key=value,key=value. Keys without a section belong to `parallel`; recompute.*, offload.*,
-precision.numerics and run.micro_batch are allowed too. Omitted degrees are 1, and other keys are the job's. Ranks are
-threads of one process. A job without data.path uses random tokens.
+precision.numerics, precision.group and run.micro_batch are allowed too. Omitted degrees are 1, and other keys are the
+job's. Ranks are threads of one process. A job without data.path uses random tokens.
 
 Examples:
   trireme diff recipes/gpt_tiny.yaml --layouts tp=2

@@ -70,6 +70,33 @@ TEST(Resolve, FillsWhatIsDerived) {
   EXPECT_EQ(parse_job(print_yaml(resolved), "job.lock.yaml"), resolved);
 }
 
+// precision.group follows from the global batch, as far as ranks have multiples of it.
+TEST(Resolve, GroupsOfMicroBatchesFollowFromTheGlobalBatch) {
+  const auto with = [](std::int64_t batch, int ranks, std::int64_t group,
+                       Numerics numerics = Numerics::kCanonical) {
+    Job job;
+    job.run.global_batch = batch;
+    job.precision.group = group;
+    job.precision.numerics = numerics;
+    return resolve(job, ranks, {.vocab = 256});
+  };
+  for (std::int64_t batch : {1, 8, 64}) EXPECT_EQ(sum_group(with(batch, 1, 0)), 1) << batch;
+  for (int ranks : {1, 2, 64}) EXPECT_EQ(sum_group(with(1024, ranks, 0)), 16) << ranks;
+  EXPECT_EQ(sum_group(with(1024, 1, 0, Numerics::kFast)), 1);
+  EXPECT_EQ(sum_group(with(1024, 1024, 0)), 1);  // one micro-batch a rank
+  EXPECT_THAT(notes(with(1024, 128, 0)),
+              ::testing::Contains(HasSubstr("groups of 8 here, with other bits than on at most 64 "
+                                            "data-parallel ranks; precision.group=8 on both")));
+  EXPECT_THAT(notes(with(1024, 64, 0)), ::testing::Not(::testing::Contains(HasSubstr("groups"))));
+  EXPECT_EQ(sum_group(with(32, 2, 16)), 16);
+  EXPECT_THAT(
+      usage_error_of([&] { with(32, 4, 16); }),
+      HasSubstr("precision.group=16: a rank has 8 of 32 micro-batches, no multiple of it; "
+                "set a number of data-parallel ranks that divides 2, or precision.group=8"));
+  EXPECT_THAT(usage_error_of([&] { with(32, 1, 16, Numerics::kFast); }),
+              HasSubstr("leave group out"));
+}
+
 TEST(Resolve, GpusDoNotSumCanonically) {
   Job job;
   job.run.device = Device::kCuda;

@@ -98,7 +98,7 @@ TEST(Explain, JsonCarriesTheSameNumbers) {
   EXPECT_EQ(json["mesh"]["dp_shard"], 2);
   EXPECT_EQ(json["memory"]["model_states_bytes"], account.model_states);
   EXPECT_EQ(json["units"].size(), plan.program.units.size());
-  EXPECT_EQ(json["communication"][0]["what"], "reduce_grads (scatter) over dp_shard");
+  EXPECT_EQ(json["communication"][0]["what"], "unshard over dp_shard");
   EXPECT_EQ(json["communication"][0]["count"], 5);
   EXPECT_EQ(json["forecast"]["step_s"], 0.5);
 }

@@ -222,7 +222,7 @@ TEST(Mutation, TailMistakesAreNamed) {
   EXPECT_THAT(refusal(plan), HasSubstr("teacher0"));
   plan = good;
   drop(plan.lists[0], find(plan.lists[0], Verb::kUnshard));
-  EXPECT_THAT(refusal(plan), HasSubstr("never gathered again"));
+  EXPECT_THAT(refusal(plan), HasSubstr("has been stepped on shards and not gathered since"));
   plan = good;
   drop(plan.lists[0], find(plan.lists[0], Verb::kGradNorm));
   EXPECT_THAT(refusal(plan), HasSubstr("comes before grad_norm"));

@@ -61,8 +61,13 @@ TEST(Text, EveryFieldOfARecipeSurvives) {
                  .reduce = DType::kBF16,
                  .optimizer_states = 1,
                  .int8_states = true};
+  plan.recipe.gathers_after_step = true;
   EXPECT_EQ(parse(print(plan)).recipe, plan.recipe);
   plan.recipe.reduce.reset();
+  EXPECT_EQ(parse(print(plan)).recipe, plan.recipe);
+  plan.recipe.canonical = true;
+  plan.recipe.micro_batches = 6;
+  plan.recipe.group = 3;
   EXPECT_EQ(parse(print(plan)).recipe, plan.recipe);
 }
 

@@ -10,7 +10,8 @@ namespace {
 // Whether layouts may differ in a key and still compute the same.
 bool is_layout_key(std::string_view key) {
   return key.starts_with("parallel.") || key.starts_with("recompute.") ||
-         key.starts_with("offload.") || key == "precision.numerics" || key == "run.micro_batch";
+         key.starts_with("offload.") || key == "precision.numerics" || key == "precision.group" ||
+         key == "run.micro_batch";
 }
 
 void apply_item(config::Job& job, std::string_view item) {
@@ -22,7 +23,7 @@ void apply_item(config::Job& job, std::string_view item) {
   if (!is_layout_key(key))
     fail(ErrorKind::kUsage,
          "{} is no part of a layout, which sets keys of parallel, recompute and offload, "
-         "precision.numerics and run.micro_batch; --set {} sets it on both sides",
+         "precision.numerics, precision.group and run.micro_batch; --set {} sets it on both sides",
          key, item);
   config::apply_set(job, key + std::string(item.substr(equals)));
 }

@@ -21,6 +21,7 @@
 #include "trireme/plan/simulate/numbers.h"
 #include "trireme/plan/simulate/pictures/svg.h"
 #include "trireme/plan/simulate/pictures/trace.h"
+#include "trireme/plan/simulate/rival.h"
 #include "trireme/plan/text/draw.h"
 #include "trireme/plan/text/text.h"
 #include "trireme/planner/hardware/cluster_file.h"
@@ -85,8 +86,8 @@ planner::StepForecast expected_of(const Planned& planned, const Place& place,
     fail(ErrorKind::kUsage, "--cluster {}: no forecast on it: {}", options.cluster, why);
   const bool gpus = planner::on_gpus(cluster);
   const planner::RuntimeAs as = runtime_of(options);
-  const planner::Practice practice =
-      planner::asked(gpus ? planner::practice_of(as) : planner::Practice{}, planned.job, gpus);
+  const planner::Practice practice = planner::asked(
+      planner::practice_of(gpus ? as : planner::RuntimeAs::kPlanned), planned.job, gpus);
   planner::StepForecast forecast =
       planner::forecast_on(planned.plan, planned.job, practice, cluster);
   if (gpus) forecast.source += fmt::format(", {}'s runtime", options.as);
@@ -149,10 +150,21 @@ config::Job as_it_can_train(config::Job job, const Place& place) {
       job.precision.numerics != config::Numerics::kCanonical)
     return job;
   job.precision.numerics = config::Numerics::kFast;
+  job.precision.group = 0;
   print_error("note",
               "run.device=cuda on several ranks trains with precision.numerics=fast only, and is "
               "explained so; train needs the key in the job");
   return job;
+}
+
+// A schedule that gains nothing here.
+void say_rival(const Planned& planned, const Place& place, const ExplainOptions& options) {
+  const auto step_seconds = [&](const plan::PlanSet& plan) {
+    const double expected = expected_of({planned.job, planned.model, plan}, place, options).step_s;
+    return expected > 0 ? expected : simulate::simulate(plan, simulate::CostModel{}).step_s;
+  };
+  if (const std::string text = simulate::rival_text(planned.plan, step_seconds); !text.empty())
+    fmt::print("note      {}\n", text);
 }
 
 }  // namespace
@@ -180,6 +192,7 @@ int explain(const ExplainOptions& options) {
                planner::describe(runtime_of(options),
                                  planner::on_gpus(planner::find_cluster(options.cluster))));
   std::fwrite(text.data(), 1, text.size(), stdout);
+  if (options.format == "text" && !options.rank) say_rival(planned, place, options);
   if (!job.model.weights.empty() && !std::filesystem::exists(job.model.weights) &&
       options.format == "text" && !options.rank)
     fmt::print(

@@ -28,6 +28,7 @@
 #include "trireme/job/runs/weights.h"
 #include "trireme/launch/elastic/ranks.h"
 #include "trireme/launch/faults/fault.h"
+#include "trireme/plan/gradient_sums.h"
 
 namespace trireme::app {
 namespace {
@@ -66,6 +67,14 @@ void warn_of_few_held_out(const LocatedDataset& data, const config::Job& job) {
       "vary widely by chance. Raise data.validation, a fraction or a number of samples, or add "
       "data",
       samples, samples == 1 ? "" : "s", kFew));
+}
+
+std::vector<std::string> notes_of(const Planned& planned, bool chosen) {
+  std::vector<std::string> notes = config::notes(planned.job);
+  if (chosen) notes.push_back(choice_of_precision(planned.job));
+  if (const std::string sums = plan::gradient_sums_text(planned.plan); !sums.empty())
+    notes.push_back(sums);
+  return notes;
 }
 
 void say_start(const Planned& planned, const LocatedDataset& data, const RunDirectory& run,
@@ -262,9 +271,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   worker_program();  // the last thing that can be missing
   run.prepare(planned.job, vocabulary_of(data, planned.job.data.source), place_text(place));
   keep_data_record(run.path(), data, contents);
-  std::vector<std::string> notes = config::notes(planned.job);
-  if (chosen) notes.push_back(choice_of_precision(planned.job));
-  say_start(planned, data, run, place, notes, beginning, options.verbose);
+  say_start(planned, data, run, place, notes_of(planned, chosen), beginning, options.verbose);
   say_too_small(planned, place);
   append(arguments,
          {"--job", (run.path() / kLockedJobName).string(), "--out", run.path().string()});

@@ -84,6 +84,7 @@ struct Precision {
   std::string nodes;            // "head=fp32,block.0=fp32": compute types of their own
   std::string loss_scale = "auto";
   Numerics numerics = Numerics::kCanonical;
+  std::int64_t group = 0;  // micro-batches that canonical sums add in a row; 0: kSumGroups groups
   bool operator==(const Precision&) const = default;
 };
 
@@ -138,10 +139,9 @@ struct Run {
   bool find_micro_batch = false;  // run.micro_batch=0
   Bytes memory_limit;             // of a rank; 0: none
   std::int64_t seed = 1;
-  std::int64_t log_every = 1;   // steps
-  std::int64_t eval_every = 0;  // steps; 0: the last one only, -1: never
-  std::int64_t eval_batches =
-      0;  // global batches; 0: as many as there are (train/run/validation.h)
+  std::int64_t log_every = 1;        // steps
+  std::int64_t eval_every = 0;       // steps; 0: the last one only, -1: never
+  std::int64_t eval_batches = 0;     // global batches; 0: all there are (train/run/validation.h)
   std::int64_t skip_non_finite = 5;  // in a row, of which the last ends the run; 0: none is skipped
   double spike_zscore = 0;           // of a loss that is a spike; 0: none is
   // Losses that it is compared with; training then goes back as many steps at least and leaves out twice as many batches.

@@ -33,6 +33,7 @@ class Session {
   // The same nodes without gradients, noise or update; args.update and args.clip are not used.
   StepResult evaluate(const StepArgs& args) {
     flight_.enter(watch::Phase::kEvaluation, args.step);
+    units_.gather_stale();
     return evaluator_.run(args);
   }
 

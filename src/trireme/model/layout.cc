@@ -94,6 +94,7 @@ plan::Recipe recipe_of(const config::Job& job) {
   return {.zero = job.parallel.zero,
           .micro_batches = static_cast<int>(config::accumulation(job)),
           .canonical = precision.numerics == config::Numerics::kCanonical,
+          .group = static_cast<int>(config::sum_group(job)),
           .clip = job.optim.clip > 0,
           .schedule =
               job.parallel.schedule_file.empty() ? schedule_of(job) : schedules::Schedule::kGiven,

@@ -135,7 +135,7 @@ TEST(Misfit, NamesWhatWouldHelp) {
               testing::ContainsRegex("kind is gradients with [0-9.]+ .iB: parallel.zero=2, or "
                                      "offload.grads=nvme would help"));
   EXPECT_THAT(line(wide, {.zero = 1, .micro_batches = 8}),
-              testing::ContainsRegex("kind is gradients with [0-9.]+ .iB: precision.numerics=fast, "
+              testing::ContainsRegex("kind is gradients with [0-9.]+ .iB: precision.group=8, "
                                      "or parallel.zero=2, or offload.grads=nvme would help"));
   EXPECT_THAT(line(wide, {.zero = 2}),
               testing::ContainsRegex("kind is params with [0-9.]+ .iB: parallel.zero=3, or "

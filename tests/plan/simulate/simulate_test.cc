@@ -87,6 +87,25 @@ TEST(Simulate, GathersHideBehindComputeWhenPrefetched) {
   EXPECT_DOUBLE_EQ(step(1).lists[0].exposed_comm_s, 2);
 }
 
+// ZeRO-1 and 2: what the first two nodes need comes in behind the steps of others, the rest behind the next forward. All of it
+// behind the last step would be 8.
+TEST(Simulate, GathersOfSteppedUnitsHideBehindTheNextForward) {
+  const auto cost = [](int rank, const Instr& line) {
+    if (line.verb == Verb::kStep) return 0.25;
+    return line.verb == Verb::kUnshard ? 1.0 : unit_cost(rank, line);
+  };
+  plan::Program program = model::chain_example(6);  // one unit a node: without norm
+  std::erase_if(program.units, [](const plan::Unit& unit) { return unit.name == "norm"; });
+  program.nodes.back().units = {7};
+  for (int zero : {1, 2}) {
+    const PlanSet plan = plan::compile(program, mesh::Mesh({.dp_shard = 2}), {.zero = zero});
+    const Forecast forecast = simulate(plan, cost);
+    constexpr double kGathers = 8;
+    EXPECT_LT(forecast.step_s - 8 * (3 + 0.25), 0.2 * kGathers) << zero;
+    EXPECT_LT(forecast.lists[0].exposed_comm_s, 0.2 * kGathers) << zero;
+  }
+}
+
 // A practice that overlaps nothing has its waits within lines: they are exposed, and no computing.
 TEST(Simulate, WaitsWithinLinesAreNoComputing) {
   const auto cost = [](int, const Instr& line) {

@@ -57,6 +57,12 @@ std::vector<Field> precision_fields() {
              "Order of sums: canonical (a fixed tree, with equal bits in power-of-two "
              "data-parallel layouts) or fast (the cheapest order).",
              {{"canonical", Numerics::kCanonical}, {"fast", Numerics::kFast}}),
+      integer(KEY(precision.group),
+              "Micro-batches of a rank that canonical sums add in a row, before the tree. A group "
+              "needs one buffer; bits are equal on ranks with multiples of it "
+              "(docs/numerics.md). 0: the smallest power of two that leaves at most 64 groups in "
+              "a global batch.",
+              from(0, kMaxBatch)),
   };
 }
 

@@ -9,6 +9,7 @@
 #include "trireme/base/text.h"
 #include "trireme/config/data_sets.h"
 #include "trireme/config/families.h"
+#include "trireme/config/resolve/check_groups.h"
 #include "trireme/config/resolve/check_offload.h"
 #include "trireme/config/resolve/check_precision.h"
 #include "trireme/config/resolve/check_samples.h"
@@ -315,6 +316,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   check_spikes(job);
   check_device(job, world);
   check_batch(job);
+  check_group(job);
   check_coupled_batch(job);
   resolve_optim(job.optim, job.run);
   check_validation(job);
@@ -328,8 +330,9 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
 
 std::vector<std::string> notes(const Job& job) {
   std::vector<std::string> remarks;
+  note_groups(job, remarks);
   const std::int64_t ids = job.run.global_batch / job.run.micro_batch;
-  const bool powers = std::has_single_bit(static_cast<std::uint64_t>(ids)) &&
+  const bool powers = std::has_single_bit(static_cast<std::uint64_t>(ids / sum_group(job))) &&
                       std::has_single_bit(static_cast<std::uint64_t>(dp(job)));
   // docs/numerics.md, "What is promised".
   const bool any_number =

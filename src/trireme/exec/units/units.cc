@@ -65,7 +65,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
     unit->part_begin = plan.mesh.index_in_group(rank, unit->sharing.shards) * unit->part_count;
     unit->padded = unit->part_count * shards;
     for (std::size_t chunk = 0; chunk < chunks; ++chunk)
-      unit->chunks.push_back({.leaf = {}, .counter = GradientCounter(recipe.canonical)});
+      unit->chunks.push_back({.leaf = {}, .counter = GradientCounter(plan::summed_in_row(recipe))});
 
     unit->params = Window(unit->padded, unit->param_type, device);
     if (unit->trainable) unit->grads = Window(unit->padded, recipe.grads, device);
@@ -137,6 +137,7 @@ void Units::unshard_begin(plan::UnitId id, mesh::AxisSet axes) {
         unit.full.buffer());
   }
   unit.gathering = true;
+  unit.stale = false;
 }
 
 void Units::finish_unshard(plan::UnitId id) {
@@ -144,6 +145,14 @@ void Units::finish_unshard(plan::UnitId id) {
   if (!std::exchange(unit.gathering, false)) return;
   unit.gather.wait();
   unit.params.attach(unit.full);
+}
+
+void Units::gather_stale() {
+  for (std::size_t index = 0; index < units_.size(); ++index) {
+    if (units_[index] == nullptr || !units_[index]->stale) continue;
+    unshard_begin(static_cast<plan::UnitId>(index), units_[index]->sharing.shards);
+    finish_unshard(static_cast<plan::UnitId>(index));
+  }
 }
 
 void Units::reshard(plan::UnitId id) {
@@ -219,6 +228,7 @@ void Units::update(plan::UnitId id, const UpdateArgs& args) {
     updater_.update(params, unit.grad.tensor(begin, count), states, segments, own);
     keep_in_bounds(params, segments);
   });
+  unit.stale = unit.sharing.gathers_after;
   end_update(unit);
 }
 
@@ -234,6 +244,7 @@ void Units::average(plan::UnitId id, double momentum) {
   unit.change_stepped([&](std::int64_t begin, const at::Tensor& values) {
     values.lerp_(followed.stepped(begin, values.numel()), 1 - momentum);
   });
+  unit.stale = unit.sharing.gathers_after;
   if (unit.master_copy && !unit.split) round_master(unit);
 }
 

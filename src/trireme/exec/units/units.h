@@ -48,6 +48,9 @@ class Units {
   // `initial` may give a value of its own, as Block::initial_value().
   void initialise(std::uint64_t seed, const std::function<at::Tensor(plan::UnitId, int)>& initial);
 
+  // Gathers at once what updates have left stale and the next step would gather: before other uses of the parameters.
+  // Collective over the ranks that share a unit.
+  void gather_stale();
   void unshard_begin(plan::UnitId unit, mesh::AxisSet axes);
   void finish_unshard(plan::UnitId unit);
   void reshard(plan::UnitId unit);

@@ -19,7 +19,7 @@ OffloadCheck::OffloadCheck(const ListView& view) : view_(view) {
       Sums& sums = state.grad.chunks[view.node(user).chunk];
       ++sums.users;
       sums.rounds = rounds(view.node(user), view.plan.recipe.micro_batches);
-      sums.counter = BinaryCounter(view.plan.recipe.canonical);
+      sums.counter = BinaryCounter(summed_in_row(view.plan.recipe));
     }
     units_.push_back(std::move(state));
   }

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "trireme/plan/binary_counter.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/passes/runs.h"
 #include "trireme/plan/unit_types.h"
@@ -126,8 +127,8 @@ class GradientMoves {
     for (std::size_t i = 0; i < events.size(); ++i) {
       const Event& event = events[i];
       const bool last = i + 1 == events.size();
-      const bool meets =
-          last ? events.size() > 1 : levels_met(pushed[event.chunk]++, stage_.recipe.canonical) > 0;
+      const bool meets = last ? events.size() > 1
+                              : levels_met(pushed[event.chunk]++, summed_in_row(stage_.recipe)) > 0;
       const int mb = last ? -1 : event.mb;
       const int chunk = last ? 0 : event.chunk;
       if (meets)

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "trireme/base/hash.h"
+#include "trireme/plan/binary_counter.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/text/text.h"
 #include "trireme/plan/unit_sharing.h"
@@ -142,10 +143,10 @@ std::string advice(const plan::PlanSet& plan, MemoryKind kind) {
     case MemoryKind::kOptimizer:
       return row_of_zero(1) + offloading(plan, plan::Piece::kStates, "optimizer");
     case MemoryKind::kGradients:
-      return (recipe.canonical && recipe.micro_batches > 2 && recipe.zero < 2
-                  ? "precision.numerics=fast, or " + row_of_zero(2)
-                  : row_of_zero(2)) +
-             offloading(plan, plan::Piece::kGrads, "grads");
+      return (plan::most_sums(recipe.micro_batches, plan::summed_in_row(recipe)) > 1
+                  ? fmt::format("precision.group={}, or ", recipe.micro_batches)
+                  : "") +
+             row_of_zero(2) + offloading(plan, plan::Piece::kGrads, "grads");
     case MemoryKind::kUnitBuffers: return "more parallel.tp or pp";
     case MemoryKind::kCommBuffers:
       return "precision.reduce as precision.grads, or more parallel.tp or pp";

@@ -75,6 +75,8 @@ class Parser {
     recipe.master = line.one_of<DType>(line.required("master"), 9);
     recipe.grads = line.one_of<DType>(line.required("grads"), 9);
     recipe.optimizer_states = line.number<int>(line.required("optimizer_states"));
+    if (const auto group = line.optional("group")) recipe.group = line.number<int>(*group);
+    recipe.gathers_after_step = line.flag("gathers_after_step");
     recipe.int8_states = line.flag("int8_states");
     if (const auto reduce = line.optional("reduce")) recipe.reduce = line.one_of<DType>(*reduce, 9);
     offload(line, recipe.offload);

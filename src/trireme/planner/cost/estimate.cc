@@ -156,7 +156,9 @@ Candidate::Candidate(config::Job job, const Practice& practice)
       model_(model::describe(job_)),
       mesh_(model::mesh_of(job_)),
       recipe_(model::recipe_of(job_)),
-      grid_(model::grid_of(job_, model_)) {}
+      grid_(model::grid_of(job_, model_)) {
+  recipe_.gathers_after_step = !practice_.overlaps_gathers;
+}
 
 plan::PlanSet Candidate::plan() const {
   return plan::compile(model_.program, mesh_, recipe_, grid_);

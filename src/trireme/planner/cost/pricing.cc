@@ -330,19 +330,6 @@ simulate::LineSeconds Pricing::waits(const plan::PlanSet& plan, int rank,
   return sum;
 }
 
-// The gather of a stepped unit: behind the next forward of the nodes that use it, or where the plan has it. A practice that
-// overlaps nothing has paid with the step.
-double Pricing::after_step(const plan::PlanSet& plan, const plan::Instr& line) const {
-  if (!practice_.overlaps_reduction) return 0;
-  double sum = 0;
-  for (const simulate::Exchanged& one : simulate::exchanges(plan, line)) sum += exchange(one);
-  if (!practice_.overlaps_gathers) return sum;
-  for (const plan::Node& other : plan.program.nodes)
-    if (std::ranges::find(other.units, line.unit) != other.units.end())
-      sum -= node(other, Verb::kForward);
-  return std::max(sum, 0.0);
-}
-
 simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank,
                                     const plan::Instr& line) const {
   simulate::LineSeconds waited = waits(plan, rank, line);
@@ -358,8 +345,9 @@ simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank,
       return transfer(expected(plan.program, line.value));
     case Verb::kRecv: return 0.0;
     case Verb::kUnshard:
-      if (plan.recipe.zero < 3) return after_step(plan, line);
-      if (!practice_.overlaps_shards) return 0.0;
+      // A practice that overlaps no reduction has paid with the step.
+      if (plan.recipe.zero < 3 ? !practice_.overlaps_reduction : !practice_.overlaps_shards)
+        return 0.0;
       break;
     case Verb::kReduceGrads:
       if (line.mb < 0 ? !practice_.overlaps_reduction : !practice_.overlaps_shards) return 0.0;

@@ -94,7 +94,7 @@ Question completed(Question question) {
   question.job.run.device = on_gpus(cluster) ? config::Device::kCuda : config::Device::kCpu;
   config::choose_compute(question.job);
   if (on_gpus(cluster) && question.gpus > 1)
-    question.job.precision.numerics = config::Numerics::kFast;
+    question.job.precision.numerics = config::Numerics::kFast, question.job.precision.group = 0;
   check_offload(question);
   if (cluster.gpu.core) {
     if (const std::string why = unforeseen(question.job); !why.empty())

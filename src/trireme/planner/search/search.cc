@@ -103,7 +103,8 @@ class Search {
       Count& part = parts_.emplace_back(Count{.question = whole_, .sieved = nullptr, .least = 0});
       part.question.gpus = gpus;
       if (gpus > 1 && on_gpus(whole_.cluster))
-        part.question.job.precision.numerics = config::Numerics::kFast;
+        part.question.job.precision.numerics = config::Numerics::kFast,
+        part.question.job.precision.group = 0;
       say(fmt::format("pricing the layouts of {} GPUs", gpus));
       part.sieved = std::make_unique<Sieved>(part.question, away);
       effort_.layouts += part.sieved->seen();

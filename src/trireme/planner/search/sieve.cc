@@ -7,6 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/layout.h"
+#include "trireme/plan/binary_counter.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/schedules/info.h"
 #include "trireme/plan/unit_types.h"
@@ -154,7 +155,9 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
   const double part = sharded ? 1 / shards : 1;
   const double m = static_cast<double>(micro_batches(layout));
   const bool canonical = alone_.precision.numerics == config::Numerics::kCanonical;
-  const double levels = canonical ? std::floor(std::log2(m + 1)) : 1;
+  const auto group = static_cast<int>(config::sum_group(
+      alone_.precision, micro_batches(layout) * layout.dp(), micro_batches(layout)));
+  const double levels = canonical ? plan::most_sums(static_cast<int>(m), group) : 1;
   double params = stage.numel * param_ * (sharded && layout.zero == 3 ? part : 1);
   const double kept_states = masters_[static_cast<std::size_t>(layout.away)] + states_;
   double states = stage.trained * part * kept_states;

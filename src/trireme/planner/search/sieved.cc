@@ -9,6 +9,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/plan/binary_counter.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/schedules/info.h"
 #include "trireme/planner/cost/estimate.h"
@@ -180,14 +181,15 @@ void count_memory(const Question& question, const plan::PlanSet& plan, Option& o
   }
 }
 
-// Canonical sums of gradients are as many as the digits of their micro-batches: more than those of the short plan.
+// Canonical sums of gradients are as many as the digits of their groups: more than those of the short plan.
 void grow_sums(const config::Job& shorter, const Priced& priced, Option& option) {
   const auto sums = [](const config::Job& job) {
-    return std::floor(std::log2(static_cast<double>(config::accumulation(job)) + 1));
+    return plan::most_sums(static_cast<int>(config::accumulation(job)),
+                           static_cast<int>(config::sum_group(job)));
   };
   for (MemoryTerm& term : option.memory.terms)
     if (term.name == plan::name(plan::MemoryKind::kGradients))
-      term.bytes *= sums(option.job) / sums(shorter);
+      term.bytes *= static_cast<double>(sums(option.job)) / sums(shorter);
   option.host = std::max(option.host, priced.price.host);
 }
 
