@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -13,6 +14,9 @@
 #include "apps/run_record.h"
 #include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
+#include "trireme/base/free_memory.h"
+#include "trireme/job/runs/run_directory.h"
+#include "trireme/plan/text/text.h"
 
 namespace trireme::app {
 namespace {
@@ -76,6 +80,17 @@ elastic::Launch launch_of(const std::vector<std::string>& arguments, const Place
   fail(ErrorKind::kUsage, "cannot run {}: {}", words.front(), std::strerror(errno));
 }
 
+// What a line about a rank that the kernel killed for lack of memory adds.
+std::string need_and_limit(const Path& run) {
+  const std::optional<std::int64_t> limit = memory_limit();
+  const std::string allowed = limit ? fmt::format("; its control group allows {}",
+                                                  plan::bytes_text(static_cast<double>(*limit)))
+                                    : "";
+  std::error_code absent;
+  if (!std::filesystem::is_regular_file(run / kNeedName, absent)) return allowed;
+  return fmt::format("; {}{}", read_file(run / kNeedName), allowed);
+}
+
 }  // namespace
 
 std::string worker_program() {
@@ -121,12 +136,15 @@ void become_worker(const std::vector<std::string>& arguments, const Place& place
 int report_outcome(const elastic::Outcome& outcome, const Path& run) {
   if (outcome.cause.empty()) return outcome.exit_code;
   const bool lost = outcome.exit_code == exit_code(ErrorKind::kPeerLost);
+  const bool starved =
+      outcome.exit_code == exit_code(ErrorKind::kNoRoom) && outcome.signal == SIGKILL;
   print_error(lost                      ? "peer lost"
               : outcome.exit_code > 128 ? "interrupted"
                                         : "worker",
               outcome.cause + (lost ? "; the same command with --out " + run.string() +
                                           " goes on from the last checkpoint"
-                                    : ""));
+                               : starved ? need_and_limit(run)
+                                         : ""));
   return outcome.exit_code;
 }
 

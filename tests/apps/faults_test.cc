@@ -47,7 +47,7 @@ TEST(Faults, AreRefusedUnlessAllowedAndUnderstood) {
 // A step in some milliseconds on two ranks, with a checkpoint after each.
 class FaultPoints : public ::testing::Test {
  protected:
-  static constexpr int kSteps = 40;
+  static constexpr int kSteps = 48;
 
   static void SetUpTestSuite() {
     desk_ = new Desk;
@@ -343,6 +343,17 @@ TEST_F(FaultPoints, ADiskThatFailsCostsTheCheckpointAndNoMore) {
   EXPECT_THAT(result.out + result.err, Not(HasSubstr("step 18 not written")));
   EXPECT_THAT(result.out + result.err, Not(HasSubstr("step 26 not written")));
   EXPECT_THAT(result.err, Not(HasSubstr("restarting")));
+}
+
+// Half a second into step 21 all files of the checkpoint after step 20 are there, and no rank commits it any more.
+TEST_F(FaultPoints, AHangInTheNextStepCostsNoCheckpoint) {
+  const Result result = launch("rank=1 step=21 line=2: delay=500ms; rank=1 step=21 line=3: stop",
+                               "hang", {"--set", "checkpoint.every=20", "checkpoint.async=true"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("restarting from step 20"));
+  EXPECT_THAT(result.err, HasSubstr("step-20 was complete when its run ended"));
+  EXPECT_THAT(result.out, HasSubstr("step-20 (step 20)"));
+  expect_the_bits_of("whole", "hang");
 }
 
 // A write that lies is found by reading back, and costs that snapshot; a torn one, or a kill, leaves those before it.

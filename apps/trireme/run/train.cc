@@ -158,7 +158,7 @@ int follow(const TrainOptions& options, config::Job job, const Place& place) {
   job = with_absolute_paths(std::move(job));
   job.data.tokenizer = data.tokenizer;
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
-  check_room(planned, place);
+  if (const auto too_little = check_room(planned, place)) print_warning(*too_little);
   if (options.verify_data && place.local_rank == 0) digest_all_bytes(data);  // this host's copy
   std::vector<std::string> arguments = worker_arguments(options, place, data.directory);
   append(arguments, {"--job", job_in_memory(config::print_yaml(planned.job))});
@@ -223,6 +223,19 @@ std::string place_text(const Place& place) {
   return fmt::format("{} {}\n", processes ? "nproc" : "ranks", place.world);
 }
 
+// What a run that does not resume begins with; empty where that is drawn.
+std::string beginning_of(const RunDirectory& run, const Planned& planned,
+                         const LocatedDataset& data, const TrainOptions& options) {
+  const Path weights = planned.job.model.weights;
+  if (weights.empty() && planned.job.optim.from_weights)
+    fail(ErrorKind::kUsage,
+         "optim.from_weights=true, but model.weights is empty; set model.weights to the checkpoint "
+         "whose optimizer states continue, or optim.from_weights=false");
+  return run.resume() || weights.empty()
+             ? ""
+             : describe_weights(weights, planned, data, options.job.allow);
+}
+
 int lead(const TrainOptions& options, config::Job job, const Place& place) {
   RunDirectory run(options.out, job_name(options.job), options.resume, print_note,
                    job.checkpoint.memory_every > 0 ? formats::CheckpointCheck::kManifest
@@ -240,7 +253,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   if (job.run.find_micro_batch) job = settle_micro_batch(std::move(job), run, place, data.facts);
   const bool chosen = job.precision.compute_auto;
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
-  check_room(planned, place);
+  const std::optional<std::string> too_little = check_room(planned, place);
   const std::string contents = options.verify_data ? digest_all_bytes(data) : "";
   if (run.resume()) {
     check_resume(*run.resume(), planned.job, data.digest);
@@ -254,14 +267,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
       return 0;
     }
   }
-  const Path weights = planned.job.model.weights;
-  if (weights.empty() && planned.job.optim.from_weights)
-    fail(ErrorKind::kUsage,
-         "optim.from_weights=true, but model.weights is empty; set model.weights to the checkpoint "
-         "whose optimizer states continue, or optim.from_weights=false");
-  const std::string beginning = run.resume() || weights.empty()
-                                    ? ""
-                                    : describe_weights(weights, planned, data, options.job.allow);
+  const std::string beginning = beginning_of(run, planned, data, options);
   std::vector<std::string> arguments = worker_arguments(options, place, data.directory);
   if (options.baseline && !data.text)
     fail(ErrorKind::kUsage, "--baseline is of text, and data.source is none; leave it out");
@@ -269,9 +275,11 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
     append(arguments, {"--baseline", fmt::format("{:.17g}", baseline_bits(*data.text, say))});
   check_port(place);
   worker_program();  // the last thing that can be missing
-  run.prepare(planned.job, vocabulary_of(data, planned.job.data.source), place_text(place));
+  run.prepare(planned.job, vocabulary_of(data, planned.job.data.source), place_text(place),
+              text_of(host_need(planned, place)));
   keep_data_record(run.path(), data, contents);
   say_start(planned, data, run, place, notes_of(planned, chosen), beginning, options.verbose);
+  if (too_little) print_warning(*too_little);
   say_too_small(planned, place);
   append(arguments,
          {"--job", (run.path() / kLockedJobName).string(), "--out", run.path().string()});

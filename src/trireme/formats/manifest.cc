@@ -110,7 +110,9 @@ void check_layout(const Manifest& manifest, const std::string& what) {
          manifest.world);
 }
 
-void check_blocks(const ManifestFile& file, const std::string& what) {
+void check_file(const ManifestFile& file, const std::string& what) {
+  if (!is_plain_file_name(file.name) || file.name == kManifestName)
+    fail(ErrorKind::kData, "{}: {} may not name a file of a checkpoint", what, shown(file.name));
   constexpr auto kBlock = static_cast<std::int64_t>(FileDigest::kBlock);
   const std::int64_t needed = file.size / kBlock + (file.size % kBlock != 0 ? 1 : 0);
   if (!file.blocks.empty() && std::ssize(file.blocks) != needed)
@@ -123,11 +125,9 @@ void check(const Manifest& manifest, const std::string& what) {
   check_parts(manifest, what);
   std::set<std::string_view> files;
   for (const ManifestFile& file : manifest.files) {
-    if (!is_plain_file_name(file.name) || file.name == kManifestName)
-      fail(ErrorKind::kData, "{}: {} may not name a file of a checkpoint", what, shown(file.name));
+    check_file(file, what);
     if (!files.insert(file.name).second)
       fail(ErrorKind::kData, "{}: file {} stands twice", what, shown(file.name));
-    check_blocks(file, what);
   }
   std::set<std::pair<std::string_view, std::int64_t>> units;
   std::set<std::pair<std::string_view, std::string_view>> tensors;
@@ -318,6 +318,14 @@ Manifest parse_manifest(std::string_view text, const std::string& what) {
   for (const Json& item : fields.array("units")) manifest.units.push_back(unit_from(item, what));
   check(manifest, what);
   return manifest;
+}
+
+std::string print(const ManifestFile& file) { return to_json(file).dump(1) + "\n"; }
+
+ManifestFile parse_manifest_file(std::string_view text, const std::string& what) {
+  const ManifestFile file = file_from(parse_json(text, what), kCheckpointVersion, what);
+  check_file(file, what);
+  return file;
 }
 
 Manifest read_manifest(const Path& directory, os::FileSystem& files) {

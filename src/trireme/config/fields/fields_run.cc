@@ -80,7 +80,8 @@ std::vector<Field> run_fields() {
       fixed(micro_batch_field()),
       bytes(KEY(run.memory_limit),
             "Maximum forecast memory per rank, with its share of the process; a job above it does "
-            "not start (exit code 6). 0: no limit."),
+            "not start (exit code 6). 0: what the host has left must hold parameters, optimizer "
+            "states and gradients."),
       fixed(integer(KEY(run.seed), "Seed of initial weights and dropout.", from(0, kMaxSeed))),
       integer(KEY(run.log_every), "Steps between progress lines.", from(1, kMaxSteps)),
       integer(KEY(run.eval_every),

@@ -68,6 +68,21 @@ std::int64_t kept_in_memory(const Planned& planned, const Place& place, int rank
   return kSnapshots * (saved(rank) + saved(previous));
 }
 
+// The most at any line of the step, of kinds whose bytes the plan fixes.
+std::int64_t certain_bytes(const simulate::Footprint& one) {
+  using plan::MemoryKind;
+  const auto fixed = [](const plan::MemoryPoint& point) {
+    std::int64_t sum = 0;
+    for (const MemoryKind kind :
+         {MemoryKind::kParams, MemoryKind::kOptimizer, MemoryKind::kGradients, MemoryKind::kHost})
+      sum += point[static_cast<std::size_t>(kind)];
+    return sum;
+  };
+  std::int64_t most = fixed(one.account.persistent);
+  for (const plan::MemoryPoint& line : one.account.at_line) most = std::max(most, fixed(line));
+  return most;
+}
+
 }  // namespace
 
 std::int64_t library_share(const config::Job& job, const Place& place) {
@@ -100,11 +115,49 @@ std::vector<simulate::Footprint> footprints(const Planned& planned, const Place&
   return lists;
 }
 
-void check_room(const Planned& planned, const Place& place) {
+HostNeed host_need(const Planned& planned, const Place& place) {
+  const int first = place.rank - place.local_rank;
+  HostNeed need{.ranks = std::min(place.local_world, place.world - first)};
+  for (const simulate::Footprint& one : footprints(planned, place)) {
+    const std::int64_t certain = certain_bytes(one);
+    for (const int rank : one.ranks) {
+      if (rank < first || rank >= first + need.ranks) continue;
+      need.bytes += one.needed() - one.kept;
+      need.certain += certain;
+    }
+  }
+  return need;
+}
+
+std::string text_of(const HostNeed& need) {
+  return fmt::format("{} rank{} of this host need{} {} by forecast", need.ranks,
+                     need.ranks == 1 ? "" : "s", need.ranks == 1 ? "s" : "", bytes(need.bytes));
+}
+
+std::optional<std::string> check_room(const Planned& planned, const Place& place,
+                                      const Path& root) {
   const std::int64_t limit = planned.job.run.memory_limit.count;
-  if (limit == 0) return;
-  const auto misfit = simulate::misfit(planned.plan, footprints(planned, place), limit);
-  if (misfit) fail(ErrorKind::kNoRoom, "{} (run.memory_limit)", *misfit);
+  if (limit > 0)
+    if (const auto misfit = simulate::misfit(planned.plan, footprints(planned, place), limit))
+      fail(ErrorKind::kNoRoom, "{} (run.memory_limit)", *misfit);
+  const std::optional<std::int64_t> free = free_memory(root);
+  if (planned.job.run.device != config::Device::kCpu || place.local_rank != 0 || !free)
+    return std::nullopt;
+  const HostNeed need = host_need(planned, place);
+  if (need.bytes <= *free) return std::nullopt;
+  const std::optional<std::int64_t> group = memory_limit(root);
+  const std::string left = fmt::format(
+      "{} is left{}", bytes(*free),
+      group ? fmt::format(" of the {} that its control group allows", bytes(*group)) : "");
+  if (limit == 0 && need.certain > *free)
+    fail(ErrorKind::kNoRoom,
+         "{}, {} of it for parameters, optimizer states and gradients, and {}; shard more "
+         "(parallel.zero, more hosts), raise the limit, or set run.memory_limit, the most that a "
+         "rank may need, to start anyway",
+         text_of(need), bytes(need.certain), left);
+  return fmt::format(
+      "{}, and {}: the kernel may kill one; lower run.micro_batch, or shard more (parallel.zero)",
+      text_of(need), left);
 }
 
 std::optional<std::string> too_small(const Planned& planned, const Place& place,

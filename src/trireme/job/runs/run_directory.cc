@@ -8,6 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/formats/checkpoint_draft.h"
 #include "trireme/formats/event.h"
 
 namespace trireme::runs {
@@ -81,7 +82,7 @@ RunDirectory::RunDirectory(const std::string& out, const std::string& name,
            "--out, or leave --resume out to go on from the newest",
            path_.string());
   } else if (resume == "auto") {
-    find_newest(path_ / kCheckpoints, check);
+    find_newest(path_ / kCheckpoints, note, check);
   } else {
     find_given(resume, note);
   }
@@ -101,11 +102,22 @@ void RunDirectory::look() const {
          path_.string());
 }
 
-void RunDirectory::find_newest(const Path& root, formats::CheckpointCheck check) {
+void RunDirectory::find_newest(const Path& root, const Note& note, formats::CheckpointCheck check) {
+  commit_complete(note);
   std::optional<formats::NewestCheckpoint> newest = formats::newest_checkpoint(root, check);
   if (!newest) return;
   refused_ = std::move(newest->refused);
   resume_ = Resume{std::move(newest->path), std::move(newest->manifest)};
+}
+
+// Under the lock, so that no run writes there.
+void RunDirectory::commit_complete(const Note& note) const {
+  std::optional<FileLock> lock;
+  if (!fs::exists(path_ / kLock) || !lock_soon(lock, path_ / kLock)) return;
+  for (const Path& directory :
+       formats::CheckpointDraft::commit_complete(os::real_file_system(), path_ / kCheckpoints))
+    note(fmt::format("{} was complete when its run ended before committing it; it is committed now",
+                     directory.string()));
 }
 
 void RunDirectory::find_given(const Path& given, const Note& note) {
@@ -120,7 +132,7 @@ void RunDirectory::find_given(const Path& given, const Note& note) {
 }
 
 void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary,
-                           const std::string& place) {
+                           const std::string& place, const std::string& need) {
   make_directories(path_);
   if (!lock_soon(lock_, path_ / kLock))
     fail(ErrorKind::kUsage,
@@ -130,6 +142,7 @@ void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary
   write_if_other(path_ / kLockedJobName, config::print_yaml(job));
   if (!vocabulary.empty()) write_if_other(path_ / text::kVocabularyName, vocabulary);
   if (!place.empty()) write_if_other(path_ / kPlaceName, place);
+  if (!need.empty()) write_if_other(path_ / kNeedName, need);
 }
 
 std::string tokenizer_of_run(const Path& run, const config::Job& job) {

@@ -7,6 +7,7 @@
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/checkpoint/on_rank_zero.h"
 #include "trireme/config/saving.h"
+#include "trireme/formats/checkpoint_draft.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::train {
@@ -54,7 +55,10 @@ std::int64_t RunCheckpoints::begin() {
   }
   if (from_memory()) newest_ = setup_.resume;  // what is told as saved lies on a disk
   if (memory_) memory_->keep_only(from_memory() ? steps : -1);
-  if (world_.rank() == 0) make_directories(root());
+  if (world_.rank() == 0) {
+    make_directories(root());
+    formats::remove_drafts(*setup_.files, root());  // of histories that this run does not continue
+  }
   return steps;
 }
 
