@@ -149,7 +149,7 @@ int follow(const TrainOptions& options, config::Job job, const Place& place) {
   job = with_absolute_paths(std::move(job));
   job.data.tokenizer = data.tokenizer;
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
-  check_room(planned, place);
+  check_room(planned, place, find_calibration().calibration);
   if (options.verify_data && place.local_rank == 0) digest_all_bytes(data);  // this host's copy
   std::vector<std::string> arguments = worker_arguments(options, place, data.directory);
   append(arguments, {"--job", job_in_memory(config::print_yaml(planned.job))});
@@ -194,7 +194,7 @@ config::Job settle_micro_batch(config::Job job, const RunDirectory& run, const P
                                const config::DatasetFacts& data) {
   if (!run.resume())
     return with_found_micro_batch(
-        std::move(job), place, data,
+        std::move(job), place, data, find_calibration().calibration,
         [&](const Planned& planned) { return try_memory(planned, place, run.path()); }, say_found);
   const config::Job saved = config::parse_job(run.resume()->manifest.job, "checkpoint");
   job.run.micro_batch = saved.run.micro_batch;
@@ -231,7 +231,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   if (job.run.find_micro_batch) job = settle_micro_batch(std::move(job), run, place, data.facts);
   const bool chosen = job.precision.compute_auto;
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
-  check_room(planned, place);
+  check_room(planned, place, find_calibration().calibration);
   const std::string contents = options.verify_data ? digest_all_bytes(data) : "";
   if (run.resume()) {
     check_resume(*run.resume(), planned.job, data.digest);

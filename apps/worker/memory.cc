@@ -16,7 +16,7 @@ namespace {
 
 using train::TensorMemory;
 
-constexpr std::size_t kLargeBlock = std::size_t{128} << 10;
+constexpr std::size_t kLargeBlock = std::size_t{16} << 10;
 
 // Lives as long as the process: tensors are freed until its very end.
 Arena& arena() {

@@ -131,6 +131,14 @@ TEST(Calibration, AFirstRunMeasuresBriefly) {
   EXPECT_THAT(first.out, HasSubstr("measure   this machine, for at most 5 s and once"));
   EXPECT_THAT(first.out, HasSubstr("by the brief calibration of "));
   EXPECT_TRUE(std::filesystem::exists(kept));
+  // Pictures are made, not only copied: however slow the machine is, their rate is measured.
+  const Json core = parse_json(read_file(kept), "calibration")["core"];
+  EXPECT_LT(core["load_rate"].get<double>(), 0.5 * core["update_rate"].get<double>());
+  // One fact of the process's memory: what stops a job counts what forecasts count.
+  const Json memory = parse_json(
+      desk.run({"explain", "job.yaml", "--memory", "--format", "json"}).out, "memory");
+  EXPECT_NEAR(memory["lists"][0]["library_bytes"].get<double>(), core["process"].get<double>(), 1);
+  EXPECT_EQ(memory["lists"][0]["library_measured"], true);
   std::ifstream cpuinfo("/proc/cpuinfo");
   const std::string cpu{std::istreambuf_iterator<char>(cpuinfo), {}};
   if (cpu.find("model name") != cpu.npos)

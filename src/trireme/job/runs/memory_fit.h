@@ -12,17 +12,18 @@
 #include "trireme/job/runs/place.h"
 #include "trireme/job/runs/plan_job.h"
 #include "trireme/plan/simulate/footprint.h"
+#include "trireme/planner/hardware/machine.h"
 
 namespace trireme::runs {
 
-// Of what a process holds beside tensors, the share of one of its ranks; 0 on a GPU, whose memory holds tensors.
-std::int64_t library_share(const config::Job& job, const Place& place);
-
-// What every rank needs of the memory that its tensors are in.
-std::vector<simulate::Footprint> footprints(const Planned& planned, const Place& place);
+// What every rank needs of the memory that its tensors are in. What a process holds in addition to tensors is what `machine`
+// measured, else a constant; 0 on a GPU.
+std::vector<simulate::Footprint> footprints(const Planned& planned, const Place& place,
+                                            const std::optional<planner::Calibration>& machine);
 
 // Throws Error{kNoRoom} if a rank is forecast to need more than run.memory_limit.
-void check_room(const Planned& planned, const Place& place);
+void check_room(const Planned& planned, const Place& place,
+                const std::optional<planner::Calibration>& machine);
 
 // Where snapshots in memory do not fit into the file system of `memory`, on this rank's host: one line that says so.
 std::optional<std::string> too_small(const Planned& planned, const Place& place,
@@ -35,7 +36,8 @@ using MemoryTrial = std::function<std::optional<std::int64_t>(const Planned& pla
 // The job with the largest micro_batch that fits, by forecast and then by `trial`: run.find_micro_batch is false then. `say` is
 // told what each candidate gave. Throws Error{kNoRoom} where not even the smallest fits.
 config::Job with_found_micro_batch(
-    config::Job job, const Place& place, const config::DatasetFacts& data, const MemoryTrial& trial,
+    config::Job job, const Place& place, const config::DatasetFacts& data,
+    const std::optional<planner::Calibration>& machine, const MemoryTrial& trial,
     const std::function<void(std::int64_t micro_batch, const std::string& what)>& say);
 
 }  // namespace trireme::runs
