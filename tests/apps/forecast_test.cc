@@ -135,8 +135,8 @@ TEST(Calibration, AFirstRunMeasuresBriefly) {
   const Json core = parse_json(read_file(kept), "calibration")["core"];
   EXPECT_LT(core["load_rate"].get<double>(), 0.5 * core["update_rate"].get<double>());
   // One fact of the process's memory: what stops a job counts what forecasts count.
-  const Json memory = parse_json(
-      desk.run({"explain", "job.yaml", "--memory", "--format", "json"}).out, "memory");
+  const Json memory =
+      parse_json(desk.run({"explain", "job.yaml", "--memory", "--format", "json"}).out, "memory");
   EXPECT_NEAR(memory["lists"][0]["library_bytes"].get<double>(), core["process"].get<double>(), 1);
   EXPECT_EQ(memory["lists"][0]["library_measured"], true);
   std::ifstream cpuinfo("/proc/cpuinfo");

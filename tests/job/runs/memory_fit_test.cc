@@ -64,7 +64,8 @@ TEST_F(MicroBatch, IsNotTriedWhereTheForecastIsTooMuch) {
     EXPECT_THAT(error.what(), HasSubstr("no run.micro_batch fits"));
   }
   EXPECT_EQ(trials, 0);
-  EXPECT_THROW(check_room({.job = job_, .model = one.model, .plan = one.plan}, {}, machine_), Error);
+  EXPECT_THROW(check_room({.job = job_, .model = one.model, .plan = one.plan}, {}, machine_),
+               Error);
 }
 
 // What the process holds besides is the machine's, measured once, and not counted twice among threads.

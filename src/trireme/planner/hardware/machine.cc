@@ -41,16 +41,11 @@ Fields fields(CoreRates& rates) {
           {"pulse_s", &rates.pulse_s},         {"crowded_pulse_s", &rates.crowded_pulse_s}};
 }
 Fields fields(Core& core) {
-  return {{"update_rate", &core.update_rate},
-          {"norm_rate", &core.norm_rate},
-          {"load_rate", &core.load_rate},
-          {"operator_s", &core.operator_s},
-          {"operator_rate", &core.operator_rate},
-          {"step_s", &core.step_s},
-          {"crowding", &core.crowding},
-          {"process", &core.process},
-          {"process_rank", &core.process_rank},
-          {"spread", &core.spread}};
+  return {{"update_rate", &core.update_rate},     {"norm_rate", &core.norm_rate},
+          {"load_rate", &core.load_rate},         {"operator_s", &core.operator_s},
+          {"operator_rate", &core.operator_rate}, {"step_s", &core.step_s},
+          {"crowding", &core.crowding},           {"process", &core.process},
+          {"process_rank", &core.process_rank},   {"spread", &core.spread}};
 }
 Fields fields(Tier& tier) {
   return {{"rate", &tier.rate}, {"latency_s", &tier.latency_s}, {"efficiency", &tier.efficiency}};
