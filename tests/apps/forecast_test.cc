@@ -148,7 +148,8 @@ TEST(Calibration, AFirstRunMeasuresBriefly) {
   EXPECT_THAT(desk.run({"train", "job.yaml"}).out, Not(HasSubstr("measure   ")));
 }
 
-// Gross errors only: ./dev bench first_run holds the bars, which this forecast does not meet everywhere yet.
+// ./dev bench first_run holds the bars, 0.99 to 1.10. With one rank this forecast was at 0.98 to 0.99, with two at 0.99; two points
+// are for runs beside other work (docs/results/forecasts.md).
 TEST(Calibration, AFirstRunForecastsTheMemoryOfItsProcess) {
   Desk desk;
   desk.set("XDG_CACHE_HOME", (desk / "cache").string());
@@ -161,8 +162,8 @@ TEST(Calibration, AFirstRunForecastsTheMemoryOfItsProcess) {
     const double forecast = number_in(run.out, "rank 0's process: ([0-9.]+) MiB forecast");
     const double measured =
         number_in(run.out, "rank 0's process: [0-9.]+ MiB forecast, ([0-9.]+) MiB measured");
-    EXPECT_GE(forecast, 0.80 * measured) << ranks;
-    EXPECT_LE(forecast, 1.25 * measured) << ranks;
+    EXPECT_GE(forecast, 0.96 * measured) << ranks;
+    EXPECT_LE(forecast, 1.10 * measured) << ranks;
   }
 }
 
