@@ -179,7 +179,6 @@ TEST(Calibrate, RefusesWordsThatItDoesNotKnow) {
                   {"memory", 8},
                   {"process", 1},
                   {"process_rank", 1},
-                  {"before_steps", 1},
                   {"operator_s", 1},
                   {"operator_rate", 1},
                   {"products", Json::array({product})},
@@ -322,16 +321,17 @@ TEST(Machine, RanksAreThreadsOrProcesses) {
   EXPECT_EQ(none.process_bytes, 0);
 }
 
-// Tensors take the room of those before the first step; each further thread has its own, and something more.
-TEST(Machine, AProcessHoldsAsMuchAsBeforeItsSteps) {
+TEST(Machine, EachFurtherThreadHoldsSomethingMore) {
   Calibration made = made_up();
-  made.machine.gpu.core->before_steps = 1e9;
   made.machine.gpu.core->process_rank = 7e6;
   const config::Job job = job_of(2, {"parallel.tp=2"});
   const plan::PlanSet plan = plan_of(job);
+  const auto tensors = static_cast<double>(plan::memory_account(plan, 0).peak_of_tensors());
+  EXPECT_DOUBLE_EQ(beside_tensors(*made.machine.gpu.core, 3), 190e6 + 14e6);
   EXPECT_DOUBLE_EQ(forecast_step(plan, job, made, RanksAs::kThreads).process_bytes,
-                   190e6 + 7e6 + 2e9);
-  EXPECT_DOUBLE_EQ(forecast_step(plan, job, made, RanksAs::kProcesses).process_bytes, 190e6 + 1e9);
+                   190e6 + 7e6 + 1.02 * 2 * tensors);
+  EXPECT_DOUBLE_EQ(forecast_step(plan, job, made, RanksAs::kProcesses).process_bytes,
+                   190e6 + 1.02 * tensors);
 }
 
 TEST(Machine, SaysWhatItDoesNotForesee) {

@@ -128,7 +128,8 @@ void check_options(const ExplainOptions& options, const Place& place) {
 
 // Of every rank, and whether each has room in `fits`.
 int explain_memory(const Planned& planned, const Place& place, const ExplainOptions& options) {
-  const std::vector<simulate::Footprint> lists = footprints(planned, place);
+  const std::vector<simulate::Footprint> lists =
+      footprints(planned, place, find_calibration().calibration);
   const bool json = options.format == "json";
   write_json(options.json, simulate::footprint_json(planned.plan, lists));
   if (options.memory)

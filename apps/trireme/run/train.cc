@@ -158,7 +158,8 @@ int follow(const TrainOptions& options, config::Job job, const Place& place) {
   job = with_absolute_paths(std::move(job));
   job.data.tokenizer = data.tokenizer;
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
-  if (const auto too_little = check_room(planned, place)) print_warning(*too_little);
+  const auto machine = find_calibration().calibration;
+  if (const auto too_little = check_room(planned, place, machine)) print_warning(*too_little);
   if (options.verify_data && place.local_rank == 0) digest_all_bytes(data);  // this host's copy
   std::vector<std::string> arguments = worker_arguments(options, place, data.directory);
   append(arguments, {"--job", job_in_memory(config::print_yaml(planned.job))});
@@ -203,7 +204,7 @@ config::Job settle_micro_batch(config::Job job, const RunDirectory& run, const P
                                const config::DatasetFacts& data) {
   if (!run.resume())
     return with_found_micro_batch(
-        std::move(job), place, data,
+        std::move(job), place, data, find_calibration().calibration,
         [&](const Planned& planned) { return try_memory(planned, place, run.path()); }, say_found);
   const config::Job saved = config::parse_job(run.resume()->manifest.job, "checkpoint");
   job.run.micro_batch = saved.run.micro_batch;
@@ -253,7 +254,8 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   if (job.run.find_micro_batch) job = settle_micro_batch(std::move(job), run, place, data.facts);
   const bool chosen = job.precision.compute_auto;
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
-  const std::optional<std::string> too_little = check_room(planned, place);
+  const auto machine = find_calibration().calibration;
+  const std::optional<std::string> too_little = check_room(planned, place, machine);
   const std::string contents = options.verify_data ? digest_all_bytes(data) : "";
   if (run.resume()) {
     check_resume(*run.resume(), planned.job, data.digest);
@@ -276,7 +278,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   check_port(place);
   worker_program();  // the last thing that can be missing
   run.prepare(planned.job, vocabulary_of(data, planned.job.data.source), place_text(place),
-              text_of(host_need(planned, place)));
+              text_of(host_need(planned, place, machine)));
   keep_data_record(run.path(), data, contents);
   say_start(planned, data, run, place, notes_of(planned, chosen), beginning, options.verbose);
   if (too_little) print_warning(*too_little);

@@ -205,12 +205,11 @@ Json measure_round(int cores, const Effort& effort, const std::function<bool()>&
       round["probes"].push_back(measure_probe(probe_job(size, type, ranks), ranks, size.steps));
     };
     for (const ProbeSize& size : std::span(kProbes).first(effort.probes)) probe(size, 1);
-    if (hurried()) continue;
-    if (cores > 1)
-      for (const ProbeSize& size : std::span(kProbes).first(effort.crowded)) probe(size, cores);
     const config::Job seeing = seeing_job(type);
     if (blocks::is_built(seeing.model.family))
       round["probes"].push_back(measure_probe(seeing, 1, kSeeingSteps));
+    if (cores == 1 || hurried()) continue;
+    for (const ProbeSize& size : std::span(kProbes).first(effort.crowded)) probe(size, cores);
   }
   return round;
 }
@@ -369,7 +368,6 @@ int bench_calibrate(const Arguments& arguments) {
   measured["collectives"] = std::move(collectives);
   measured["process"] = memory.process;
   measured["process_rank"] = memory.process_rank;
-  measured["before_steps"] = memory.before_steps;
   measured["operator_s"] = small.seconds;
   measured["operator_rate"] = small.rate;
   std::ofstream(arguments.text("json")) << measured.dump();

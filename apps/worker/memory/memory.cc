@@ -16,7 +16,8 @@ namespace {
 
 using train::TensorMemory;
 
-constexpr std::size_t kLargeBlock = std::size_t{128} << 10;
+// Little is left to malloc, which keeps what it frees in pieces where sizes change from step to step.
+constexpr std::size_t kLargeBlock = std::size_t{16} << 10;
 
 // Lives as long as the process: tensors are freed until its very end.
 Arena& arena() {

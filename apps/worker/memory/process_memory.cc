@@ -46,17 +46,14 @@ class Scratch {
 };
 
 struct Held {
-  double all = 0;     // by the process
-  double steps = 0;   // by the tensors of all ranks at their peaks in a step
-  double before = 0;  // by those of rank 0 before its first step
+  double all = 0;    // by the process
+  double steps = 0;  // by the tensors of all ranks at their peaks in a step
+  double besides() const { return std::max(all - steps, 0.0); }
 };
 
 class KeepHeld final : public train::Callback {
  public:
   explicit KeepHeld(Held& held) : held_(held) {}
-  void on_start(const train::RunInfo& info) override {
-    held_.before = static_cast<double>(charged_here().peak());
-  }
   void on_end(const train::RunEnd& end) override {
     held_.all = end.measured_process;
     held_.steps = static_cast<double>(
@@ -110,11 +107,7 @@ Held train_small(int ranks) {
 // The second run finds what the first has freed, so that it adds one rank.
 ProcessMemory measure_process_memory() {
   const Held one = train_small(1), two = train_small(2);
-  const double rank = std::max(one.steps, one.before);
-  const double process = std::max(one.all - rank, 0.0);
-  return {.process = process,
-          .process_rank = std::max(two.all - std::max(two.steps, 2 * two.before) - process, 0.0),
-          .before_steps = one.before};
+  return {.process = one.besides(), .process_rank = std::max(two.besides() - one.besides(), 0.0)};
 }
 
 }  // namespace trireme::app

@@ -7,7 +7,6 @@ namespace trireme::app {
 struct ProcessMemory {
   double process = 0;       // of one rank
   double process_rank = 0;  // more for each further rank that is a thread
-  double before_steps = 0;  // of a rank's tensors before its first step, whose room steps take
 };
 
 // Call before the process has held anything else.

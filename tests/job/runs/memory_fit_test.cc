@@ -26,7 +26,7 @@ class MicroBatch : public ::testing::Test {
   }
 
   config::Job find(const MemoryTrial& trial) {
-    return with_found_micro_batch(job_, {}, {.vocab = 256}, trial,
+    return with_found_micro_batch(job_, {}, {.vocab = 256}, machine_, trial,
                                   [&](std::int64_t candidate, const std::string& what) {
                                     tried_.push_back(candidate);
                                     said_ = what;
@@ -34,6 +34,7 @@ class MicroBatch : public ::testing::Test {
   }
 
   config::Job job_;
+  std::optional<planner::Calibration> machine_;
   std::vector<std::int64_t> tried_;
   std::string said_;
 };
@@ -64,8 +65,24 @@ TEST_F(MicroBatch, IsNotTriedWhereTheForecastIsTooMuch) {
     EXPECT_THAT(error.what(), HasSubstr("no run.micro_batch fits"));
   }
   EXPECT_EQ(trials, 0);
-  const Planned planned{.job = job_, .model = one.model, .plan = one.plan};
-  EXPECT_THROW(check_room(planned, {}), Error);
+  EXPECT_THROW(check_room({.job = job_, .model = one.model, .plan = one.plan}, {}, machine_),
+               Error);
+}
+
+// What the process holds besides is the machine's, measured once, and not counted twice among threads.
+TEST_F(MicroBatch, ACalibratedMachineSaysWhatAProcessHolds) {
+  const Planned planned = plan_job(job_, 2, {.vocab = 256});
+  const Place threads{.launcher = Launcher::kThreads, .world = 2},
+      processes{.launcher = Launcher::kProcesses, .world = 2};
+  const auto library = [&](const Place& place) {
+    return footprints(planned, place, machine_).at(0);
+  };
+  EXPECT_EQ(library(processes).library, 2 * library(threads).library);
+  EXPECT_FALSE(library(threads).measured);
+  machine_.emplace().machine.gpu.core = planner::Core{.process = 70e6, .process_rank = 10e6};
+  EXPECT_EQ(library(processes).library, 70 * kMega);
+  EXPECT_EQ(library(threads).library, 40 * kMega);
+  EXPECT_TRUE(library(threads).measured);
 }
 
 TEST_F(MicroBatch, FailsAsItsTrialFails) {
@@ -88,8 +105,8 @@ class Start : public ::testing::Test {
                       .local_rank = local_rank,
                       .local_world = 2};
     const Planned planned = plan_job(job_, 2, {.vocab = 256});
-    need_ = host_need(planned, place);
-    return check_room(planned, place, root_.path());
+    need_ = host_need(planned, place, {});
+    return check_room(planned, place, {}, root_.path());
   }
 
   config::Job job_;

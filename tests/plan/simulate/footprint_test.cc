@@ -91,7 +91,7 @@ TEST(Footprints, TextHasEveryKindAndTheLine) {
   EXPECT_THAT(text, HasSubstr("ranks 0-1"));
   EXPECT_THAT(text, HasSubstr(fmt::format("peak at line {} `", lists[0].account.peak_line)));
   EXPECT_THAT(text, HasSubstr("█"));
-  EXPECT_THAT(text, testing::ContainsRegex("library +1.0 MiB +1.0 MiB +1.0 MiB"));
+  EXPECT_THAT(text, testing::ContainsRegex("library \\(constant\\) +1.0 MiB +1.0 MiB +1.0 MiB"));
 }
 
 TEST(Misfit, IsDecidedToTheByte) {

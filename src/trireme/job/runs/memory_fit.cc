@@ -83,21 +83,26 @@ std::int64_t certain_bytes(const simulate::Footprint& one) {
   return most;
 }
 
-}  // namespace
-
-std::int64_t library_share(const config::Job& job, const Place& place) {
-  if (job.run.device == config::Device::kCuda) return 0;
-  const std::int64_t process = simulate::CostModel{}.process_bytes;
-  return place.launcher == Launcher::kThreads ? process / place.world : process;
+// A rank's share of what its process holds in addition to tensors.
+std::int64_t library_share(const Place& place, const std::optional<planner::Calibration>& machine) {
+  const int ranks = place.launcher == Launcher::kThreads ? place.world : 1;
+  const double process = machine ? planner::beside_tensors(*machine->machine.gpu.core, ranks)
+                                 : static_cast<double>(simulate::CostModel{}.process_bytes);
+  return static_cast<std::int64_t>(process) / ranks;
 }
 
-std::vector<simulate::Footprint> footprints(const Planned& planned, const Place& place) {
+}  // namespace
+
+std::vector<simulate::Footprint> footprints(const Planned& planned, const Place& place,
+                                            const std::optional<planner::Calibration>& machine) {
   const config::Job& job = planned.job;
   const bool host = job.run.device == config::Device::kCpu;
   std::vector<simulate::Footprint> lists =
-      simulate::footprints(planned.plan, library_share(job, place), host);
-  for (simulate::Footprint& one : lists)
+      simulate::footprints(planned.plan, host ? library_share(place, machine) : 0, host);
+  for (simulate::Footprint& one : lists) {
+    one.measured = host && machine.has_value();
     one.samples = planner::samples_ahead(planned.plan, job, one.ranks.front());
+  }
   if (planner::ExpectedShare(job).varies()) {
     const plan::PlanSet expected = planner::with_expected_rows(planned.plan, job);
     for (simulate::Footprint& one : lists)
@@ -115,10 +120,11 @@ std::vector<simulate::Footprint> footprints(const Planned& planned, const Place&
   return lists;
 }
 
-HostNeed host_need(const Planned& planned, const Place& place) {
+HostNeed host_need(const Planned& planned, const Place& place,
+                   const std::optional<planner::Calibration>& machine) {
   const int first = place.rank - place.local_rank;
   HostNeed need{.ranks = std::min(place.local_world, place.world - first)};
-  for (const simulate::Footprint& one : footprints(planned, place)) {
+  for (const simulate::Footprint& one : footprints(planned, place, machine)) {
     const std::int64_t certain = certain_bytes(one);
     for (const int rank : one.ranks) {
       if (rank < first || rank >= first + need.ranks) continue;
@@ -135,15 +141,17 @@ std::string text_of(const HostNeed& need) {
 }
 
 std::optional<std::string> check_room(const Planned& planned, const Place& place,
+                                      const std::optional<planner::Calibration>& machine,
                                       const Path& root) {
   const std::int64_t limit = planned.job.run.memory_limit.count;
   if (limit > 0)
-    if (const auto misfit = simulate::misfit(planned.plan, footprints(planned, place), limit))
+    if (const auto misfit =
+            simulate::misfit(planned.plan, footprints(planned, place, machine), limit))
       fail(ErrorKind::kNoRoom, "{} (run.memory_limit)", *misfit);
   const std::optional<std::int64_t> free = free_memory(root);
   if (planned.job.run.device != config::Device::kCpu || place.local_rank != 0 || !free)
     return std::nullopt;
-  const HostNeed need = host_need(planned, place);
+  const HostNeed need = host_need(planned, place, machine);
   if (need.bytes <= *free) return std::nullopt;
   const std::optional<std::int64_t> group = memory_limit(root);
   const std::string left = fmt::format(
@@ -177,7 +185,8 @@ std::optional<std::string> too_small(const Planned& planned, const Place& place,
 }
 
 config::Job with_found_micro_batch(
-    config::Job job, const Place& place, const config::DatasetFacts& data, const MemoryTrial& trial,
+    config::Job job, const Place& place, const config::DatasetFacts& data,
+    const std::optional<planner::Calibration>& machine, const MemoryTrial& trial,
     const std::function<void(std::int64_t micro_batch, const std::string& what)>& say) {
   job.run.find_micro_batch = false;  // a trial's job is printed with its own micro-batch
   job.run.micro_batch = 1;
@@ -196,7 +205,7 @@ config::Job with_found_micro_batch(
       why = error.what();
       continue;
     }
-    const std::vector<simulate::Footprint> lists = footprints(*planned, place);
+    const std::vector<simulate::Footprint> lists = footprints(*planned, place, machine);
     const std::int64_t needed = simulate::largest(lists).needed();
     if (const auto misfit = simulate::misfit(planned->plan, lists, allowed.bytes)) {
       say(candidate, fmt::format("forecast {}, too much", bytes(needed)));

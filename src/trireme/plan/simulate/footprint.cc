@@ -87,7 +87,8 @@ std::string one_text(const plan::PlanSet& plan, const Footprint& one) {
     if (most[kind] > 0)
       text += row(std::string(name(static_cast<MemoryKind>(kind))), between[kind], most[kind],
                   peak[kind]);
-  text += row("library", one.library, one.library, one.library);
+  text += row(one.measured ? "library (measured)" : "library (constant)", one.library, one.library,
+              one.library);
   if (one.samples > 0) text += row("samples", one.samples, one.samples, one.samples);
   if (one.snapshot > 0) text += row("snapshot", one.snapshot, one.snapshot, one.snapshot);
   if (one.kept > 0) text += row("kept snapshots", one.kept, one.kept, one.kept);
@@ -210,6 +211,7 @@ Json footprint_json(const plan::PlanSet& plan, const std::vector<Footprint>& lis
               {"peak_total_bytes", account.peak_in_memory(one.host)},
               {"peak_line", account.peak_line},
               {"library_bytes", one.library},
+              {"library_measured", one.measured},
               {"samples_bytes", one.samples},
               {"snapshot_bytes", one.snapshot},
               {"kept_bytes", one.kept},

@@ -266,8 +266,7 @@ Cluster fit_machine(const Measurements& measured) {
   gpu.core = Core{.operator_s = measured.operator_s,
                   .operator_rate = measured.operator_rate,
                   .process = measured.process,
-                  .process_rank = measured.process_rank,
-                  .before_steps = measured.before_steps};
+                  .process_rank = measured.process_rank};
   gpu.efficiency.shared = 1;  // what collectives take of cores is simulated
   const std::vector<Seen> probes = see(measured.probes);
   for (const Math math : {Math::kFp32, Math::kHalf}) {
@@ -312,7 +311,6 @@ Measurements read_measurements(const Json& json, const std::string& what) {
                           .memory = json.at("memory").get<std::int64_t>(),
                           .process = json.at("process").get<double>(),
                           .process_rank = json.at("process_rank").get<double>(),
-                          .before_steps = json.at("before_steps").get<double>(),
                           .operator_s = json.at("operator_s").get<double>(),
                           .operator_rate = json.at("operator_rate").get<double>()};
     for (const Json& p : json.at("products"))

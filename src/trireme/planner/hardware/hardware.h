@@ -64,8 +64,6 @@ struct Core {
   double crowding = 1;       // as simulate::Cores
   double process = 0;  // bytes that a training process of one rank holds in addition to tensors
   double process_rank = 0;  // bytes more for each further rank that is a thread of it
-  double before_steps =
-      0;              // bytes of a rank's tensors before its first step, whose room steps take
   double spread = 0;  // where it was calibrated: of the logarithm of measured over forecast steps
   bool operator==(const Core&) const = default;
 };

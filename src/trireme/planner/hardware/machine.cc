@@ -41,17 +41,11 @@ Fields fields(CoreRates& rates) {
           {"pulse_s", &rates.pulse_s},         {"crowded_pulse_s", &rates.crowded_pulse_s}};
 }
 Fields fields(Core& core) {
-  return {{"update_rate", &core.update_rate},
-          {"norm_rate", &core.norm_rate},
-          {"load_rate", &core.load_rate},
-          {"operator_s", &core.operator_s},
-          {"operator_rate", &core.operator_rate},
-          {"step_s", &core.step_s},
-          {"crowding", &core.crowding},
-          {"process", &core.process},
-          {"process_rank", &core.process_rank},
-          {"before_steps", &core.before_steps},
-          {"spread", &core.spread}};
+  return {{"update_rate", &core.update_rate},     {"norm_rate", &core.norm_rate},
+          {"load_rate", &core.load_rate},         {"operator_s", &core.operator_s},
+          {"operator_rate", &core.operator_rate}, {"step_s", &core.step_s},
+          {"crowding", &core.crowding},           {"process", &core.process},
+          {"process_rank", &core.process_rank},   {"spread", &core.spread}};
 }
 Fields fields(NetworkTier& tier) {
   return {{"rate", &tier.rate}, {"latency_s", &tier.latency_s}, {"efficiency", &tier.efficiency}};
@@ -91,7 +85,7 @@ simulate::CostModel cost_model(MatrixUnit unit) {
   return {.fp64_flops = rates.fp32 / 2, .fp32_flops = rates.fp32, .half_flops = rates.half};
 }
 
-// Bytes that a rank's tensors take of its process. What was there before the first step leaves its room to them.
+// Bytes that a rank's tensors take of its process.
 double tensor_bytes(const plan::PlanSet& plan, const config::Job& job, int rank) {
   const auto all = static_cast<double>(plan::memory_account(plan, rank).peak_of_tensors() +
                                        samples_ahead(plan, job, rank));
@@ -102,9 +96,8 @@ double process_bytes(const plan::PlanSet& plan, const config::Job& job, const Co
                      bool threads) {
   const int ranks = threads ? plan.mesh.world() : 1;
   const plan::PlanSet fullest = with_fullest_rows(plan, job);
-  double sum = core.process + (ranks - 1) * core.process_rank;
-  for (int rank = 0; rank < ranks; ++rank)
-    sum += std::max(tensor_bytes(fullest, job, rank), core.before_steps);
+  double sum = beside_tensors(core, ranks);
+  for (int rank = 0; rank < ranks; ++rank) sum += tensor_bytes(fullest, job, rank);
   return sum;
 }
 
@@ -224,6 +217,10 @@ StepForecast forecast_on(const plan::PlanSet& plan, const config::Job& job,
                         .source = "by cluster " + cluster.name};
   forecast.step_s = forecast.lines.step_s;
   return forecast;
+}
+
+double beside_tensors(const Core& core, int ranks) {
+  return core.process + (ranks - 1) * core.process_rank;
 }
 
 double on_cores(const Cluster& machine, int ranks, double seconds) {

@@ -63,8 +63,9 @@ MemoryConstants memory_constants(const Question& question) {
   const Cluster& cluster = question.cluster;
   if (on_gpus(cluster)) return {};
   // Of a machine that was calibrated ranks are threads of one process.
+  const int ranks = std::max(question.gpus, 1);
   const double process = cluster.gpu.core
-                             ? cluster.gpu.core->process / std::max(question.gpus, 1)
+                             ? beside_tensors(*cluster.gpu.core, ranks) / ranks
                              : static_cast<double>(simulate::CostModel{}.process_bytes);
   return {.holes = 0, .context = process, .communicator = 0};
 }
