@@ -7,9 +7,9 @@
 #include <deque>
 #include <utility>
 
-#include "trireme/comm/composed_group.h"
 #include "trireme/comm/gloo/link.h"
 #include "trireme/comm/local/local_world.h"
+#include "trireme/comm/network_world.h"
 
 namespace trireme::comm {
 namespace {
@@ -173,40 +173,27 @@ class GlooTransport : public Transport {
   Address address_;
 };
 
-class GlooWorld : public World {
+class GlooNetwork final : public Network {
  public:
-  explicit GlooWorld(std::shared_ptr<Rendezvous> rendezvous)
-      : World(rendezvous->config().rank, rendezvous->config().size),
-        link_(std::make_shared<GlooLink>(std::move(rendezvous))) {}
+  explicit GlooNetwork(std::shared_ptr<GlooLink> link) : link_(std::move(link)) {}
   std::string_view via() const override { return "Gloo over TCP"; }
-  std::int64_t network_bytes() const override { return link_->bytes_sent(); }
+  std::unique_ptr<Transport> transport(const std::string& key, std::size_t) override {
+    const int tag = link_->claim_tag(key);
+    return std::make_unique<GlooTransport>(link_, Address{tag, tag + 1, tag + 2});
+  }
+  std::int64_t bytes_sent() const override { return link_->bytes_sent(); }
   void abort(const std::string& cause) override { link_->abort(cause); }
-  std::optional<std::string> cause() override { return link_->cause(); }
+  std::optional<std::string> cause() const override { return link_->cause(); }
   void check_current() override { link_->check_current(); }
 
  private:
-  std::unique_ptr<Group> open(const std::string& name, const std::string& key,
-                              const std::vector<int>& ranks, int rank) override {
-    return open_gloo_group(link_, common(), name, key, ranks, rank);
-  }
-
   std::shared_ptr<GlooLink> link_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> make_gloo_transport(std::shared_ptr<GlooLink> link,
-                                               const std::string& key) {
-  const int tag = link->claim_tag(key);
-  return std::make_unique<GlooTransport>(std::move(link), Address{tag, tag + 1, tag + 2});
-}
-
-std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link,
-                                       std::shared_ptr<RankCommon> common, const std::string& name,
-                                       const std::string& key, const std::vector<int>& ranks,
-                                       int rank) {
-  return std::make_unique<ComposedGroup>(
-      name, ranks, rank, make_gloo_transport(std::move(link), key), std::move(common));
+std::shared_ptr<Network> make_gloo_network(std::shared_ptr<GlooLink> link) {
+  return std::make_shared<GlooNetwork>(std::move(link));
 }
 
 void silence_c10d() {
@@ -215,7 +202,10 @@ void silence_c10d() {
 }
 
 std::unique_ptr<World> connect_gloo(std::shared_ptr<Rendezvous> rendezvous) {
-  return std::make_unique<GlooWorld>(std::move(rendezvous));
+  const RendezvousConfig& config = rendezvous->config();
+  const int rank = config.rank, size = config.size;
+  return make_network_world(rank, size,
+                            make_gloo_network(std::make_shared<GlooLink>(std::move(rendezvous))));
 }
 
 std::unique_ptr<World> connect_gloo(const RendezvousConfig& config) {

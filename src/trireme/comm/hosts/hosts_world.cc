@@ -52,12 +52,16 @@ std::string sizes(const std::vector<int>& hosts) {
 
 class HostsWorld : public World {
  public:
-  HostsWorld(std::shared_ptr<ShmLink> memory, std::shared_ptr<GlooLink> network,
+  HostsWorld(std::shared_ptr<ShmLink> memory, std::shared_ptr<Network> network,
              std::vector<int> hosts)
       : World(memory->config().rank, memory->config().size),
         network_(std::move(network)),
         memory_(std::move(memory)),
         hosts_(std::move(hosts)) {
+    const std::string both =
+        fmt::format("shared memory, and {} between hosts: sums ", network_->via());
+    by_host_ = both + "host by host";
+    by_rank_ = both + "rank by rank, as hosts hold no aligned blocks of one power of two";
     std::vector<int> all(hosts_.size());
     std::iota(all.begin(), all.end(), 0);
     via_ = fmt::format("hosts of {} ranks: {}", sizes(hosts_), via(all));
@@ -66,12 +70,10 @@ class HostsWorld : public World {
   std::string_view via(const std::vector<int>& ranks) const override {
     const std::size_t near = near_to(ranks.front(), ranks).size();
     if (near == ranks.size()) return "shared memory";
-    if (levels_of(ranks, 0, hosts_))
-      return "shared memory, and Gloo over TCP between hosts: sums host by host";
+    if (levels_of(ranks, 0, hosts_)) return by_host_;
     if (std::ranges::all_of(ranks, [&](int rank) { return near_to(rank, ranks).size() == 1; }))
-      return "Gloo over TCP";
-    return "shared memory, and Gloo over TCP between hosts: sums rank by rank, as hosts hold no "
-           "aligned blocks of one power of two";
+      return network_->via();
+    return by_rank_;
   }
   std::int64_t network_bytes() const override { return network_->bytes_sent(); }
   void abort(const std::string& cause) override { network_->abort(cause); }
@@ -87,12 +89,12 @@ class HostsWorld : public World {
 
   std::unique_ptr<Transport> transport(const std::string& key, const std::vector<int>& ranks) {
     std::vector<int> near = near_to(rank(), ranks);
-    if (near.size() == 1) return make_gloo_transport(network_, key);
+    if (near.size() == 1) return network_->transport(key, ranks.size() - near.size());
     const auto place = std::ranges::find(near, rank()) - near.begin();
     auto inside = make_shm_transport(memory_, key, near, static_cast<int>(place));
     if (near.size() == ranks.size()) return inside;
     return std::make_unique<RoutedTransport>(std::move(near), std::move(inside),
-                                             make_gloo_transport(network_, key));
+                                             network_->transport(key, ranks.size() - near.size()));
   }
 
   // Those of the ranks that are on one host with `rank`.
@@ -104,16 +106,16 @@ class HostsWorld : public World {
     return near;
   }
 
-  std::shared_ptr<GlooLink> network_;
+  std::shared_ptr<Network> network_;
   std::shared_ptr<ShmLink> memory_;  // goes first, while causes still travel
   std::vector<int> hosts_;
-  std::string via_;
+  std::string via_, by_host_, by_rank_;
 };
 
 }  // namespace
 
 std::unique_ptr<World> make_hosts_world(std::shared_ptr<ShmLink> memory,
-                                        std::shared_ptr<GlooLink> network, std::vector<int> hosts) {
+                                        std::shared_ptr<Network> network, std::vector<int> hosts) {
   return std::make_unique<HostsWorld>(std::move(memory), std::move(network), std::move(hosts));
 }
 

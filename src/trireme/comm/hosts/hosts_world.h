@@ -1,11 +1,11 @@
-// HostsWorld: ranks are processes of several hosts; data goes through shared memory inside each and over Gloo
+// HostsWorld: ranks are processes of several hosts; data goes through shared memory inside each and over a network
 // between them.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "trireme/comm/gloo/link.h"
+#include "trireme/comm/network.h"
 #include "trireme/comm/shm/link.h"
 #include "trireme/comm/world.h"
 
@@ -13,6 +13,6 @@ namespace trireme::comm {
 
 // hosts[r] names the host of rank r, as `memory` joins them.
 std::unique_ptr<World> make_hosts_world(std::shared_ptr<ShmLink> memory,
-                                        std::shared_ptr<GlooLink> network, std::vector<int> hosts);
+                                        std::shared_ptr<Network> network, std::vector<int> hosts);
 
 }  // namespace trireme::comm
