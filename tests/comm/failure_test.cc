@@ -191,7 +191,7 @@ TEST_P(FailureOn, LeavingUnfinishedOperationsIsTold) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, FailureOn,
                          testing::Values(Backend::kLocal, Backend::kShm, Backend::kGloo,
-                                         Backend::kHosts),
+                                         Backend::kTcp, Backend::kTls, Backend::kHosts),
                          [](const auto& info) { return harness::name(info.param); });
 
 TEST(GlooWorld, PortInUseIsAUsersError) {

@@ -5,10 +5,8 @@
 #include <array>
 #include <cstring>
 #include <deque>
-#include <numeric>
 #include <utility>
 
-#include "trireme/comm/composed_group.h"
 #include "trireme/comm/gloo/link.h"
 #include "trireme/comm/hosts/hosts_world.h"
 #include "trireme/comm/local/local_world.h"
@@ -175,20 +173,27 @@ class GlooTransport : public Transport {
   Address address_;
 };
 
+class GlooNetwork final : public Network {
+ public:
+  explicit GlooNetwork(std::shared_ptr<GlooLink> link) : link_(std::move(link)) {}
+  std::string_view via() const override { return "Gloo over TCP"; }
+  std::unique_ptr<Transport> transport(const std::string& key, std::size_t) override {
+    const int tag = link_->claim_tag(key);
+    return std::make_unique<GlooTransport>(link_, Address{tag, tag + 1, tag + 2});
+  }
+  std::int64_t bytes_sent() const override { return link_->bytes_sent(); }
+  void abort(const std::string& cause) override { link_->abort(cause); }
+  std::optional<std::string> cause() const override { return link_->cause(); }
+  void check_current() override { link_->check_current(); }
+
+ private:
+  std::shared_ptr<GlooLink> link_;
+};
+
 }  // namespace
 
-std::unique_ptr<Transport> make_gloo_transport(std::shared_ptr<GlooLink> link,
-                                               const std::string& key) {
-  const int tag = link->claim_tag(key);
-  return std::make_unique<GlooTransport>(std::move(link), Address{tag, tag + 1, tag + 2});
-}
-
-std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link,
-                                       std::shared_ptr<RankCommon> common, const std::string& name,
-                                       const std::string& key, const std::vector<int>& ranks,
-                                       int rank) {
-  return std::make_unique<ComposedGroup>(
-      name, ranks, rank, make_gloo_transport(std::move(link), key), std::move(common));
+std::shared_ptr<Network> make_gloo_network(std::shared_ptr<GlooLink> link) {
+  return std::make_shared<GlooNetwork>(std::move(link));
 }
 
 void silence_c10d() {
@@ -197,10 +202,10 @@ void silence_c10d() {
 }
 
 std::unique_ptr<World> connect_gloo(std::shared_ptr<Rendezvous> rendezvous) {
-  std::vector<int> hosts(static_cast<std::size_t>(rendezvous->config().size));
-  std::iota(hosts.begin(), hosts.end(), 0);
-  return make_hosts_world(nullptr, std::make_shared<GlooLink>(std::move(rendezvous)),
-                          std::move(hosts));
+  const RendezvousConfig& config = rendezvous->config();
+  const int rank = config.rank, size = config.size;
+  return make_network_world(rank, size,
+                            make_gloo_network(std::make_shared<GlooLink>(std::move(rendezvous))));
 }
 
 std::unique_ptr<World> connect_gloo(const RendezvousConfig& config) {

@@ -11,7 +11,7 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-#include "trireme/comm/group.h"
+#include "trireme/comm/network.h"
 #include "trireme/comm/rank_common.h"
 #include "trireme/comm/rendezvous/rendezvous.h"
 #include "trireme/comm/transport.h"
@@ -58,13 +58,6 @@ class GlooLink {
   std::set<c10d::Work*> waiting_;
 };
 
-// The transport of a group whose ranks all call `key`.
-std::unique_ptr<Transport> make_gloo_transport(std::shared_ptr<GlooLink> link,
-                                               const std::string& key);
-// A host-memory group over the link; arguments as World::open.
-std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link,
-                                       std::shared_ptr<RankCommon> common, const std::string& name,
-                                       const std::string& key, const std::vector<int>& ranks,
-                                       int rank);
+std::shared_ptr<Network> make_gloo_network(std::shared_ptr<GlooLink> link);
 
 }  // namespace trireme::comm
