@@ -27,8 +27,8 @@ std::unique_ptr<World> connect_processes(const RendezvousConfig& config, Route r
   }
   if (route == Route::kShm)
     fail(ErrorKind::kUsage,
-         "rank {}: not all {} ranks can share memory: that needs one host, one user and one space "
-         "of processes; leave the transport open, or take gloo",
+         "rank {}: not all {} ranks can share memory: that needs one host, one user and one PID "
+         "namespace; leave the transport open, or take gloo",
          config.rank, config.size);
   if (!memory) return connect_gloo(rendezvous);
   return make_hosts_world(std::move(memory), std::make_shared<GlooLink>(rendezvous), hosts);

@@ -24,7 +24,7 @@ std::vector<double> factors_of(const char* key, const std::string& list, bool ze
       fail(ErrorKind::kUsage, "{}={}: \"{}\" is no number {} 0 and up to {}", key, list, piece,
            zero ? "from" : "above", kMost);
     if (std::ranges::find(factors, factor) != factors.end())
-      fail(ErrorKind::kUsage, "{}={}: two probes with {} would be told apart by chance only", key,
+      fail(ErrorKind::kUsage, "{}={}: two probes with {} differ only by chance; remove one", key,
            list, factor);
     factors.push_back(factor);
   }

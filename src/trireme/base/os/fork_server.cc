@@ -159,8 +159,8 @@ std::optional<Copy> serve_forks(int socket) {
   const auto threads = std::distance(Entries("/proc/self/task"), Entries());
   if (threads != 1)
     fail(ErrorKind::kUsage,
-         "{} threads began as the program loaded: its copies would have their locks; ranks begin "
-         "by themselves",
+         "{} threads started while the program loaded, and a fork would copy their locks; ranks "
+         "start as new processes",
          threads);
   const pid_t parent = ::getppid();
   const char ready = 0;

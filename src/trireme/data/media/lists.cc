@@ -33,7 +33,7 @@ std::string without_brackets(std::string text) {
 ListLine parse_line(std::string_view line, const std::string& what) {
   if (const std::size_t at = line.rfind("::"); at != line.npos) {
     const auto label = whole_number(line.substr(at + 2));
-    if (!label) fail(ErrorKind::kData, "{}: no number behind :: in '{}'", what, line);
+    if (!label) fail(ErrorKind::kData, "{}: no number after :: in '{}'", what, line);
     return {.path = std::string(line.substr(0, at)), .label = *label};
   }
   if (const std::size_t at = line.rfind(' '); at != line.npos)

@@ -180,8 +180,9 @@ ImageSize checked_size(ByteSpan bytes, const std::string& what) {
 void SampleSource::with_picture(std::size_t i, const std::string& picture,
                                 const UsePicture&) const {
   fail(ErrorKind::kData,
-       "{}: its pictures are named, {}, which a folder of pictures and shards have", name(i),
-       picture);
+       "{}: its pictures have names, such as {}, which only a folder of pictures and shards can "
+       "read",
+       name(i), picture);
 }
 
 Image checked_image(ByteSpan bytes, const std::string& what) {

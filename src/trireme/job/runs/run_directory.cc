@@ -77,8 +77,7 @@ RunDirectory::RunDirectory(const std::string& out, const std::string& name,
     if (has_checkpoints(path_))
       fail(ErrorKind::kUsage,
            "{} holds checkpoints of an earlier run and --resume never would overwrite them; choose "
-           "another "
-           "--out, or leave --resume out to go on from the newest",
+           "another --out, or leave --resume out to continue from the newest",
            path_.string());
   } else if (resume == "auto") {
     find_newest(path_ / kCheckpoints, check);
@@ -115,7 +114,7 @@ void RunDirectory::find_given(const Path& given, const Note& note) {
     if (other.step > resume_->manifest.step ||
         !fs::equivalent(checkpoint.parent_path(), path_ / kCheckpoints))
       fail(ErrorKind::kUsage,
-           "{} holds {}, which going on from {} would overwrite; choose another --out",
+           "{} holds {}, which continuing from {} would overwrite; choose another --out",
            path_.string(), other.path.filename().string(), checkpoint.string());
 }
 

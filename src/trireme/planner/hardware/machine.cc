@@ -211,7 +211,7 @@ std::string unforeseen(const config::Job& job) {
   if (compute != DType::kF32 && compute != DType::kBF16)
     return std::string("precision.compute=") + std::string(name(compute)) + " is not calibrated";
   if (job.offload.uses(trireme::Tier::kHost) || job.offload.uses(trireme::Tier::kNvme))
-    return "what is offloaded is not calibrated";
+    return "offloading is not calibrated";
   if (job.lora.rank > 0) return "adapters are not calibrated";
   return "";
 }
