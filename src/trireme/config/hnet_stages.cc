@@ -33,7 +33,7 @@ std::string blocks_of(const Hnet& hnet, std::string_view text) {
     std::int64_t count = 0;
     const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), count);
     if (kLetters.find(letter) == kLetters.npos || error != std::errc())
-      refuse_layout(hnet, fmt::format("\"{}\" is no list of blocks", whole));
+      refuse_layout(hnet, fmt::format("\"{}\" is not a list of blocks", whole));
     if (count < 1 || count > kMostBlocks - static_cast<std::int64_t>(blocks.size()))
       refuse_layout(hnet,
                     fmt::format("\"{}\" is not a count from 1 to {} blocks", whole, kMostBlocks));
@@ -106,10 +106,8 @@ void check_stage(const HnetStage& stage, std::size_t s) {
   if (feeds && stage.ffn == 0)
     fails("has blocks T or M, whose feed-forward layer needs a width: set hnet.ffn");
   if (!feeds && stage.ffn != 0)
-    fails(
-        fmt::format("of blocks t and m alone has no use for ffn={}; set that entry of hnet.ffn "
-                    "to 0",
-                    stage.ffn));
+    fails(fmt::format(
+        "of blocks t and m alone does not use ffn={}; set that entry of hnet.ffn to 0", stage.ffn));
 }
 
 }  // namespace

@@ -138,7 +138,7 @@ Phase read_phase(const Job& common, const YamlNode& map, const std::vector<Phase
   const auto source =
       from.empty() ? earlier.end() - 1 : std::ranges::find(earlier, from, &Phase::name);
   if (source == earlier.end())
-    fail(ErrorKind::kUsage, "{}phase {} begins from {}, which is no earlier phase; {}",
+    fail(ErrorKind::kUsage, "{}phase {} begins from {}, which is not an earlier phase; {}",
          place_of(what, map), phase.name, from,
          earlier.empty() ? "there is none" : "these are: " + phase_names(earlier));
   phase.from = static_cast<int>(source - earlier.begin());

@@ -241,8 +241,8 @@ void check_retention(const Job& job) {
   if (checkpoint.keep_best > 0 &&
       (job.run.eval_every <= 0 || checkpoint.every % job.run.eval_every != 0))
     fail(ErrorKind::kUsage,
-         "checkpoint.keep_best={} needs a validation at each checkpoint: checkpoint.every={} is no "
-         "multiple of run.eval_every={}",
+         "checkpoint.keep_best={} needs a validation at each checkpoint: checkpoint.every={} is "
+         "not a multiple of run.eval_every={}",
          checkpoint.keep_best, checkpoint.every, job.run.eval_every);
 }
 

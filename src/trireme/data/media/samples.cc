@@ -160,7 +160,7 @@ std::int64_t class_number(std::string_view text, const std::string& what) {
   std::int64_t value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
-    fail(ErrorKind::kData, "{}: a class that is no number", what);
+    fail(ErrorKind::kData, "{}: a class that is not a number", what);
   return value;
 }
 

@@ -91,7 +91,7 @@ void RunDirectory::look() const {
   if (!fs::exists(path_)) return;
   const bool run = fs::exists(path_ / kLockedJobName) || fs::is_directory(path_ / kCheckpoints);
   if (!run && !is_as_good_as_empty(path_))
-    fail(ErrorKind::kUsage, "{} is not empty and is no run; choose another directory with --out",
+    fail(ErrorKind::kUsage, "{} is not empty and is not a run; choose another directory with --out",
          path_.string());
   std::optional<FileLock> nobody;
   if (fs::exists(path_ / kLock) && !lock_soon(nobody, path_ / kLock))

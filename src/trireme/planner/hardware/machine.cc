@@ -206,7 +206,7 @@ Calibration parse_calibration(std::string_view text, const std::string& what) {
 }
 
 std::string unforeseen(const config::Job& job) {
-  if (job.run.device != config::Device::kCpu) return "run.device is no CPU";
+  if (job.run.device != config::Device::kCpu) return "run.device is not a CPU";
   const DType compute = job.precision.compute;
   if (compute != DType::kF32 && compute != DType::kBF16)
     return std::string("precision.compute=") + std::string(name(compute)) + " is not calibrated";
