@@ -31,7 +31,7 @@ TEST(Vlm, DeepstackNamesBlocksOfTheTowerThatRun) {
   EXPECT_THAT(deepstack_layers(vlm_resolved({"vlm.deepstack=0,2"})), ElementsAre(0, 2));
   for (const char* wrong : {"3", "-1", "1,1", "2,0", "0,", "x", "0 1"})
     EXPECT_THAT(vlm_refusal({std::string("vlm.deepstack=") + wrong}),
-                HasSubstr("needs ascending blocks of the tower that run, 0 to 2 (vlm.layer=-2)"));
+                HasSubstr("needs ascending blocks from 0 to 2 of the tower (vlm.layer=-2)"));
   EXPECT_THAT(vlm_refusal({"model.layers=1", "vlm.deepstack=0,1"}), HasSubstr("name fewer"));
 }
 
@@ -142,7 +142,7 @@ TEST(Vlm, ADecoderThatAttendsToImagesHasNoneOfTheirTokens) {
               }),
               HasSubstr("vlm.cross_heads=2"));
   EXPECT_THAT(vlm_refusal({"vlm.tower=jepa", "data.source=squares", "vlm.fusion=cross"}),
-              HasSubstr("leave all out but tower and mrope"));
+              HasSubstr("set only tower and mrope"));
 }
 
 TEST(Vlm, FeaturesAreKeptOfAFrozenTowerAlone) {
@@ -167,7 +167,7 @@ TEST(Vlm, RowsAndTheirPlacesAreOfFamilyVlmAlone) {
                   apply_set(job, set);
                   resolve(job, 1, {.vocab = 256});
                 }),
-                HasSubstr("no use for it"))
+                HasSubstr("does not use"))
         << set;
   Job saved = vlm_resolved({}), now = vlm_resolved({"vlm.balance=true"});
   check_resumable(saved, now);
@@ -185,7 +185,7 @@ TEST(Mrope, SectionsShareOutAHeadsFrequencies) {
   EXPECT_THAT(counted, ElementsAre(24, 20, 20));
   EXPECT_THAT(std::vector(qwen.end() - 4, qwen.end()), ElementsAre(0, 0, 0, 0));
   EXPECT_EQ(vlm_resolved({"vlm.mrope=4,2,2"}).vlm.mrope, "4,2,2");
-  EXPECT_THAT(vlm_refusal({"vlm.mrope=4,2,3"}), HasSubstr("shares out 9 frequencies"));
+  EXPECT_THAT(vlm_refusal({"vlm.mrope=4,2,3"}), HasSubstr("assigns 9 frequencies, but"));
   for (const char* broken : {"4,4", "4,2,2,", "4,2,x", "-4,10,2", "4,2,2 mixed"})
     EXPECT_THAT(vlm_refusal({std::string("vlm.mrope=") + broken}),
                 HasSubstr("needs the frequencies"));

@@ -167,7 +167,7 @@ TEST(Csv, RefusesWithRowColumnAndReason) {
   EXPECT_THAT(refusal("0F0,0UNSHARD,0F1,0B0\n1F0,1F1,1B0,1B1"),
               HasSubstr("row 1 (pipeline rank 0): the row ends without 0B1"));
   EXPECT_THAT(refusal("0F0,0B0,0F1,0B1\n1F0,,1F1,1B0,1B1"),
-              HasSubstr("row 1 (pipeline rank 0), column 2: 0B0 waits for ever: 1I0 of rank 1"));
+              HasSubstr("row 1 (pipeline rank 0), column 2: 0B0 waits forever: 1I0 of rank 1"));
 }
 
 // Cells lost, doubled and swapped, characters changed: read as a valid schedule or refused as data, never anything else.

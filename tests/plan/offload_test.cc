@@ -317,7 +317,7 @@ std::string usage(const Program& program, const mesh::Mesh& mesh, const Recipe& 
 TEST(Offload, WhatCannotLeaveIsRefused) {
   EXPECT_THAT(
       usage(model::chain_example(), mesh::Mesh(), {.offload = {.activations = Tier::kNvme}}),
-      HasSubstr("have more run again (recompute.policy"));
+      HasSubstr("recompute more nodes (recompute.policy"));
   EXPECT_THAT(usage(recompute_whole(model::chain_example()), mesh::Mesh(),
                     {.offload = {.activations = Tier::kTp}}),
               HasSubstr("set parallel.tp"));
