@@ -204,7 +204,7 @@ TEST(Conflicts, ShowTheArithmeticAndAWayOut) {
       {{"parallel.dp_shard=3"},
        4,
        "pp=1 x dp_replicate=1 x dp_shard=3 x cp=1 x tp=1 = 3 ranks, but the world has 4; set "
-       "parallel.dp_shard=4 (or -1: what is left), or start 3 ranks"},
+       "parallel.dp_shard=4 (or -1: the remaining ranks), or start 3 ranks"},
       {{"parallel.tp=3"},
        4,
        "3 ranks without dp_shard do not divide it; start a multiple of 3 ranks"},

@@ -128,7 +128,7 @@ TEST(HnetStages, ListsMustFitTheLayout) {
   hnet = nested();
   hnet.ffn = "64,2816,4096";
   EXPECT_THAT(why_no_stages(hnet),
-              HasSubstr("stage 0 of blocks t and m alone has no use for ffn=64"));
+              HasSubstr("stage 0 of blocks t and m alone does not use ffn=64"));
 }
 
 TEST(HnetStages, AnyTextIsStagesOrRefused) {

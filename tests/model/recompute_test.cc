@@ -177,8 +177,7 @@ TEST(RecomputePolicy, AutoFitsAnyBudgetAtLeastCost) {
 TEST(RecomputePolicy, AutoShowsTheArithmeticWhereNothingFits) {
   const std::string message = no_program(
       {"recompute.policy=auto", "recompute.memory=1MiB", "model.hidden=128"}, ErrorKind::kNoRoom);
-  EXPECT_THAT(message,
-              HasSubstr("recompute.memory=1MiB: no choice of what is computed again fits"));
+  EXPECT_THAT(message, HasSubstr("recompute.memory=1MiB: no choice of recomputed nodes fits"));
   EXPECT_THAT(message, HasSubstr("optimizer "));
   EXPECT_THAT(message, HasSubstr("smaller micro-batches"));
 }

@@ -147,7 +147,8 @@ TEST(Csv, ReadsPairsBlanksAndCarriageReturns) {
 TEST(Csv, RefusesWithRowColumnAndReason) {
   EXPECT_EQ(refusal(""), "a schedule needs a row for each pipeline rank");
   EXPECT_EQ(refusal("\n\n"), "a schedule needs a row for each pipeline rank");
-  EXPECT_THAT(refusal("0F0,0Q0"), HasSubstr("row 1 (pipeline rank 0), column 2: 0Q0 is no action"));
+  EXPECT_THAT(refusal("0F0,0Q0"),
+              HasSubstr("row 1 (pipeline rank 0), column 2: 0Q0 is not an action"));
   for (const char* cell : {"F0", "0F", "0F-1", "-1F0", "0f0", "0F0x", "0F 0", "0UNSHARD3",
                            "0SEND_F", "0BW0", "0F1234567890", "99999999999F0", "_", "0"})
     EXPECT_THAT(refusal(fmt::format("0F0,{},0B0", cell)),

@@ -322,7 +322,7 @@ TEST(Offload, WhatCannotLeaveIsRefused) {
                     {.offload = {.activations = Tier::kTp}}),
               HasSubstr("set parallel.tp"));
   EXPECT_THAT(usage(model::jepa_example(), mesh::Mesh(), {.offload = {.params = Tier::kHost}}),
-              HasSubstr("for which both stay in memory"));
+              HasSubstr("so both stay in memory"));
   EXPECT_THAT(usage(model::chain_example(), mesh::Mesh(),
                     {.offload = {.optimizer = Tier::kNvme, .ratio = 1e-6}}),
               HasSubstr("less than every unit's share"));
