@@ -85,8 +85,7 @@ const FieldList<Gpu>& gpu_fields() {
           from(0, kMostFlops), kFlops),
       flag<Gpu>(KEY(bf16), "Support of bf16; false: fp16 only."),
       number<Gpu>(KEY(fp32_flops), "Dense peak in fp32.", from(0, kMostFlops), kFlops),
-      number<Gpu>(KEY(fp8_flops), "Dense peak in fp8; 0: not supported.", from(0, kMostFlops),
-                  kFlops),
+      number<Gpu>(KEY(fp8_flops), "Dense peak in fp8.", from(0, kMostFlops), kFlops),
       bytes<Gpu>(KEY(memory),
                  "Memory available to processes, as the driver reports it; a little less than the "
                  "data sheet's.",
