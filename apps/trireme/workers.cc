@@ -142,7 +142,7 @@ int report_outcome(const elastic::Outcome& outcome, const Path& run) {
               : outcome.exit_code > 128 ? "interrupted"
                                         : "worker",
               outcome.cause + (lost ? "; the same command with --out " + run.string() +
-                                          " goes on from the last checkpoint"
+                                          " continues from the last checkpoint"
                                : starved ? need_and_limit(run)
                                          : ""));
   return outcome.exit_code;

@@ -752,7 +752,7 @@ TEST_F(LaunchWithMemory, WhatIsDamagedIsRefused) {
   const Result result = running.wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("are not those that were written"));
-  EXPECT_THAT(result.out, HasSubstr("go on from step 0 on disk"));
+  EXPECT_THAT(result.out, HasSubstr("continue from step 0 on disk"));
   EXPECT_EQ(result.out.find(" from memory, "), std::string::npos);
   EXPECT_EQ(trace(desk_ / "run"), expected);
   EXPECT_GE(events("snapshot refused").size(), 1u);

@@ -109,7 +109,7 @@ TEST(HnetStages, ListsMustFitTheLayout) {
               HasSubstr("hnet.ratio=3 has 1 entries, but hnet.layout needs 2"));
   hnet = nested();
   hnet.ratio = "3,1";
-  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"1\" is no number"));
+  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"1\" is not a number"));
   hnet = nested();
   hnet.heads = "16,nan,16";
   EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"nan\" is no whole number"));
@@ -128,7 +128,7 @@ TEST(HnetStages, ListsMustFitTheLayout) {
   hnet = nested();
   hnet.ffn = "64,2816,4096";
   EXPECT_THAT(why_no_stages(hnet),
-              HasSubstr("stage 0 of blocks t and m alone has no use for ffn=64"));
+              HasSubstr("stage 0 of blocks t and m alone does not use ffn=64"));
 }
 
 TEST(HnetStages, AnyTextIsStagesOrRefused) {
@@ -188,7 +188,7 @@ TEST(HnetJob, TakesBytesAndTheLayoutsThatItsBlocksHave) {
 TEST(HnetJob, RefusesKeysOfOtherFamilies) {
   Job other = hnet_job();
   other.model.layers = 3;
-  EXPECT_THAT(why_no_job(other, 1), HasSubstr("model.layers=3: family hnet has no use for it"));
+  EXPECT_THAT(why_no_job(other, 1), HasSubstr("model.layers=3: family hnet does not use it"));
   other = hnet_job();
   other.model.family = Family::kGpt;
   other.hnet.ratio = "5";

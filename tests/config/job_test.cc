@@ -277,9 +277,10 @@ TEST(Fields, SizesAreWrittenAsPeopleWriteThem) {
   EXPECT_EQ(read("1e9", false), Value(Bytes{1'000'000'000}));
   EXPECT_EQ(write_value(Bytes{20LL << 30}), "20GiB");
   EXPECT_EQ(write_value(Bytes{0}), "0");
-  EXPECT_EQ(usage_error_of([&] { read("20 gigs", false); }),
-            "job.yaml:1:1: run.size: \"20 gigs\" is no size; needs a size such as 20GiB, 512MiB or "
-            "1e9");
+  EXPECT_EQ(
+      usage_error_of([&] { read("20 gigs", false); }),
+      "job.yaml:1:1: run.size: \"20 gigs\" is not a size; needs a size such as 20GiB, 512MiB or "
+      "1e9");
   EXPECT_THAT(usage_error_of([&] { read_value(field, {.kind = YamlNode::Kind::kList}, ""); }),
               HasSubstr("run.size: has a list; needs a size"));
 }

@@ -133,7 +133,7 @@ TEST(Resolve, OffloadKeysHaveSomethingToSay) {
               HasSubstr("nothing is offloaded to nvme"));
   EXPECT_THAT(usage_error_of([&] { with({"offload.params=tp"}); }), HasSubstr("none, host"));
   EXPECT_THAT(notes(with({"offload.grads=host"})),
-              ::testing::Contains(HasSubstr("host memory is where ranks compute")));
+              ::testing::Contains(HasSubstr("ranks compute in host memory")));
   EXPECT_THAT(notes(with({"offload.grads=host", "run.device=cuda"})),
               ::testing::Contains(HasSubstr("synchronous and from pageable memory")));
   EXPECT_THAT(notes(with({"offload.grads=nvme"})),
@@ -301,10 +301,10 @@ TEST(Resolve, SpikesNeedSomethingToGoBackTo) {
   resolved({"run.spike_zscore=10", "checkpoint.every=50", "checkpoint.keep_last=3"});
   resolved({"run.spike_zscore=10", "checkpoint.every=50", "checkpoint.keep_last=1",
             "checkpoint.keep_every=100"});
-  EXPECT_THAT(error({"run.spike_window=50"}), HasSubstr("run.spike_window=50 with "
-                                                        "run.spike_zscore=0"));
-  EXPECT_THAT(error({"run.spike_zscore=10"}), HasSubstr("checkpoint.every=0: there would be "
-                                                        "nothing to go back to"));
+  EXPECT_THAT(error({"run.spike_window=50"}),
+              HasSubstr("run.spike_window=50 has no effect with run.spike_zscore=0"));
+  EXPECT_THAT(error({"run.spike_zscore=10"}),
+              HasSubstr("checkpoint.every=0: there would be no checkpoint to rewind to"));
   EXPECT_THAT(error({"run.spike_zscore=10", "checkpoint.every=50", "checkpoint.keep_last=2"}),
               HasSubstr("only 51 steps before a spike; set checkpoint.keep_last=3 or more"));
   EXPECT_THAT(error({"run.spike_zscore=10", "checkpoint.every=10", "checkpoint.keep_last=2"}),

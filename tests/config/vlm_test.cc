@@ -31,7 +31,7 @@ TEST(Vlm, DeepstackNamesBlocksOfTheTowerThatRun) {
   EXPECT_THAT(deepstack_layers(vlm_resolved({"vlm.deepstack=0,2"})), ElementsAre(0, 2));
   for (const char* wrong : {"3", "-1", "1,1", "2,0", "0,", "x", "0 1"})
     EXPECT_THAT(vlm_refusal({std::string("vlm.deepstack=") + wrong}),
-                HasSubstr("needs ascending blocks of the tower that run, 0 to 2 (vlm.layer=-2)"));
+                HasSubstr("needs ascending blocks from 0 to 2 of the tower (vlm.layer=-2)"));
   EXPECT_THAT(vlm_refusal({"model.layers=1", "vlm.deepstack=0,1"}), HasSubstr("name fewer"));
 }
 
@@ -136,15 +136,17 @@ TEST(Vlm, ADecoderThatAttendsToImagesHasNoneOfTheirTokens) {
   EXPECT_THAT(vlm_refusal({"vlm.cross=[1.5, 8]"}), HasSubstr("1.5 is not whole; needs a list of "
                                                              "two whole numbers from 0"));
   EXPECT_THAT(vlm_refusal(crossing({"vlm.pack=true"})), HasSubstr("set vlm.pack=false"));
-  EXPECT_THAT(vlm_refusal(crossing({"vlm.mrope=4,2,2"})), HasSubstr("vlm.mrope=4,2,2: it is of"));
-  EXPECT_THAT(vlm_refusal(crossing({"vlm.deepstack=0"})), HasSubstr("vlm.deepstack=0: it is of"));
+  EXPECT_THAT(vlm_refusal(crossing({"vlm.mrope=4,2,2"})),
+              HasSubstr("vlm.mrope=4,2,2: it applies to"));
+  EXPECT_THAT(vlm_refusal(crossing({"vlm.deepstack=0"})),
+              HasSubstr("vlm.deepstack=0: it applies to"));
   EXPECT_THAT(vlm_refusal(crossing({"vlm.cross=[9, 8]"})), HasSubstr("set [2, 8] or fewer"));
   EXPECT_THAT(usage_error_of([&] {
                 resolve(vlm_job(crossing({"vlm.cross=[1, 2]", "parallel.tp=4"})), 4, {});
               }),
               HasSubstr("the heads of vlm.cross=[1, 2]"));
   EXPECT_THAT(vlm_refusal({"vlm.tower=jepa", "data.source=squares", "vlm.cross=[1, 8]"}),
-              HasSubstr("leave all out but tower and mrope"));
+              HasSubstr("set only tower and mrope"));
 }
 
 TEST(Vlm, FeaturesAreKeptOfAFrozenTowerAlone) {
@@ -169,7 +171,7 @@ TEST(Vlm, RowsAndTheirPlacesAreOfFamilyVlmAlone) {
                   apply_set(job, set);
                   resolve(job, 1, {.vocab = 256});
                 }),
-                HasSubstr("no use for it"))
+                HasSubstr("does not use"))
         << set;
   Job saved = vlm_resolved({}), now = vlm_resolved({"vlm.balance=true"});
   check_resumable(saved, now);
@@ -187,7 +189,7 @@ TEST(Mrope, SectionsShareOutAHeadsFrequencies) {
   EXPECT_THAT(counted, ElementsAre(24, 20, 20));
   EXPECT_THAT(std::vector(qwen.end() - 4, qwen.end()), ElementsAre(0, 0, 0, 0));
   EXPECT_EQ(vlm_resolved({"vlm.mrope=4,2,2"}).vlm.mrope, "4,2,2");
-  EXPECT_THAT(vlm_refusal({"vlm.mrope=4,2,3"}), HasSubstr("shares out 9 frequencies"));
+  EXPECT_THAT(vlm_refusal({"vlm.mrope=4,2,3"}), HasSubstr("assigns 9 frequencies, but"));
   for (const char* broken : {"4,4", "4,2,2,", "4,2,x", "-4,10,2", "4,2,2 mixed"})
     EXPECT_THAT(vlm_refusal({std::string("vlm.mrope=") + broken}),
                 HasSubstr("needs the frequencies"));

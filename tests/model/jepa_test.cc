@@ -279,9 +279,9 @@ TEST(Jepa, WhatItCannotUseIsRefused) {
   EXPECT_THAT(refusal(Family::kJepa, {"jepa.masks=8x0.15,2x1"}), HasSubstr("leaves no context"));
   EXPECT_THAT(refusal(Family::kJepa, {"jepa.masks=8x0.01,2x0.7"}), HasSubstr("less than one"));
   EXPECT_THAT(refusal(Family::kJepa, {"jepa.mask_tokens=3"}), HasSubstr("jepa.mask_tokens"));
-  EXPECT_THAT(refusal(Family::kProbe, {"jepa.cut_batch=24"}), HasSubstr("no use for it"));
+  EXPECT_THAT(refusal(Family::kProbe, {"jepa.cut_batch=24"}), HasSubstr("does not use"));
   EXPECT_THAT(refusal(Family::kJepa, {"data.source=arm"}), HasSubstr("data.source=squares"));
-  EXPECT_THAT(refusal(Family::kJepa, {"probe.layers=2"}), HasSubstr("no use for it"));
+  EXPECT_THAT(refusal(Family::kJepa, {"probe.layers=2"}), HasSubstr("does not use"));
   EXPECT_THAT(refusal(Family::kProbe, {"vision.classes=4"}), HasSubstr("8 classes"));
   EXPECT_THAT(refusal(Family::kProbe, {"probe.views=3"}), HasSubstr("Set data.source=clips"));
   const Sets clips = {"data.source=clips", "data.path=x"};

@@ -81,7 +81,7 @@ TEST(SpreadRows, ThatDoNotGoRoundAreRefused) {
               HasSubstr("65 ranks share 64 rows of x.0; set parallel.cp=64 or less"));
   const Sets uneven = {"parallel.cp=2", "parallel.pp=2", "vision.pooling=class"};
   EXPECT_THAT(usage_error_of([&] { vit(uneven); }),
-              HasSubstr("unlike numbers of the 65 rows of x.0"));
+              HasSubstr("different numbers of the 65 rows of x.0"));
 }
 
 }  // namespace

@@ -317,12 +317,12 @@ std::string usage(const Program& program, const mesh::Mesh& mesh, const Recipe& 
 TEST(Offload, WhatCannotLeaveIsRefused) {
   EXPECT_THAT(
       usage(harness::chain_example(), mesh::Mesh(), {.offload = {.activations = Tier::kNvme}}),
-      HasSubstr("have more run again (recompute.policy"));
+      HasSubstr("recompute more nodes (recompute.policy"));
   EXPECT_THAT(usage(recompute_whole(harness::chain_example()), mesh::Mesh(),
                     {.offload = {.activations = Tier::kTp}}),
               HasSubstr("set parallel.tp"));
   EXPECT_THAT(usage(harness::jepa_example(), mesh::Mesh(), {.offload = {.params = Tier::kHost}}),
-              HasSubstr("for which both stay in memory"));
+              HasSubstr("so both stay in memory"));
   EXPECT_THAT(usage(harness::chain_example(), mesh::Mesh(),
                     {.offload = {.optimizer = Tier::kNvme, .ratio = 1e-6}}),
               HasSubstr("less than every unit's share"));

@@ -66,7 +66,8 @@ TEST(Recompute, SegmentsCannotSpanStages) {
     check_program(program);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("cannot run again in segment 0, which begins with embed"));
+    EXPECT_THAT(error.what(),
+                HasSubstr("cannot be recomputed in segment 0, which begins with embed"));
   }
 }
 
@@ -99,7 +100,7 @@ TEST(Recompute, ValidatorNamesWhatIsMissingOrMoved) {
   EXPECT_THAT(moved(block0, embed), HasSubstr("embed.out of micro-batch 0 is gone"));
   const auto between = [](const char* name) {
     return HasSubstr(
-        fmt::format("stands between recompute {} mb=0 and the backward of its segment", name));
+        fmt::format("is between recompute {} mb=0 and the backward of its segment", name));
   };
   EXPECT_THAT(moved(block1, loss), between("block1"));
   EXPECT_THAT(moved(embed, block1), between("embed"));
@@ -108,7 +109,7 @@ TEST(Recompute, ValidatorNamesWhatIsMissingOrMoved) {
               HasSubstr("no forward or recompute has kept what it needs"));
   PlanSet keeps = good;
   keeps.lists[0][static_cast<std::size_t>(find(list, Verb::kForward, 1))].keep = true;
-  EXPECT_THAT(refusal(keeps), HasSubstr("keeps, but segment 0 runs again"));
+  EXPECT_THAT(refusal(keeps), HasSubstr("keeps, but segment 0 is recomputed"));
   PlanSet free = good;
   free.program.nodes[0].segment = -1;
   EXPECT_THAT(refusal(free), HasSubstr("the node is in no segment"));
@@ -281,7 +282,7 @@ TEST(CheapestWithin, IsTheBestOfAllChoices) {
       } catch (const Error& error) {
         EXPECT_EQ(error.kind(), ErrorKind::kNoRoom);
         EXPECT_EQ(best, std::numeric_limits<double>::infinity()) << error.what();
-        EXPECT_THAT(error.what(), HasSubstr("with everything, stage"));
+        EXPECT_THAT(error.what(), HasSubstr("with all of them, stage"));
         ++refused;
       }
     }

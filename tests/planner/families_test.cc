@@ -290,7 +290,7 @@ TEST(Families, WhatAFamilyRefusesIsSaid) {
              {.options = 1, .estimated = 8, .compiled = 4});
   std::vector<std::string> reasons;
   for (const Reason& reason : answer.reasons) reasons.push_back(reason.text);
-  EXPECT_THAT(reasons, Contains(HasSubstr("a contrastive loss compares all of a global batch")));
+  EXPECT_THAT(reasons, Contains(HasSubstr("A contrastive loss compares the whole global batch")));
   EXPECT_THAT(answer_text(answer, spending(answer.question, answer.options.front(), 1e6)),
               HasSubstr("model     clip: "));
 }
@@ -342,7 +342,7 @@ TEST(Families, BadQuestionsAreRefusedWithTheReason) {
         },
         memory < 1 ? ErrorKind::kNoRoom : ErrorKind::kUsage);
   };
-  EXPECT_THAT(refused("vit_tiny", {"jepa.layers=3"}), HasSubstr("family vit has no use for it"));
+  EXPECT_THAT(refused("vit_tiny", {"jepa.layers=3"}), HasSubstr("family vit does not use it"));
   EXPECT_THAT(refused("vit_tiny", {"vision.heads=5"}), HasSubstr("vision.heads=5"));
   EXPECT_THAT(refused("vit_tiny", {"parallel.cp=2", "parallel.context=ulysses"}, {"parallel.cp"}),
               HasSubstr("parallel.context=ulysses"));

@@ -68,7 +68,7 @@ TEST(Interval, IsNotShorterThanTheWriteBehindIt) {
   EXPECT_LT(young_interval_s(40, 10000), 1000);
   EXPECT_DOUBLE_EQ(best_interval_s(failures, checkpoint), 1960);
   EXPECT_THAT(usage_error_of([&] { goodput(failures, checkpoint, 900); }),
-              HasSubstr("900 s between checkpoints, and writing one takes 1960 s beside training"));
+              HasSubstr("900 s between checkpoints, and writing one takes 1960 s during training"));
   EXPECT_DOUBLE_EQ(write_at_once(4e12, 2e9).stall_s, 2000);
 }
 

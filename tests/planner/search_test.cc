@@ -466,7 +466,7 @@ TEST(Search, RefusesWhatCannotBe) {
   EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { ask(gpt(2, 512, 64), hosts(2), 7); }),
               HasSubstr("no layout of 7 GPUs"));
   EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { ask(job, hosts(2), 8, {"optim.lr"}); }),
-              HasSubstr("optim.lr is nothing that a plan chooses"));
+              HasSubstr("optim.lr is not chosen by a plan"));
   config::Job three = job;
   three.parallel.tp = 3;
   EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { ask(three, hosts(2), 8, {"parallel.tp"}); }),

@@ -185,7 +185,8 @@ TEST(Hvjepa, WhatItCannotUseIsRefused) {
     return config::usage_error_of(
         [&] { config::resolve(harness::vjepa_job(Family::kHvjepa, sets), world, {}); });
   };
-  EXPECT_THAT(refusal({"chunk.mode=fixed", "chunk.ratio=3"}), HasSubstr("must divide them"));
+  EXPECT_THAT(refusal({"chunk.mode=fixed", "chunk.ratio=3"}),
+              HasSubstr("as chunk.mode=fixed needs"));
   EXPECT_THAT(refusal({"chunk.heads=8"}), HasSubstr("chunk.heads=8"));
   EXPECT_THAT(refusal({"vicreg.weight=1"}), HasSubstr("statistics of vicreg.weight"));
   EXPECT_THAT(refusal({"vicreg.weight=1", "run.global_batch=1"}), HasSubstr("2 or more"));

@@ -136,7 +136,7 @@ TEST_F(Rewinding, ASpikesBatchesAreAsIfTheyHadNotBeenThere) {
   EXPECT_EQ(watch.faults[0].kind, "loss spike");
   EXPECT_EQ(watch.faults[0].step, kSpike);
   EXPECT_EQ(watch.faults[0].action, "rewind");
-  EXPECT_THAT(watch.faults[0].cause, HasSubstr("; back to step 40, batches 40 to 59 left out"));
+  EXPECT_THAT(watch.faults[0].cause, HasSubstr("; rewind to step 40, batches 40 to 59 left out"));
   EXPECT_GT(watch.faults[0].lost_s, 0);
   std::istringstream events(read_file(scratch_ / "run/events.jsonl"));
   int lines = 0;
@@ -316,7 +316,7 @@ TEST_F(Rewinding, SpikesThatDoNotEndEndTheRun) {
     ADD_FAILURE() << "ended well";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kNonFinite);
-    EXPECT_THAT(error.what(), HasSubstr("going back 3 times has not got past it"));
+    EXPECT_THAT(error.what(), HasSubstr("3 rewinds have not passed it"));
   }
   EXPECT_EQ(watch.rewinds.size(), 3u);
   ASSERT_EQ(watch.faults.size(), 4u);
@@ -339,7 +339,7 @@ TEST_F(Rewinding, WithoutACheckpointToGoBackToTheRunGoesOn) {
   EXPECT_TRUE(watch.rewinds.empty());
   ASSERT_FALSE(watch.faults.empty());
   EXPECT_EQ(watch.faults[0].step, kSpike);
-  EXPECT_EQ(watch.faults[0].action, "go on");
+  EXPECT_EQ(watch.faults[0].action, "continue");
   EXPECT_THAT(watch.faults[0].cause, HasSubstr("no usable checkpoint of step 2 or before"));
   EXPECT_EQ(watch.losses, base.losses);
   EXPECT_TRUE(shards("run", kSteps) == shards("base", kSteps));

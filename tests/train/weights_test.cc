@@ -189,7 +189,8 @@ TEST_F(WeightsTest, WhatDoesNotTrainNeedNotBeSaved) {
                   resume(tuned, {"lora.rank=2", "lora.also=head"}, weights);
                 }),
                 HasSubstr("has no unit head, which this job trains"));
-    EXPECT_THAT(refusal([&] { resume(tuned, {}, weights); }), HasSubstr("is none of the model's"));
+    EXPECT_THAT(refusal([&] { resume(tuned, {}, weights); }),
+                HasSubstr("is not one of the model's"));
     EXPECT_THAT(refusal([&] { begin(tuned, lora); }), HasSubstr("lacks model.embed_tokens.weight"));
   }
 }

@@ -37,8 +37,9 @@ int bench_context(const BenchContextOptions& given) {
   BenchContextOptions options = given;
   if (options.kv_heads == 0) options.kv_heads = options.heads;
   if (options.heads % options.kv_heads != 0)
-    fail(ErrorKind::kUsage, "--heads {} is no multiple of --kv-heads {}; one that divides it works",
-         options.heads, options.kv_heads);
+    fail(ErrorKind::kUsage,
+         "--heads {} is not a multiple of --kv-heads {}; one that divides it works", options.heads,
+         options.kv_heads);
   for (const int ranks : options.ranks)
     for (const std::int64_t tokens : options.tokens) mesh::zigzag_tokens(tokens, ranks);
   return ask("bench-context", options);

@@ -18,9 +18,8 @@ namespace {
 void print(const char* name, const planner::CoreRates& rates) {
   const auto products = [&](const char* kind, const planner::ProductCurve& curve) {
     fmt::print(
-        "{:<5} {:<17} {:>7.1f} GFLOP/s; beside that {:.3f} ns an element of the left operand, "
-        "{:.3f} of the "
-        "right, {:.3f} of the result, {:.1f} us a call\n",
+        "{:<5} {:<17} {:>7.1f} GFLOP/s; in addition {:.3f} ns an element of the left operand, "
+        "{:.3f} of the right, {:.3f} of the result, {:.1f} us a call\n",
         name, kind, curve.rate * 1e-9, curve.left * 1e9, curve.right * 1e9, curve.result * 1e9,
         curve.call_s * 1e6);
   };
@@ -46,8 +45,8 @@ void print(const planner::Cluster& machine) {
     fmt::print("      sums over {:<7} {:>7.1f} GB/s, {:.1f} us\n", tier.name, tier.rate * 1e-9,
                tier.latency_s * 1e6);
   fmt::print(
-      "      {} core{}; all busy, each takes {:.3f} times as long; {:.2f} ms a step beside its "
-      "lines; {:.0f} MB a process\n",
+      "      {} core{}; all busy, each takes {:.3f} times as long; {:.2f} ms a step in addition to "
+      "its lines; {:.0f} MB a process\n",
       machine.gpus_per_host, machine.gpus_per_host == 1 ? "" : "s", core.crowding,
       1e3 * core.step_s, core.process / 1e6);
   fmt::print("      four of five steps measured here are within {:.1f}% of their forecasts\n",
@@ -74,8 +73,8 @@ int bench_calibrate(const BenchCalibrateOptions& options) {
   if (const double apart = percent_of(*calibration.machine.gpu.core);
       apart > kDisturbed && options.out.empty())
     fail(ErrorKind::kData,
-         "not kept: four of five steps measured here are within {:.1f} % of their forecasts, which "
-         "needs to be at most {:.0f} %; something else was running: measure again, or keep it with "
+         "not kept: four of five steps measured here are within {:.1f} % of their forecasts, but "
+         "at most {:.0f} % is needed. Something else was running: measure again, or keep it with "
          "--out FILE",
          apart, kDisturbed);
   const Path file = options.out.empty() ? calibration_path() : Path(options.out);

@@ -22,7 +22,7 @@ void apply_item(config::Job& job, std::string_view item) {
   if (key.find('.') == std::string::npos) key = "parallel." + key;
   if (!is_layout_key(key))
     fail(ErrorKind::kUsage,
-         "{} is no part of a layout, which sets keys of parallel, recompute and offload, "
+         "{} is not a part of a layout, which sets keys of parallel, recompute and offload, "
          "precision.numerics, precision.group and run.micro_batch; --set {} sets it on both sides",
          key, item);
   config::apply_set(job, key + std::string(item.substr(equals)));

@@ -41,7 +41,7 @@ std::optional<DataRecord> read_record(const Path& run) {
   const Json json = parse_json(read_file(path), path.string());
   const formats::JsonFields fields(json, path.string());
   fields.need_format(kDataRecordFormat, kDataRecordVersion,
-                     "delete it to go on without comparing the data");
+                     "delete it to continue without comparing the data");
   DataRecord record{.facts = fields.string("facts"),
                     .sample = fields.string("sample"),
                     .contents = fields.string("contents"),

@@ -99,18 +99,18 @@ void check_options(const ExplainOptions& options, const Place& place) {
                      !options.memory && options.fits.empty();
   if (!options.cluster.empty() && !times)
     fail(ErrorKind::kUsage,
-         "--cluster {}: a forecast goes with --format text, json, svg or trace, and not with "
-         "--rank, --memory or --fits",
+         "--cluster {}: a forecast needs --format text, json, svg or trace, and excludes --rank, "
+         "--memory and --fits",
          options.cluster);
   if (options.cluster.empty() && options.as != "today")
     fail(ErrorKind::kUsage,
          "--as {}: prices GPUs of a cluster, and none is named; add --cluster NAME", options.as);
   if (options.communication && options.format != "csv")
-    fail(ErrorKind::kUsage, "--communication goes with --format csv, not {}", options.format);
+    fail(ErrorKind::kUsage, "--communication needs --format csv, not {}", options.format);
   const char* const key = options.memory ? "--memory" : "--fits";
   const bool sizes = options.memory || !options.fits.empty();
   if (sizes && options.format != "text" && !(options.memory && options.format == "json"))
-    fail(ErrorKind::kUsage, "{} goes with --format text{}, not {}", key,
+    fail(ErrorKind::kUsage, "{} needs --format text{}, not {}", key,
          options.memory ? " or json" : " (json with --memory)", options.format);
   if (sizes && options.rank)
     fail(ErrorKind::kUsage, "{} is about every rank; leave out --rank {}", key, *options.rank);
@@ -118,7 +118,7 @@ void check_options(const ExplainOptions& options, const Place& place) {
     fail(ErrorKind::kUsage, "--fits {}: needs a size such as 20GiB, 512MiB or 1e9", options.fits);
   if (!options.json.empty() &&
       (options.rank || (options.format != "text" && options.format != "json")))
-    fail(ErrorKind::kUsage, "--json is of the plan's summary or of --memory; leave out {}",
+    fail(ErrorKind::kUsage, "--json needs the plan's summary or --memory; leave out {}",
          options.rank ? "--rank" : "--format " + options.format);
   check_output(options.json);
   if (options.rank && (*options.rank < 0 || *options.rank >= place.world))

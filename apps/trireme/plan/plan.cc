@@ -57,8 +57,8 @@ void check_options(const PlanOptions& options) {
     for (const std::string& assignment : options.job.assignments)
       if (planner::chosen(key_of(assignment)))
         fail(ErrorKind::kUsage,
-             "{} would be chosen anew; add --keep, by which what the job says of {} and its like "
-             "stays, or leave it out",
+             "{} would be chosen again; add --keep to keep the job's values of {} and the like, or "
+             "leave it out",
              assignment, key_of(assignment));
   check_output(options.out, "--out");
   check_output(options.json);

@@ -31,7 +31,7 @@ void check_generates(const GenerateOptions& options, const config::Job& job,
          checkpoint.string(), config::name(job.model.family));
   if (regions && job.data.source != config::DataSource::kPairs)
     fail(ErrorKind::kUsage,
-         "{}: was trained on made-up quadrants and knows no text; train it on data.source=pairs",
+         "{}: was trained on synthetic quadrants and knows no text; train it on data.source=pairs",
          checkpoint.string());
   if (regions && options.image.empty())
     fail(ErrorKind::kUsage,
@@ -48,7 +48,7 @@ void check_generates(const GenerateOptions& options, const config::Job& job,
          "--tokenizer {}: a model of family {} reads and writes bytes; leave it out",
          options.tokenizer, config::name(job.model.family));
   if (options.prompt.empty())
-    fail(ErrorKind::kUsage, "--prompt is empty; give the model something to go on from");
+    fail(ErrorKind::kUsage, "--prompt is empty; give the model a text to continue");
   for (const std::string& stop : options.stops)
     if (stop.empty())
       fail(ErrorKind::kUsage, "--stop is empty; give the text that ends the output");

@@ -59,7 +59,7 @@ HostMemory::HostMemory(const Path& above) {
   if (::statfs(above.c_str(), &system) != 0 ||
       (system.f_type != TMPFS_MAGIC && system.f_type != RAMFS_MAGIC))
     fail(ErrorKind::kUsage,
-         "{}: is no file system in memory, which checkpoint.memory_every needs; mount a tmpfs "
+         "{}: is not a file system in memory, which checkpoint.memory_every needs; mount a tmpfs "
          "there, or set memory_every=0",
          above.string());
   constexpr int kTries = 10;  // another launch may take each for a left one

@@ -148,16 +148,16 @@ class Launched {
       fail(ErrorKind::kUsage, "--rdzv-endpoint {}; needs HOST:PORT", endpoint);
     if (!endpoint_.local && options.token_file.empty())
       fail(ErrorKind::kUsage,
-           "--rdzv-endpoint {}: whoever reaches that port could join; give --token-file FILE, the "
-           "same on every host (head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE)",
+           "--rdzv-endpoint {}: any process that reaches that port could join; give --token-file "
+           "FILE, the same on every host (head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE)",
            endpoint);
     if (options.id.size() > kLongestId)
       fail(ErrorKind::kUsage, "--rdzv-id of {} characters; needs at most {}", options.id.size(),
            kLongestId);
     if (options.train.resume != "auto" && options.max_restarts > 0)
       fail(ErrorKind::kUsage,
-           "--resume {}: ranks that are started again go on from the newest checkpoint of --out; "
-           "leave it out, or give --max-restarts 0",
+           "--resume {}: restarted ranks continue from the newest checkpoint of --out; leave it "
+           "out, or give --max-restarts 0",
            options.train.resume);
     token_ = options.token_file.empty() ? elastic::random_bytes(32)
                                         : elastic::read_token(options.token_file);

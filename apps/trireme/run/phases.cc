@@ -86,7 +86,7 @@ int train_phases(const TrainOptions& options) {
     if (!done) {
       const int code = run_child(command_of(options, phase, run, weights));
       if (code != 0) {
-        fmt::print("phase     {} ended with {}; the same command with --out {} goes on there\n",
+        fmt::print("phase     {} ended with {}; the same command with --out {} continues there\n",
                    phase.name, code, out.string());
         return code;
       }

@@ -191,10 +191,10 @@ int sweep(const SweepOptions& options) {
   for (Row& row : rows) row.metrics = last_values(row.directory / "metrics.jsonl");
   replace_file(out / "sweep.json", table_json(rows).dump(1) + "\n");
   write_json(options.json, table_json(rows));
-  fmt::print("\n{}\nthe table is in {}, runs lie beside it\n", table_text(rows, sweep.metrics),
+  fmt::print("\n{}\nthe table is in {}, runs are next to it\n", table_text(rows, sweep.metrics),
              (out / "sweep.json").string());
   if (signal != 0) {
-    fmt::print("interrupted; the same command with --out {} goes on\n", out.string());
+    fmt::print("interrupted; the same command with --out {} continues\n", out.string());
     return 128 + signal;
   }
   const auto failed = std::ranges::find_if(rows, [](const Row& row) { return row.code != 0; });

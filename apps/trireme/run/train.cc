@@ -52,8 +52,7 @@ void check_resume(const Resume& resume, const config::Job& job, const std::strin
   if (resume.manifest.dataset_digest != dataset_digest)
     fail(ErrorKind::kData,
          "{}: was trained on dataset {}, this job reads {}; point data.path to the same data, or "
-         "start "
-         "anew with another --out",
+         "start a new run with another --out",
          where, resume.manifest.dataset_digest, dataset_digest);
 }
 
@@ -166,8 +165,8 @@ int follow(const TrainOptions& options, config::Job job, const Place& place) {
   if (!options.faults.empty()) {
     if (options.out.empty())
       fail(ErrorKind::kUsage,
-           "--faults needs --out: all ranks note there what has happened, so that it does not "
-           "again");
+           "--faults needs --out: ranks record there which faults have happened, so that none "
+           "happens twice");
     make_directories(options.out);  // rank 0 may come later
   }
   append_faults(arguments, options, options.out);
@@ -272,7 +271,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   const std::string beginning = beginning_of(run, planned, data, options);
   std::vector<std::string> arguments = worker_arguments(options, place, data.directory);
   if (options.baseline && !data.text)
-    fail(ErrorKind::kUsage, "--baseline is of text, and data.source is none; leave it out");
+    fail(ErrorKind::kUsage, "--baseline needs text, which data.source does not give; leave it out");
   if (data.quickstart || options.baseline)
     append(arguments, {"--baseline", fmt::format("{:.17g}", baseline_bits(*data.text, say))});
   check_port(place);

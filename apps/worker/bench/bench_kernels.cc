@@ -168,12 +168,12 @@ void measure_activations(Report& report) {
   };
   const auto at = [](const at::Tensor& t, std::int64_t i) { return data<BF16>(t) + i; };
   pass("gelu", 4, [&](std::int64_t i, std::int64_t n) { kernels.gelu(at(a, i), at(c, i), n); });
-  pass("gelu backward and again forward", 8, [&](std::int64_t i, std::int64_t n) {
+  pass("gelu backward and recomputed forward", 8, [&](std::int64_t i, std::int64_t n) {
     kernels.gelu_backward(at(a, i), at(b, i), at(c, i), at(d, i), n);
   });
   pass("swiglu", 6,
        [&](std::int64_t i, std::int64_t n) { kernels.swiglu(at(a, i), at(b, i), at(c, i), n); });
-  pass("swiglu backward and again forward", 12, [&](std::int64_t i, std::int64_t n) {
+  pass("swiglu backward and recomputed forward", 12, [&](std::int64_t i, std::int64_t n) {
     kernels.swiglu_backward(at(a, i), at(b, i), at(c, i), at(d, i), at(c, i), at(e, i), n);
   });
   const at::Tensor angles = at::zeros({2, kRows, 32}, at::kFloat);

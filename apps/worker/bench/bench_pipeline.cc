@@ -227,8 +227,7 @@ int bench_pipeline(const Arguments& arguments) {
                                 .latency_s = measured_latency()};
   fmt::print(
       "{} ranks (threads) that sleep {:.1f} ms for each F, I and W of a micro-batch, {} "
-      "micro-batches; "
-      "median of {} steps; a transfer takes {:.0f} us here, as the simulator is told\n",
+      "micro-batches; median of {} steps; a transfer takes {:.0f} us here and in the simulator\n",
       problem.ranks, problem.seconds * 1e3, problem.micro_batches, problem.steps,
       problem.latency_s * 1e6);
   fmt::print("{:<12} {:>12} {:>12} {:>8} {:>8}  {}\n", "schedule", "measured ms", "simulated",

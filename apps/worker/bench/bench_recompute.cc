@@ -77,7 +77,7 @@ Json row(const std::string& policy, const Seen& seen, double base_s) {
 
 void print_rows(const Json& rows) {
   fmt::print("{:<28} {:>10} {:>9} {:>14} {:>12} {:>8}  {}\n", "policy", "ms a step", "overhead",
-             "activations MB", "by the plan", "apart", "computed again");
+             "activations MB", "by the plan", "apart", "recomputed");
   for (const Json& one : rows)
     fmt::print("{:<28} {:>10.1f} {:>+8.1f}% {:>14.1f} {:>12.1f} {:>+7.2f}%  {}\n",
                one["policy"].get<std::string>(), one["step_ms"].get<double>(),

@@ -41,7 +41,7 @@ void check_memory(const std::vector<Layout>& layouts, int steps) {
   const std::int64_t available = train::available_bytes();
   if (recordings + passing <= available) return;
   fail(ErrorKind::kUsage,
-       "two recordings of {} steps take {:.1f} MB and the ranks beside them {:.1f} MB, but {:.1f} "
+       "two recordings of {} steps take {:.1f} MB and the ranks {:.1f} MB in addition, but {:.1f} "
        "MB are available; lower --steps, run.global_batch or the model",
        steps, 1e-6 * static_cast<double>(recordings), 1e-6 * static_cast<double>(passing),
        1e-6 * static_cast<double>(available));

@@ -223,7 +223,7 @@ Path save(const Path& root, const Header& header, const exec::Units& units,
   Saver saver({.root = root}, units, specs, world);
   saver.begin(header, SaveMode::kAtOnce);
   const Saved saved = saver.finish();
-  if (saved.path.empty()) fail(ErrorKind::kData, "{}; mend that and resume", saved.problem);
+  if (saved.path.empty()) fail(ErrorKind::kData, "{}; fix that and resume", saved.problem);
   return saved.path;
 }
 

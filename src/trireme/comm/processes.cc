@@ -45,8 +45,8 @@ std::unique_ptr<World> connect_processes(const RendezvousConfig& config, Route r
   }
   if (route == Route::kShm)
     fail(ErrorKind::kUsage,
-         "rank {}: not all {} ranks can share memory: that needs one host, one user and one space "
-         "of processes; leave the transport open, or take gloo",
+         "rank {}: not all {} ranks can share memory: that needs one host, one user and one PID "
+         "namespace; leave the transport open, or take gloo",
          config.rank, config.size);
   auto network = make_network(rendezvous, route);
   if (!memory) return make_network_world(config.rank, config.size, std::move(network));

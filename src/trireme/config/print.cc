@@ -9,17 +9,11 @@ namespace {
 
 // What the head of each section's list says, beyond the keys.
 constexpr std::string_view kIntroduction =
-    "# Job keys\n"
-    "\n"
-    "Every key of JOB.yaml, as `trireme train --help-config` prints it. A job is YAML or JSON; a "
-    "key\n"
-    "left out has its default; an unknown key is an error. `--set section.key=value` overrides a "
-    "key.\n"
-    "Keys marked *fixed* cannot change when a run resumes. A key marked *inherited* that a job "
-    "with\n"
-    "`model.weights` leaves out has the value that those weights were trained with; of a key "
-    "marked\n"
-    "*compared* any other value is refused, unless `--allow KEY` is given (docs/lora.md).\n";
+    "# Job keys\n\nEvery key of JOB.yaml, as `trireme train --help-config` prints it. A job is "
+    "YAML or JSON; a key\nleft out has its default; an unknown key is an error. `--set "
+    "section.key=value` overrides a key.\nKeys marked *fixed* cannot change when a run resumes. "
+    "Keys marked *inherited* default to the\nvalue with which `model.weights` was trained. Keys "
+    "marked *compared* must have that value,\nunless `--allow KEY` is given (docs/lora.md).\n";
 
 std::string help_line(const Field& field) {
   return fmt::format("- `{}` ({}; default `{}`{}{}{}): {}\n", field.key, describe(field),

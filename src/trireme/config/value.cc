@@ -121,7 +121,7 @@ std::string read_choice(const YamlNode& node, const Context& context) {
 Bytes read_bytes(const YamlNode& node, const Context& context) {
   need_scalar(node, context);
   const std::optional<Bytes> bytes = parse_bytes(node.text);
-  if (!bytes) context.refuse(fmt::format("{} is no size", quote(node.text)));
+  if (!bytes) context.refuse(fmt::format("{} is not a size", quote(node.text)));
   if (!context.field.range.holds(static_cast<double>(bytes->count)))
     context.refuse(fmt::format("{} is out of range", node.text));
   return *bytes;

@@ -38,7 +38,7 @@ void check_parameters(const ManifestUnit& unit, const std::string& where) {
   std::set<std::string_view> names;
   for (const ManifestParameter& parameter : unit.parameters) {
     const std::string here = fmt::format("{}: parameter {}", where, shown(parameter.name));
-    if (!names.insert(parameter.name).second) fail(ErrorKind::kData, "{}: stands twice", here);
+    if (!names.insert(parameter.name).second) fail(ErrorKind::kData, "{}: appears twice", here);
     const std::int64_t numel = elements(parameter.shape, here);
     if (parameter.offset < at || parameter.offset > unit.numel - numel)
       fail(ErrorKind::kData, "{}: elements [{}, {}) overlap another or leave the unit's {}", here,
@@ -101,7 +101,7 @@ void check_layout(const Manifest& manifest, const std::string& what) {
   std::set<std::string_view> axes;
   for (const auto& [axis, degree] : manifest.layout) {
     if (!axes.insert(axis).second)
-      fail(ErrorKind::kData, "{}: layout: axis {} stands twice", what, shown(axis));
+      fail(ErrorKind::kData, "{}: layout: axis {} appears twice", what, shown(axis));
     ranks = degree > manifest.world ? -1 : ranks * degree;  // no axis is longer than the world
     if (ranks < 0 || ranks > manifest.world) break;
   }
@@ -127,14 +127,14 @@ void check(const Manifest& manifest, const std::string& what) {
   for (const ManifestFile& file : manifest.files) {
     check_file(file, what);
     if (!files.insert(file.name).second)
-      fail(ErrorKind::kData, "{}: file {} stands twice", what, shown(file.name));
+      fail(ErrorKind::kData, "{}: file {} appears twice", what, shown(file.name));
   }
   std::set<std::pair<std::string_view, std::int64_t>> units;
   std::set<std::pair<std::string_view, std::string_view>> tensors;
   for (const ManifestUnit& unit : manifest.units) {
     const std::string where = fmt::format("{}: unit {}", what, shown(unit.name));
     if (!units.insert({unit.name, unit.tp_rank}).second)
-      fail(ErrorKind::kData, "{}: stands twice", where);
+      fail(ErrorKind::kData, "{}: appears twice", where);
     check_parameters(unit, where);
     check_tiling(unit, where);
     for (const ManifestSlice& slice : unit.slices) {
@@ -332,10 +332,10 @@ Manifest read_manifest(const Path& directory, os::FileSystem& files) {
   const Path path = directory / kManifestName;
   const os::Status status = files.status(path);
   if (status.kind == os::Kind::kAbsent)
-    fail(ErrorKind::kData, "{}: is missing, so {} is no complete checkpoint", path.string(),
+    fail(ErrorKind::kData, "{}: is missing, so {} is not a complete checkpoint", path.string(),
          directory.string());
   if (status.size > static_cast<std::int64_t>(kMaxManifestBytes))
-    fail(ErrorKind::kData, "{}: {} bytes, more than the {} a manifest may have", path.string(),
+    fail(ErrorKind::kData, "{}: has {} bytes, but a manifest may have at most {}", path.string(),
          status.size, kMaxManifestBytes);
   const std::unique_ptr<os::Contents> contents = files.read(path);
   const std::span<const std::byte> bytes = contents->bytes();

@@ -43,7 +43,7 @@ at::Tensor restored(torch::autograd::AutogradContext* context, const char* name,
                     const at::Tensor& saved) {
   if (saved.defined()) return saved;
   const auto found = context->saved_data.find(name);
-  TRIREME_CHECK(found != context->saved_data.end(), "{} is neither kept nor computed again", name);
+  TRIREME_CHECK(found != context->saved_data.end(), "{} is neither kept nor recomputed", name);
   const c10::intrusive_ptr<torch::CustomClassHolder> held = found->second.toCapsule();
   context->saved_data.erase(name);
   const Source& source = static_cast<const HeldSource&>(*held).source;

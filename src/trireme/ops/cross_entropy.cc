@@ -222,7 +222,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 
   static variable_list backward_recomputed(AutogradContext* context, const at::Tensor& seed) {
     const WeightGradientsPtr gradients = saved_weight_gradients(context);
-    TRIREME_CHECK(!deferring(gradients), "a backward that computes logits again has no halves");
+    TRIREME_CHECK(!deferring(gradients), "a backward that recomputes logits cannot be split");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2];
     const std::int64_t first_row = context->saved_data["first_row"].toInt();

@@ -42,8 +42,8 @@ class Account {
     while (!sent_.empty()) left(sent_.front());
     while (!leaving_.empty()) left(leaving_.front());
     ledger_.end_line();
-    TRIREME_CHECK(ledger_.live() == result_.persistent, "plan {}: a step leaves memory behind",
-                  plan_.program.name);
+    TRIREME_CHECK(ledger_.live() == result_.persistent,
+                  "plan {}: a step does not release all of its memory", plan_.program.name);
     return std::move(result_);
   }
 

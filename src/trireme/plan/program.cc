@@ -119,8 +119,8 @@ void check_recomputation(const Program& program) {
     if (node.segment < 0 || node.loss || !flow.node_has_backward[n] || node.stage != first->stage ||
         node.chunk != first->chunk)
       fail(ErrorKind::kInternal,
-           "program {}: node {} cannot run again in segment {}, which begins with {}", program.name,
-           node.name, node.segment, first->name);
+           "program {}: node {} cannot be recomputed in segment {}, which begins with {}",
+           program.name, node.name, node.segment, first->name);
   }
 }
 

@@ -322,12 +322,14 @@ TEST(SeveralClassesConfig, NamesTheKeyThatNoClassHas) {
     return formats::refusal([&] { hugging_face_config(target_of(std::move(job), {}).job); },
                             ErrorKind::kUsage);
   };
-  EXPECT_THAT(unsaid(qwen(true, true)),
-              HasSubstr("model.qk_norm=true: config.json of a Qwen2ForCausalLM cannot say it"));
+  EXPECT_THAT(
+      unsaid(qwen(true, true)),
+      HasSubstr("model.qk_norm=true: config.json of a Qwen2ForCausalLM cannot describe this;"));
   EXPECT_THAT(unsaid(llava(2, false)), HasSubstr("vlm.max_tiles=2: config.json of a Llava"));
   config::Job last = llava(4, false);
   last.vlm.layer = -1;
-  EXPECT_THAT(unsaid(last), HasSubstr("vlm.layer=-1: behind the tower's last block"));
+  EXPECT_THAT(unsaid(last),
+              HasSubstr("vlm.layer=-1: family vlm has a norm after the tower's last block"));
   config::Job turned = llava(4, false);
   turned.vlm.mrope = "1,1,1";
   EXPECT_THAT(unsaid(turned), HasSubstr("vlm.mrope="));

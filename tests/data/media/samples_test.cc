@@ -314,7 +314,7 @@ TEST(Lists, WhatIsNoneIsRefused) {
               HasSubstr("without \"id\""));
   EXPECT_THAT(refusal_of([] { parse_ssv2_labels(R"({"a": "0", "b": "0"})", "l"); }),
               HasSubstr("class 'b' needs a number of its own"));
-  EXPECT_THAT(refusal_of([] { parse_list_lines("a::b", "l"); }), HasSubstr("no number behind ::"));
+  EXPECT_THAT(refusal_of([] { parse_list_lines("a::b", "l"); }), HasSubstr("no number after ::"));
   EXPECT_EQ(parse_ssv2_list(R"([{"id": 78687}])", "l").at(0).id, "78687");
 }
 

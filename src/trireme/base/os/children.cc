@@ -61,7 +61,8 @@ struct Pipe {
 Pipe make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    fail(ErrorKind::kUsage, "no pipe for a process: {}; start fewer, or raise ulimit -n",
+    fail(ErrorKind::kUsage,
+         "cannot create a pipe for a process: {}; start fewer processes, or raise ulimit -n",
          std::strerror(errno));
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
@@ -74,7 +75,8 @@ class Children final : public Processes {
     ::pthread_sigmask(SIG_BLOCK, &wanted, &before_);
     signals_ = Descriptor(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!epoll_.open() || !signals_.open())
-      fail(ErrorKind::kUsage, "no descriptor to watch processes with: {}; raise ulimit -n",
+      fail(ErrorKind::kUsage,
+           "cannot watch processes, as there is no file descriptor: {}; raise ulimit -n",
            std::strerror(errno));
     watch(signals_.get());
   }

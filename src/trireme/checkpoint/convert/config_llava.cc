@@ -109,8 +109,8 @@ void read_parts(const JsonFields& fields, Job& job) {
 void write_parts(const Job& job, Json& json) {
   if (config::reads_last(job))
     fail(ErrorKind::kUsage,
-         "vlm.layer={}: behind the tower's last block family vlm has a norm, which LLaVA has not; "
-         "convert a model that reads an earlier block",
+         "vlm.layer={}: family vlm has a norm after the tower's last block, which LLaVA does not "
+         "have; convert a model that reads an earlier block",
          job.vlm.layer);
   Json vision{{"model_type", "clip_vision_model"}};
   write_clip_vision(job, vision);

@@ -122,7 +122,7 @@ Field choice(std::string key, At at, std::string doc,
   field.set = [at, options](Job& job, const Value& value) {
     const auto option = std::ranges::find(options, std::get<std::string>(value),
                                           [](const auto& o) { return o.first; });
-    TRIREME_CHECK(option != options.end(), "{} is no choice", std::get<std::string>(value));
+    TRIREME_CHECK(option != options.end(), "{} is not a choice", std::get<std::string>(value));
     at(job) = option->second;
   };
   return field;

@@ -44,8 +44,8 @@ void check_text(const Job& job) {
          name(job.model.family));
   if (!data.path.empty() || data.tokenizer != Data{}.tokenizer || data.documents)
     fail(ErrorKind::kUsage,
-         "data.path={}, data.tokenizer={}, data.documents={}: text that data.source makes up has "
-         "no use for them; leave them out, or set data.source=text",
+         "data.path={}, data.tokenizer={}, data.documents={}: synthetic text does not use them; "
+         "leave them out, or set data.source=text",
          data.path, data.tokenizer, data.documents);
 }
 
@@ -113,8 +113,8 @@ void check_idle_keys(const Job& job) {
   const Job plain;
   for (const Difference& key : diff(plain, job))
     if (!uses(job.model.family, key.key))
-      fail(ErrorKind::kUsage, "{}={}: family {} has no use for it; leave it out", key.key,
-           key.after, name(job.model.family));
+      fail(ErrorKind::kUsage, "{}={}: family {} does not use it; leave it out", key.key, key.after,
+           name(job.model.family));
 }
 
 void resolve_family(Job& job, const DatasetFacts& data) {

@@ -45,7 +45,7 @@ void resolve_masks(const Job& job) {
   const std::int64_t side = job.vision.image / job.vision.patch;
   if (side * side < 2)
     fail(ErrorKind::kUsage,
-         "vision.image={} / vision.patch={}: a frame of one token has no context beside its "
+         "vision.image={} / vision.patch={}: a frame of one token leaves no context for its "
          "targets; lower vision.patch",
          job.vision.image, job.vision.patch);
   for (const auto& [blocks, scale] : mask_rules(jepa)) {
@@ -109,8 +109,8 @@ void resolve_chunks(const Job& job) {
   const std::int64_t columns = job.vision.image / job.vision.patch;
   if (chunk.mode == ChunkMode::kFixed && columns % chunk.ratio != 0)
     fail(ErrorKind::kUsage,
-         "chunk.ratio={}: chunk.mode=fixed cuts rows of {} tokens (vision.image={} / "
-         "vision.patch={}) into chunks of it, which must divide them; change one",
+         "chunk.ratio={} does not divide the {} tokens of a row (vision.image={} / "
+         "vision.patch={}), as chunk.mode=fixed needs; change one",
          chunk.ratio, columns, job.vision.image, job.vision.patch);
   if (job.vicreg.weight > 0 && job.run.global_batch < 2)
     fail(
@@ -129,7 +129,7 @@ void resolve_action(const Job& job) {
          job.vision.frames);
   if (action.rollout > job.vision.frames - 1)
     fail(ErrorKind::kUsage,
-         "action.rollout={} frames are predicted one after the other, but a clip has {} behind its "
+         "action.rollout={} frames are predicted one after the other, but a clip has {} after its "
          "first (vision.frames={}); lower it",
          action.rollout, job.vision.frames - 1, job.vision.frames);
   if (job.parallel.tp > action.heads)

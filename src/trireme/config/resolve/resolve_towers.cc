@@ -48,9 +48,9 @@ void check_position_table(const Vision& vision) {
   const bool flat = vision.position_grid > 0 || vision.positions == Positions::kLearnedRotary;
   if (flat && vision.frames != vision.tubelet)
     fail(ErrorKind::kUsage,
-         "vision.position_grid={}, vision.positions={}: positions of rows and columns alone, for "
-         "vision.frames={} / vision.tubelet={} tokens of time; set vision.frames={}, or "
-         "vision.positions=learned and vision.position_grid=0",
+         "vision.position_grid={}, vision.positions={}: the grid has positions of rows and columns "
+         "only, not for vision.frames={} / vision.tubelet={} tokens of time; set vision.frames={}, "
+         "or vision.positions=learned and vision.position_grid=0",
          vision.position_grid,
          vision.positions == Positions::kLearnedRotary ? "learned_rotary" : "learned",
          vision.frames, vision.tubelet, vision.tubelet);
@@ -113,9 +113,9 @@ void check_text_keys(const Job& job) {
          "(docs/data.md)",
          files);
   if (files.empty() && !job.data.path.empty())
-    refuse("data.path", job.data.path, "the samples of data.source are made up on the way");
+    refuse("data.path", job.data.path, "the samples of data.source are generated during training");
   if (job.data.tokenizer != plain.tokenizer)
-    refuse("data.tokenizer", job.data.tokenizer, "captions and questions have bytes for tokens");
+    refuse("data.tokenizer", job.data.tokenizer, "captions and questions use bytes as tokens");
   if (job.data.documents) refuse("data.documents", "true", "samples are not cut from documents");
   if (job.recompute.logits && job.model.family != Family::kVlm &&
       job.model.family != Family::kArrcoc)
@@ -182,14 +182,14 @@ void check_coupled_batch(const Job& job) {
   const Run& run = job.run;
   const std::int64_t seen = run.micro_batch * dp(job);
   fail(ErrorKind::kUsage,
-       "run.global_batch={}, but run.micro_batch={} x dp={} (dp_replicate={} x dp_shard={}) = {}: "
-       "{} all of a global batch, here {} micro-batches a rank, and parallel.schedule={} has "
-       "backwards before the last forward; set parallel.schedule={}, run.micro_batch={} or "
+       "run.global_batch={}, but run.micro_batch={} x dp={} (dp_replicate={} x dp_shard={}) = {}. "
+       "{} the whole global batch of {} micro-batches a rank, but parallel.schedule={} has "
+       "backwards before the last forward. Set parallel.schedule={}, run.micro_batch={} or "
        "run.global_batch={}",
        run.global_batch, run.micro_batch, dp(job), job.parallel.dp_replicate, job.parallel.dp_shard,
        seen,
-       job.model.family == Family::kClip ? "a contrastive loss compares"
-                                         : "the statistics of vicreg.weight > 0 are of",
+       job.model.family == Family::kClip ? "A contrastive loss compares"
+                                         : "The statistics of vicreg.weight > 0 cover",
        accumulation(job), job.parallel.schedule,
        schedules::names_where(
            [](const schedules::ScheduleInfo& other) { return other.forwards_first; }),

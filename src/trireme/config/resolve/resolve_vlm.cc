@@ -23,7 +23,7 @@ void check_vision(const Job& job) {
   const Vision& vision = job.vision;
   if (vision.chunked || job.chunk != Chunk{})
     fail(ErrorKind::kUsage,
-         "vision.chunked={}, chunk: vlm.tower=vit sees images and has no use for it; leave it out, "
+         "vision.chunked={}, chunk: vlm.tower=vit sees images and does not use it; leave it out, "
          "or set vlm.tower=jepa",
          vision.chunked);
   if (vision.frames != vision.tubelet)
@@ -64,14 +64,14 @@ void resolve_clips(Job& job) {
          "data.source: vlm.tower=jepa reads clips with questions; set data.source=squares");
   if (job.vision.pooling != Pooling::kMean || job.vision.pre_norm)
     fail(ErrorKind::kUsage,
-         "vision.pooling, vision.pre_norm: vlm.tower=jepa has no use for it; leave it out");
+         "vision.pooling, vision.pre_norm: vlm.tower=jepa does not use them; leave it out");
   Vlm clips;
   clips.tower = job.vlm.tower;
   clips.mrope = job.vlm.mrope;
   if (job.vlm != clips)
     fail(ErrorKind::kUsage,
-         "vlm.tower=jepa: clips have no tiles and their tower is read behind its last block; of "
-         "section vlm leave all out but tower and mrope");
+         "vlm.tower=jepa: clips have no tiles, and features are the output of the tower's last "
+         "block; in section vlm set only tower and mrope");
   resolve_frozen_tower(job);
 }
 
@@ -101,7 +101,7 @@ void resolve_projector(Job& job) {
   plain.kind = projector.kind;
   if (!queries && projector != plain)
     fail(ErrorKind::kUsage,
-         "projector: hidden, layers, heads and queries are of qformer and perceiver; leave them "
+         "projector: hidden, layers, heads and queries apply to qformer and perceiver; leave them "
          "out or choose projector.kind");
   if (!queries) return;
   if (projector.hidden == 0) projector.hidden = vision.hidden;
@@ -125,7 +125,7 @@ void check_mrope(const Job& job) {
   const std::int64_t half = head_width(job.model) / 2;
   if (all != half)
     fail(ErrorKind::kUsage,
-         "vlm.mrope={} shares out {} frequencies; a head of {} channels (model.head_dim, or "
+         "vlm.mrope={} assigns {} frequencies, but a head of {} channels (model.head_dim, or "
          "model.hidden={} / model.heads={}) has {}",
          job.vlm.mrope, all, 2 * half, job.model.hidden, job.model.heads, half);
 }
@@ -140,24 +140,24 @@ void check_fusion(const Job& job) {
          heads, every);
   if (vlm.max_tiles != 0)
     fail(ErrorKind::kUsage,
-         "vlm.max_tiles={}: to blocks of vlm.cross the tiles of an image would all be the "
-         "same place; set vlm.max_tiles=0 or leave vlm.cross out",
+         "vlm.max_tiles={}: vlm.cross gives all tiles of an image the same place; set "
+         "vlm.max_tiles=0 or leave vlm.cross out",
          vlm.max_tiles);
   if (vlm.pack)
     fail(ErrorKind::kUsage,
-         "vlm.pack=true: rows are filled by tokens of images, of which vlm.cross has one each; set "
-         "vlm.pack=false or leave vlm.cross out");
+         "vlm.pack=true: packing fills rows with tokens of images, but vlm.cross has one token an "
+         "image; set vlm.pack=false or leave vlm.cross out");
   for (const auto& [key, value] :
        {std::pair{"vlm.mrope", &vlm.mrope}, std::pair{"vlm.deepstack", &vlm.deepstack}})
     if (!value->empty())
       fail(ErrorKind::kUsage,
-           "{}={}: it is of an image's tokens in a row, of which vlm.cross has none; leave one "
-           "of both out",
+           "{}={}: it applies to image tokens within a row, but vlm.cross has none; leave one of "
+           "both out",
            key, *value);
   if (every > job.model.layers)
     fail(ErrorKind::kUsage,
-         "vlm.cross=[{}, {}]: the decoder has model.layers={} blocks, before none of which one "
-         "would attend; set [{}, {}] or fewer blocks",
+         "vlm.cross=[{}, {}]: the decoder has model.layers={} blocks, so none would get "
+         "cross-attention; set [{}, {}] or fewer blocks",
          every, heads, job.model.layers, job.model.layers, heads);
   if (job.parallel.tp > heads)
     fail(ErrorKind::kUsage,
@@ -178,15 +178,15 @@ void check_features(const Job& job) {
   if (job.vlm.features.empty()) return;
   if (job.parallel.cp > 1)
     fail(ErrorKind::kUsage,
-         "vlm.features={}: ranks along parallel.cp={} do not agree on what is kept; set "
-         "parallel.cp=1 or leave vlm.features out",
+         "vlm.features={}: ranks along parallel.cp={} do not agree on the features that are kept; "
+         "set parallel.cp=1 or leave vlm.features out",
          job.vlm.features, job.parallel.cp);
   const std::vector<std::string_view> frozen = split_list(job.model.frozen);
   for (const std::string& unit : tower_units(job))
     if (std::ranges::none_of(frozen,
                              [&](std::string_view pattern) { return matches(pattern, unit); }))
       fail(ErrorKind::kUsage,
-           "vlm.features={}: {} trains, and what it makes of a tile is not the same next time; set "
+           "vlm.features={} caches the tower's output, but {} is trainable; set "
            "model.frozen=vision.* or leave vlm.features out",
            job.vlm.features, unit);
 }
@@ -239,17 +239,16 @@ std::vector<std::int64_t> deepstack_layers(const Job& job) {
     const auto [end, error] = std::from_chars(piece.begin(), piece.end(), layer);
     const std::int64_t least = layers.empty() ? 0 : layers.back() + 1;
     if (error != std::errc{} || end != piece.end() || layer < least || layer >= blocks_read(job))
-      fail(
-          ErrorKind::kUsage,
-          "vlm.deepstack={}: needs ascending blocks of the tower that run, 0 to {} (vlm.layer={}), "
-          "with commas between them",
-          job.vlm.deepstack, blocks_read(job) - 1, job.vlm.layer);
+      fail(ErrorKind::kUsage,
+           "vlm.deepstack={}: needs ascending blocks from 0 to {} of the tower (vlm.layer={}), "
+           "with commas between them",
+           job.vlm.deepstack, blocks_read(job) - 1, job.vlm.layer);
     layers.push_back(layer);
   }
   if (std::ssize(layers) > job.model.layers)
     fail(ErrorKind::kUsage,
-         "vlm.deepstack={}: {} layers, each of which is added behind a block of the decoder, which "
-         "has model.layers={}; name fewer",
+         "vlm.deepstack={}: {} layers need as many blocks of the decoder, but model.layers={}; "
+         "name fewer",
          job.vlm.deepstack, layers.size(), job.model.layers);
   return layers;
 }

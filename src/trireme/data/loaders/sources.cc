@@ -27,8 +27,8 @@ FileReader pair_reader(const config::Job& job) {
 Sources open_sources(const config::Job& job, const Path& dataset, Evaluated evaluated) {
   if (config::made_up(job.data.source) != nullptr && evaluated == Evaluated::kTraining)
     fail(ErrorKind::kUsage,
-         "samples of data.source={} are made on the way and have no training split to evaluate; "
-         "evaluate what is held out",
+         "samples of data.source={} are generated during training and have no training split; "
+         "evaluate the held-out samples",
          config::made_up(job.data.source)->name);
   switch (job.data.source) {
     case config::DataSource::kText: return open_text(job, dataset, evaluated);

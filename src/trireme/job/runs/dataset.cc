@@ -184,7 +184,7 @@ LocatedDataset from_nothing(const config::Data& data, const config::MadeUpSource
           .held_out = static_cast<std::int64_t>(std::ceil(data.validation * share)),
           .facts = source.facts,
           .tokenizer = data.tokenizer,
-          .what = fmt::format("{}, made up on the way: {} samples an epoch", source.name,
+          .what = fmt::format("{}, generated during training: {} samples an epoch", source.name,
                               data.samples)};
 }
 

@@ -31,8 +31,8 @@ Allowance allowance(const config::Job& job, const Place& place) {
   if (job.run.memory_limit.count > 0) return {job.run.memory_limit.count, "run.memory_limit"};
   if (job.run.device == config::Device::kCuda)
     fail(ErrorKind::kUsage,
-         "run.micro_batch=0 with run.device=cuda: how much a GPU has is not known here; set "
-         "run.memory_limit to what a rank may take of it");
+         "run.micro_batch=0 with run.device=cuda: the memory of a GPU is not known here; set "
+         "run.memory_limit to the memory that a rank may use");
   // The rest is for what nobody counts: the page cache of the data, other programs.
   constexpr double kShare = 0.9;
   const std::optional<std::int64_t> free = free_memory();

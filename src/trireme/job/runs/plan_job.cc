@@ -16,11 +16,10 @@ void check_cuda(const Place& place) {
        "for CUDA (docs/gpu.md)");
 #endif
   if (place.launcher == Launcher::kThreads && place.world > 1)
-    fail(
-        ErrorKind::kUsage,
-        "run.device=cuda with --ranks {}: autograd has one thread a GPU, in which ranks as threads "
-        "would wait for each other for ever; start processes, one a GPU: --nproc {}",
-        place.world, place.world);
+    fail(ErrorKind::kUsage,
+         "run.device=cuda with --ranks {}: autograd has one thread a GPU, in which ranks as "
+         "threads would wait for each other forever; start processes, one a GPU: --nproc {}",
+         place.world, place.world);
 }
 
 }  // namespace
@@ -29,9 +28,9 @@ void check_early(const config::Job& job, const Place& place) {
   if (job.run.device == config::Device::kCuda) check_cuda(place);
   if (job.run.find_micro_batch && job.checkpoint.memory_every > 0)
     fail(ErrorKind::kUsage,
-         "run.micro_batch=0 with checkpoint.memory_every={}: ranks that start again from memory "
-         "would look again and may find another; find it with checkpoint.memory_every=0 under "
-         "--ranks or --nproc, then set run.micro_batch",
+         "run.micro_batch=0 with checkpoint.memory_every={}: ranks that restart from memory would "
+         "search again and may find another; find it with checkpoint.memory_every=0 under --ranks "
+         "or --nproc, then set run.micro_batch",
          job.checkpoint.memory_every);
   if (job.run.find_micro_batch && place.launched() && place.world > 1)
     fail(ErrorKind::kUsage,

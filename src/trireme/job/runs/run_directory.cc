@@ -78,8 +78,7 @@ RunDirectory::RunDirectory(const std::string& out, const std::string& name,
     if (has_checkpoints(path_))
       fail(ErrorKind::kUsage,
            "{} holds checkpoints of an earlier run and --resume never would overwrite them; choose "
-           "another "
-           "--out, or leave --resume out to go on from the newest",
+           "another --out, or leave --resume out to continue from the newest",
            path_.string());
   } else if (resume == "auto") {
     find_newest(path_ / kCheckpoints, note, check);
@@ -93,7 +92,7 @@ void RunDirectory::look() const {
   if (!fs::exists(path_)) return;
   const bool run = fs::exists(path_ / kLockedJobName) || fs::is_directory(path_ / kCheckpoints);
   if (!run && !is_as_good_as_empty(path_))
-    fail(ErrorKind::kUsage, "{} is not empty and is no run; choose another directory with --out",
+    fail(ErrorKind::kUsage, "{} is not empty and is not a run; choose another directory with --out",
          path_.string());
   std::optional<FileLock> nobody;
   if (fs::exists(path_ / kLock) && !lock_soon(nobody, path_ / kLock))
@@ -127,7 +126,7 @@ void RunDirectory::find_given(const Path& given, const Note& note) {
     if (other.step > resume_->manifest.step ||
         !fs::equivalent(checkpoint.parent_path(), path_ / kCheckpoints))
       fail(ErrorKind::kUsage,
-           "{} holds {}, which going on from {} would overwrite; choose another --out",
+           "{} holds {}, which continuing from {} would overwrite; choose another --out",
            path_.string(), other.path.filename().string(), checkpoint.string());
 }
 

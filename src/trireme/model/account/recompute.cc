@@ -51,8 +51,8 @@ std::vector<NodeId> whole(const config::Job& job, const Program& program) {
   });
   if (nodes.empty())
     fail(ErrorKind::kUsage,
-         "{}: none of {} keeps anything that it could compute again whole; choose blocks that "
-         "train, or recompute.policy=selective with recompute.parts",
+         "{}: none of {} keeps an activation that full recomputation could free; choose blocks "
+         "that train, or recompute.policy=selective with recompute.parts",
          asked(job), recompute.nodes.empty() ? "the model's nodes" : "these");
   return nodes;
 }
@@ -63,7 +63,7 @@ void leave_out(const config::Job& job, Program& program) {
   const std::vector<std::string> known = plan::parts_to_leave_out(program, nodes);
   if (known.empty())
     fail(ErrorKind::kUsage,
-         "{}: none of {} keeps a part that it could leave out; choose nodes with a backward, or "
+         "{}: none of {} keeps a part that it could recompute; choose nodes with a backward, or "
          "leave recompute out",
          asked(job), recompute.nodes.empty() ? "the model's nodes" : "these");
   for (std::string_view part : split_list(recompute.parts))

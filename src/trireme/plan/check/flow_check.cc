@@ -61,7 +61,7 @@ void FlowCheck::follow_segment(int index, const Instr& line) {
   const bool follows = view_.node(line.node).segment == view_.node(before->node).segment &&
                        line.mb == before->mb && line.verb != Verb::kForward;
   if (!follows)
-    view_.refuse(index, "stands between recompute {} mb={} and the backward of its segment",
+    view_.refuse(index, "is between recompute {} mb={} and the backward of its segment",
                  view_.node(before->node).name, before->mb);
 }
 
@@ -84,7 +84,7 @@ void FlowCheck::forward(int index, const Instr& line) {
   for (ValueId value : node.writes) put(index, value, line.mb, false);
   if (!line.keep) return;
   if (!view_.flow.node_has_backward[line.node]) view_.refuse(index, "keeps, but has no backward");
-  if (node.segment >= 0) view_.refuse(index, "keeps, but segment {} runs again", node.segment);
+  if (node.segment >= 0) view_.refuse(index, "keeps, but segment {} is recomputed", node.segment);
   kept_[{line.node, line.mb}] = index;
 }
 
@@ -116,13 +116,13 @@ void FlowCheck::backward(int index, const Instr& line) {
       if (view_.flow.value_has_grad[value]) add_gradient(index, value, mb);
   backward_done_.insert({line.node, line.mb});
   if (line.verb != Verb::kBackwardInput) return;
-  if (!node.split) view_.refuse(index, "the node's backward has no halves");
+  if (!node.split) view_.refuse(index, "the node's backward cannot be split");
   halves_[{line.node, line.mb}] = index;
 }
 
 void FlowCheck::backward_weight(int index, const Instr& line) {
   if (halves_.erase({line.node, line.mb}) == 0)
-    view_.refuse(index, "its backward_input has not run, or its weight half has");
+    view_.refuse(index, "its backward_input has not run, or its backward_weight has");
 }
 
 void FlowCheck::add_gradient(int index, ValueId value, int mb) {

@@ -211,7 +211,7 @@ void OffloadCheck::offload(int index, const Instr& line) {
   const bool stale = at(line.unit).sharing.gathers_after &&
                      view_.list[static_cast<std::size_t>(held.changed)].verb != Verb::kUnshard;
   if (line.piece == Piece::kParams && stale)
-    view_.refuse(index, "leaves before it is gathered behind its step");
+    view_.refuse(index, "leaves before it is gathered after its step");
   held.brought = -1;
   held.saved = true;
   leaving_.push_back(index);

@@ -82,7 +82,7 @@ std::string one_text(const plan::PlanSet& plan, const Footprint& one) {
   std::string text = fmt::format(
       "\n{:<22}{:>14}{:>14}{:>14}\n",
       fmt::format("rank{} {}", one.ranks.size() == 1 ? "" : "s", plan::ranges_text(one.ranks)),
-      "between steps", "at its most", "at the peak");
+      "between steps", "maximum", "at the peak");
   for (std::size_t kind = 0; kind < peak.size(); ++kind)
     if (most[kind] > 0)
       text += row(std::string(name(static_cast<MemoryKind>(kind))), between[kind], most[kind],

@@ -199,7 +199,7 @@ class Parser {
       return true;
     };
     const bool again = flag("again"), whole = flag("whole");
-    if (parts.size() != 4) line.refuse("\"{}\" is no part of a node", text);
+    if (parts.size() != 4) line.refuse("\"{}\" is not a part of a node", text);
     return {.name = std::string(parts[0]),
             .saved_bytes = line.number<std::int64_t>(parts[1]),
             .work_bytes = line.number<std::int64_t>(parts[2]),

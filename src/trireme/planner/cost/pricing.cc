@@ -361,7 +361,7 @@ simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank,
         const double rate = tier == plan::Tier::kNvme ? cluster_.disk_rate / cluster_.gpus_per_host
                                                       : cluster_.host_rate;
         if (rate <= 0)
-          fail(ErrorKind::kUsage, "cluster {} names no {} for what leaves memory", cluster_.name,
+          fail(ErrorKind::kUsage, "cluster {} names no {}, which offloading needs", cluster_.name,
                tier == plan::Tier::kNvme ? "disk_rate" : "host_rate");
         const int stage = plan.mesh.coordinate(rank, mesh::Axis::kPp);
         return static_cast<double>(plan::transit_bytes(plan, stage, line)) / rate;

@@ -216,16 +216,18 @@ void check_tiers(const Cluster& cluster, const Section& in) {
                             span, host));
   }
   if (!tiers.empty() && tiers.back().span < cluster.gpus())
-    refuse(tiers.size() - 1, fmt::format("{} of {} GPUs, and no tier behind it; needs a last tier "
-                                         "with span 0, which joins all",
-                                         tiers.back().span, cluster.gpus()));
+    refuse(
+        tiers.size() - 1,
+        fmt::format(
+            "{} of {} GPUs, and no tier after it; needs a last tier with span 0, which joins all",
+            tiers.back().span, cluster.gpus()));
 }
 
 void check_prices(const Cluster& cluster, const Section& in) {
   std::set<std::pair<std::string, std::string>> seen;
   for (const Price& price : cluster.prices)
     if (!seen.emplace(price.provider, price.region).second)
-      in.refuse("prices", fmt::format("{} stands twice with region {}; needs one price of each",
+      in.refuse("prices", fmt::format("{} appears twice with region {}; needs one price of each",
                                       config::quote(price.provider), config::quote(price.region)));
 }
 

@@ -199,12 +199,12 @@ Calibration parse_calibration(std::string_view text, const std::string& what) {
 }
 
 std::string unforeseen(const config::Job& job) {
-  if (job.run.device != config::Device::kCpu) return "run.device is no CPU";
+  if (job.run.device != config::Device::kCpu) return "run.device is not a CPU";
   const DType compute = job.precision.compute;
   if (compute != DType::kF32 && compute != DType::kBF16)
     return std::string("precision.compute=") + std::string(name(compute)) + " is not calibrated";
   if (job.offload.uses(Tier::kHost) || job.offload.uses(Tier::kNvme))
-    return "what is offloaded is not calibrated";
+    return "offloading is not calibrated";
   if (job.lora.rank > 0) return "adapters are not calibrated";
   return "";
 }

@@ -80,7 +80,7 @@ Goodput goodput(const Failures& failures, const Checkpointing& checkpoint, doubl
   const double behind = checkpoint.write_s - checkpoint.stall_s;
   if (!(interval_s > 0) || interval_s < behind)
     fail(ErrorKind::kUsage,
-         "{} s between checkpoints, and writing one takes {} s beside training; needs an interval "
+         "{} s between checkpoints, and writing one takes {} s during training; needs an interval "
          "above 0 that is not shorter",
          interval_s, behind);
   const double mttf = failures.mttf_s;

@@ -84,9 +84,8 @@ Question completed(Question question) {
          cluster.gpus_per_host, cluster.gpus());
   for (const std::string& key : question.kept) {
     if (config::find_field(key) == nullptr)
-      fail(ErrorKind::kUsage, "{} is no key of a job; {}", key, config::suggest(key));
-    if (!chosen(key))
-      fail(ErrorKind::kUsage, "{} is nothing that a plan chooses: it stays as it is", key);
+      fail(ErrorKind::kUsage, "{} is not a key of a job; {}", key, config::suggest(key));
+    if (!chosen(key)) fail(ErrorKind::kUsage, "{} is not chosen by a plan: its value stays", key);
   }
   const config::Job plain;
   for (const config::Field& field : config::fields())

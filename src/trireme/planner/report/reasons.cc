@@ -76,14 +76,13 @@ class Reasons {
 
   void data_parallel() {
     const auto m = sieved_.sieve().micro_batches(layout_);
-    say(Choice::kDp,
-        fmt::format("dp {}: what {} GPUs leave beside pp {} x cp {} x tp {}; each rank has {} "
-                    "micro-batch{} a step{}",
-                    layout_.dp(), layout_.world(), layout_.pp, layout_.cp, layout_.tp, m,
-                    m == 1 ? "" : "es",
-                    layout_.pp > 1
-                        ? fmt::format(", {:.1f} times pp", static_cast<double>(m) / layout_.pp)
-                        : ""));
+    say(Choice::kDp, fmt::format("dp {}: all {} GPUs divided by pp {} x cp {} x tp {}; each rank "
+                                 "has {} micro-batch{} a step{}",
+                                 layout_.dp(), layout_.world(), layout_.pp, layout_.cp, layout_.tp,
+                                 m, m == 1 ? "" : "es",
+                                 layout_.pp > 1 ? fmt::format(", {:.1f} times pp",
+                                                              static_cast<double>(m) / layout_.pp)
+                                                : ""));
   }
 
   // "4 needs 101.3 GiB of 79.1; the best with it (pp 16, ...) takes 6 % longer".
@@ -101,7 +100,7 @@ class Reasons {
     }
     const std::optional<Priced> best =
         sieved_.least([&](const Layout& one) { return row.same(one, twin); });
-    if (!best && !why.empty()) return fmt::format("{} cannot be ({})", other, why);
+    if (!best && !why.empty()) return fmt::format("{} is not possible ({})", other, why);
     if (!best) return text.empty() ? text : text + ", and so does every layout with it";
     double ratio = best->estimate / option_.estimate;
     if (ratio < 1) {  // the plan has the last word

@@ -201,8 +201,8 @@ class Search {
     const Sieved plain(question, Away::kNothing);
     if (!plain.smallest() && plain.crowded())
       fail(ErrorKind::kNoRoom,
-           "what leaves memory needs {:.1f} GiB of its host's for each of {} GPUs ({}), of which "
-           "there are {:.1f} GiB; offload less, or give the cluster more host_memory",
+           "offloading needs {:.1f} GiB of host memory for each of {} GPUs ({}), but there are "
+           "{:.1f} GiB; offload less, or give the cluster more host_memory",
            gibibytes(plain.crowded()->price.host),
            std::min(question.gpus, question.cluster.gpus_per_host), text(plain.crowded()->layout),
            gibibytes(static_cast<double>(question.cluster.host_memory)));
@@ -211,12 +211,12 @@ class Search {
     const Cluster& cluster = question.cluster;
     // Where memory is not what is missing, what is.
     if (least.price.bytes <= plain.limit() && refusal_.error)
-      fail(refusal_.error->kind(), "no layout of {} GPUs can be: {}", question.gpus,
+      fail(refusal_.error->kind(), "no layout of {} GPUs is possible: {}", question.gpus,
            refusal_.error->what());
     if (plain.limit() < usable_memory(question))
       fail(ErrorKind::kNoRoom,
-           "no layout of {} GPUs does with recompute.memory={}: the smallest need is {:.1f} GiB a "
-           "GPU ({}); allow more, or take more GPUs",
+           "no layout of {} GPUs fits recompute.memory={}: the smallest need is {:.1f} GiB a GPU "
+           "({}); allow more, or take more GPUs",
            question.gpus, exact_text(question.job.recompute.memory), gibibytes(least.price.bytes),
            text(least.layout));
     // What one GPU lacks, others share.
@@ -246,7 +246,7 @@ class Search {
          question.gpus, question.gpus == 1 ? "GPU" : "GPUs", gibibytes(least.price.bytes),
          text(least.layout), cluster.gpu.name, gibibytes(memory_of(question)), 100 * kUsable,
          cluster.host_rate > 0 && cluster.host_memory > 0
-             ? ", and what could wait in host memory is not enough less"
+             ? ", and offloading to host memory does not save enough"
              : "",
          help);
   }

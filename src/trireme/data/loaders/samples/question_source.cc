@@ -251,8 +251,8 @@ Outline question_outline(const config::Job& job, const std::string& question,
   const Outline room = row_room(job);
   if (outline.tokens > room.tokens || outline.tiles > room.tiles)
     fail(ErrorKind::kData,
-         "{}: {} tokens of pictures, question and answer and {} tiles; model.seq_len={} has room "
-         "for {} and {}",
+         "{}: {} tokens of pictures, question and answer and {} tiles; model.seq_len={} allows {} "
+         "and {}",
          what, outline.tokens, outline.tiles, job.model.seq_len, room.tokens, room.tiles);
   return outline;
 }
