@@ -148,7 +148,7 @@ const std::vector<Broken> kValues = {
     {"model: {tied: True}", "1:15", "needs true or false"},
     {"model: {tied: 1}", "1:15", "needs true or false"},
     {"model: {tied: \"true\"}", "1:15", "needs true or false"},
-    {"data: {path: [a, b]}", "1:14", "data.path: has a list; needs text in one line"},
+    {"data: {path: [a, b]}", "1:14", "data.path: has a list; needs text"},
     {"data: {path: \"a\\nb\"}", "1:14", "has control characters"},
     {"data:\n  path: |\n    a\n    b\n", "2:9", "has control characters"},
     {"parallel: {zero: 4}", "1:18", "4 is out of range; needs a whole number from 0 to 3"},

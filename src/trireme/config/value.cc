@@ -105,7 +105,8 @@ bool read_bool(const YamlNode& node, const Context& context) {
 std::string read_text(const YamlNode& node, const Context& context) {
   need_scalar(node, context);
   if (!is_printable(node.text))
-    context.refuse(fmt::format("{} has control characters or is not UTF-8", quote(node.text)));
+    context.refuse(
+        fmt::format("{} has control characters or line breaks, or is not UTF-8", quote(node.text)));
   return node.text;
 }
 
@@ -147,7 +148,7 @@ std::string describe(const FieldForm& field) {
     case FieldForm::Kind::kInteger: return "a whole number " + range_text(field.range);
     case FieldForm::Kind::kNumber:
       return "a number " + range_text(field.range) + units_text(field.units);
-    case FieldForm::Kind::kText: return "text in one line";
+    case FieldForm::Kind::kText: return "text";
     case FieldForm::Kind::kTwoNumbers: return "a list of two numbers " + range_text(field.range);
     case FieldForm::Kind::kBytes:
       return "a size such as 20GiB, 512MiB or 1e9" + size_range_text(field.range);

@@ -16,7 +16,7 @@ std::vector<Field> arrcoc_fields() {
                         "Maximum tokens of all regions of an image. 0: 2.25 times the minimum.",
                         from(0, kMaxIds)))),
       fixed(boolean(KEY(arrcoc.gate),
-                    "Gradients of the scorers, from the effect of added detail on the loss. false: "
+                    "Gradients of the scorers from the effect of added detail on the loss. false: "
                     "scorers keep their initial weights.")),
       fixed(
           boolean(KEY(arrcoc.explore),
@@ -28,31 +28,29 @@ std::vector<Field> arrcoc_fields() {
                         {{"learned", Allocation::kLearned},
                          {"uniform", Allocation::kUniform},
                          {"random", Allocation::kRandom}})),
-      of_weights(text(
-          KEY(arrcoc.channels),
-          "Texture channels that the scorers read: all, or a comma-separated list of rgb, lab, "
-          "sobel, magnitude, orientation, position and eccentricity. Other channels are 0.")),
+      of_weights(text(KEY(arrcoc.channels),
+                      "Texture channels that the scorers read: all, or a comma-separated list of "
+                      "rgb, lab, sobel, magnitude, orientation, position and eccentricity.")),
       of_weights(text(KEY(arrcoc.scorers),
                       "Scorers, comma-separated, of information, salience and coupling.")),
       of_weights(integer(KEY(arrcoc.hidden), "Width of the scorers.", from(2, kMaxWidth))),
-      of_weights(integer(KEY(arrcoc.coupling),
-                         "Width of the space in which regions and questions are compared. 0: half "
-                         "of arrcoc.hidden.",
-                         from(0, kMaxWidth))),
+      of_weights(integer(
+          KEY(arrcoc.coupling),
+          "Width of the space that compares regions with questions. 0: half of arrcoc.hidden.",
+          from(0, kMaxWidth))),
       of_weights(integer(KEY(arrcoc.balancer), "Width of the balancer. 0: arrcoc.hidden.",
                          from(0, kMaxWidth))),
       of_weights(choice(KEY(arrcoc.decoder),
                         "Decoder blocks: llama, or gpt (GPT-2 with rotary queries and keys).",
                         {{"llama", RegionDecoder::kLlama}, {"gpt", RegionDecoder::kGpt}})),
-      of_weights(boolean(
-          KEY(arrcoc.learn_budget),
-          "Learned budget per image: the share of the budget above the minimum that it uses.")),
+      of_weights(boolean(KEY(arrcoc.learn_budget),
+                         "Learned share of the budget above the minimum, per image.")),
       fixed(number(KEY(arrcoc.budget_weight),
                    "Loss per answer token for using the whole budget (needs arrcoc.learn_budget).",
                    from(0, 1000))),
       fixed(number(KEY(arrcoc.entropy_weight),
                    "Weight of the allocation's entropy, subtracted from the loss per answer token; "
-                   "decays to 0 at half of the run.",
+                   "decays to 0 by half of the run.",
                    from(0, 1000))),
   };
 }

@@ -7,9 +7,9 @@ namespace trireme::config {
 std::vector<Field> chunk_fields() {
   return {
       of_weights(choice(KEY(chunk.mode),
-                        "Selection of the tokens that begin a chunk: threshold (router probability "
-                        "above one half), topk (the most probable, as many as chunk.ratio gives) "
-                        "or fixed (every chunk.ratio-th token of a row).",
+                        "Tokens that begin a chunk: threshold (router probability above one half), "
+                        "topk (the most probable, as many as chunk.ratio gives) or fixed (every "
+                        "chunk.ratio-th token of a row).",
                         {{"threshold", ChunkMode::kThreshold},
                          {"topk", ChunkMode::kTopK},
                          {"fixed", ChunkMode::kFixed}})),
@@ -35,7 +35,7 @@ std::vector<Field> vicreg_fields() {
                    from(0, 1e3))),
       choice(KEY(vicreg.statistics),
              "Rows of the variance and covariance of matches: the clips of the global batch for "
-             "each match of a clip (match), or all matches of all clips together (pooled).",
+             "each match (match), or all matches of all clips together (pooled).",
              {{"match", LocalStatistics::kMatch}, {"pooled", LocalStatistics::kPooled}}),
       of_weights(integer(KEY(vicreg.width), "Width of the three-layer expander of whole clips.",
                          from(1, kMaxWidth))),
@@ -43,8 +43,8 @@ std::vector<Field> vicreg_fields() {
                          "Width of the three-layer expander of chunks. 0: vicreg.width.",
                          from(0, kMaxWidth))),
       fixed(integer(KEY(vicreg.feature_matches),
-                    "Maximum matches of a clip by feature. 0: as many as the view of the global "
-                    "batch with the fewest chunks has, which limits every value.",
+                    "Maximum matches of a clip by feature. 0: all chunks of the smallest view of "
+                    "the global batch.",
                     from(0, 1 << 20))),
   };
 }

@@ -30,11 +30,11 @@ std::vector<Field> parallel_fields() {
            "Stage cuts: auto (by time and memory), or the nodes per stage in the schedule's order, "
            "such as 4,3,3,4 (embedding and head count as one each)."),
       text(KEY(parallel.costs),
-           "File of measured node costs (node_costs.json of a run with run.trace) that replaces "
-           "operation counts in cuts, searched schedules and forecasts."),
+           "File of measured node costs (node_costs.json of a run with run.trace) in place of "
+           "operation counts."),
       number(KEY(parallel.activation_limit),
              "Activation memory per rank for schedules zb_auto and v_auto, relative to 1f1b's peak "
-             "of parallel.pp micro-batches (v_auto: in steps of half a micro-batch).",
+             "of parallel.pp micro-batches.",
              above(0, 1e6)),
       integer(KEY(parallel.dp_replicate), "Data-parallel replicas with the same shards.",
               from(1, 1 << 16)),
@@ -49,8 +49,7 @@ std::vector<Field> parallel_fields() {
       choice(KEY(parallel.context),
              "Context-parallel attention: ring (keys and values rotate), all_gather (keys and "
              "values are gathered), ulysses (all-to-all of heads and tokens) or hierarchical "
-             "(ulysses within parallel.context_inner ranks, a ring between them). Families other "
-             "than decoders use all_gather.",
+             "(ulysses within parallel.context_inner ranks, a ring between them).",
              {{"ring", ContextMethod::kRing},
               {"all_gather", ContextMethod::kAllGather},
               {"ulysses", ContextMethod::kUlysses},

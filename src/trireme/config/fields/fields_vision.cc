@@ -33,8 +33,8 @@ std::vector<Field> vision_fields() {
       of_weights(
           choice(KEY(vision.positions),
                  "Position embedding of the vision tower: learned (a table), rotary (over time, "
-                 "row and column), rotary_compat (rotary in the form of Meta's V-JEPA 2 weights) "
-                 "or learned_rotary (a table, and rotary over row and column: Qwen3-VL).",
+                 "row and column), rotary_compat (the form of Meta's V-JEPA 2 weights) or "
+                 "learned_rotary (a table, and rotary over row and column: Qwen3-VL).",
                  {{"learned", Positions::kLearned},
                   {"rotary", Positions::kRotary},
                   {"rotary_compat", Positions::kRotaryCompat},
@@ -61,7 +61,7 @@ std::vector<Field> vision_fields() {
           KEY(vision.mean),
           "Mean of red, green and blue (0 to 1) subtracted from pixels: clip, siglip, imagenet or "
           "three numbers such as 0.5,0.5,0.5. Empty: siglip for tiles of family vlm, imagenet for "
-          "other families. Synthetic pictures of other families are drawn as normalized values.")),
+          "other families. Synthetic pictures of other families are already normalized.")),
       of_weights(text(KEY(vision.std),
                       "Standard deviation of red, green and blue that pixels are divided by, in "
                       "the form of vision.mean.")),
@@ -69,8 +69,8 @@ std::vector<Field> vision_fields() {
                          "Classes of images or clips. 0: as many as the data set has.",
                          from(0, kMaxIds))),
       of_weights(boolean(KEY(vision.chunked),
-                         "Kind of a frozen tower of clips: H-V-JEPA's, with the chunks of section "
-                         "chunk (true), or V-JEPA 2's (false). Family hvjepa trains the former.")),
+                         "Frozen tower of clips with H-V-JEPA's chunks (section chunk). false: "
+                         "V-JEPA 2's tower.")),
   };
 }
 
