@@ -15,6 +15,7 @@ constexpr std::string_view kIntroduction =
     "key\n"
     "left out has its default; an unknown key is an error. `--set section.key=value` overrides a "
     "key.\n"
+    "Ranges such as 1 to 64 are of whole numbers.\n"
     "Marked keys (*fixed*, *inherited*, *compared*) cannot change when a run resumes. With "
     "`model.weights`, an\n"
     "*inherited* key that the job leaves out has the value of those weights, and another value of "

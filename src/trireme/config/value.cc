@@ -31,6 +31,14 @@ std::string range_text(const Range& range) {
   return text;
 }
 
+// "1 to 64" of whole numbers.
+std::string whole_range_text(const Range& range) {
+  std::string text = std::isfinite(range.max) ? fmt::format("{} to {}", range.min, range.max)
+                                              : fmt::format("{} or more", range.min);
+  if (range.also) text += fmt::format(", or {}", *range.also);
+  return text;
+}
+
 // Nothing for a range that every size is in.
 std::string size_range_text(const Range& range) {
   const auto text = [](double bytes) { return exact_text({static_cast<std::int64_t>(bytes)}); };
@@ -145,7 +153,7 @@ bool Range::holds(double number) const {
 std::string describe(const FieldForm& field) {
   switch (field.kind) {
     case FieldForm::Kind::kBool: return "true or false";
-    case FieldForm::Kind::kInteger: return "a whole number " + range_text(field.range);
+    case FieldForm::Kind::kInteger: return whole_range_text(field.range);
     case FieldForm::Kind::kNumber:
       return "a number " + range_text(field.range) + units_text(field.units);
     case FieldForm::Kind::kText: return "text";
