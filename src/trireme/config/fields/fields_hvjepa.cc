@@ -6,13 +6,13 @@ namespace trireme::config {
 
 std::vector<Field> chunk_fields() {
   return {
-      of_weights(choice(KEY(chunk.mode),
-                        "Tokens that begin a chunk: threshold (router probability above one half), "
-                        "topk (the most probable, as many as chunk.ratio gives) or fixed (every "
-                        "chunk.ratio-th token of a row).",
-                        {{"threshold", ChunkMode::kThreshold},
-                         {"topk", ChunkMode::kTopK},
-                         {"fixed", ChunkMode::kFixed}})),
+      of_weights(choice(
+          KEY(chunk.mode),
+          "Tokens that begin a chunk. threshold: router probability above one half. topk: the most "
+          "probable, as many as chunk.ratio gives. fixed: every chunk.ratio-th token of a row.",
+          {{"threshold", ChunkMode::kThreshold},
+           {"topk", ChunkMode::kTopK},
+           {"fixed", ChunkMode::kFixed}})),
       of_weights(
           integer(KEY(chunk.ratio), "Target tokens per chunk of the router.", from(2, 1 << 20))),
       of_weights(
@@ -34,8 +34,8 @@ std::vector<Field> vicreg_fields() {
                    "statistics over the global batch. 0: off.",
                    from(0, 1e3))),
       choice(KEY(vicreg.statistics),
-             "Rows of the variance and covariance of matches: the clips of the global batch for "
-             "each match (match), or all matches of all clips together (pooled).",
+             "Rows of the variance and covariance of matches. match: the clips of the global "
+             "batch, for each match. pooled: all matches of all clips.",
              {{"match", LocalStatistics::kMatch}, {"pooled", LocalStatistics::kPooled}}),
       of_weights(integer(KEY(vicreg.width), "Width of the three-layer expander of whole clips.",
                          from(1, kMaxWidth))),

@@ -29,9 +29,9 @@ std::vector<Field> jepa_fields() {
                  "Short-range and long-range mask of a clip, each as BLOCKSxSHARE; a block covers "
                  "that share of a frame.")),
       fixed(choice(KEY(jepa.cut),
-                   "Length of the masks: none (every token is kept) or batch (jepa.cut_samples "
-                   "samples share a block size and are cut to the shortest, as V-JEPA 2 does with "
-                   "a device's batch).",
+                   "Length of the masks: none (every token is kept) or batch. With batch, "
+                   "jepa.cut_samples samples share a block size and are cut to the shortest, as "
+                   "V-JEPA 2 does with a device's batch.",
                    {{"none", MaskCut::kNone}, {"batch", MaskCut::kBatch}})),
       fixed(integer(KEY(jepa.cut_samples),
                     "Consecutive samples that jepa.cut=batch cuts to one length, independent of "

@@ -41,7 +41,7 @@ std::vector<Field> precision_fields() {
       fixed(type(
           KEY(precision.master),
           "Type of master weights and optimizer states. auto: fp64 for compute fp64, else fp32. "
-          "bf16: one copy of the weights, updated with stochastic rounding (compute bf16 only).")),
+          "bf16 (compute bf16 only): one copy of the weights, with stochastic rounding.")),
       type(KEY(precision.grads),
            "Type of accumulated gradients. auto: fp64 for compute fp64, else fp32. bf16: compute "
            "bf16 with numerics fast."),
@@ -63,9 +63,9 @@ std::vector<Field> precision_fields() {
 std::vector<Field> recompute_fields() {
   return {
       choice(KEY(recompute.policy),
-             "Activation recomputation in the backward pass, with the same bits: none, full "
-             "(blocks keep only their input), selective (blocks leave out recompute.parts) or auto "
-             "(the cheapest choice of parts and blocks within recompute.memory).",
+             "Activation recomputation in the backward pass, with the same bits. full: blocks keep "
+             "only their input. selective: blocks leave out recompute.parts. auto: the cheapest "
+             "choice of parts and blocks within recompute.memory.",
              {{"none", RecomputePolicy::kNone},
               {"full", RecomputePolicy::kFull},
               {"selective", RecomputePolicy::kSelective},

@@ -6,25 +6,23 @@ namespace trireme::config {
 
 std::vector<Field> model_fields() {
   return {
-      inherited(fixed(
-          choice(KEY(model.family),
-                 "Architecture: gpt (GPT-2: learned positions, LayerNorm, GELU), llama (RoPE, "
-                 "RMSNorm, SwiGLU, grouped-query attention), vit (image classifier), clip (CLIP "
-                 "and SigLIP), hnet (H-Net: bytes in learned chunks), vlm (vision-language model), "
-                 "arrcoc (vision-language model with a token budget per image region), jepa "
-                 "(V-JEPA 2), hvjepa (V-JEPA 2 on chunks of tokens), probe (classifier on V-JEPA "
-                 "2's frozen encoder) or jepa_ac (action-conditioned predictor of V-JEPA 2).",
-                 {{"gpt", Family::kGpt},
-                  {"llama", Family::kLlama},
-                  {"vit", Family::kVit},
-                  {"clip", Family::kClip},
-                  {"hnet", Family::kHnet},
-                  {"vlm", Family::kVlm},
-                  {"arrcoc", Family::kArrcoc},
-                  {"jepa", Family::kJepa},
-                  {"hvjepa", Family::kHvjepa},
-                  {"probe", Family::kProbe},
-                  {"jepa_ac", Family::kJepaAc}}))),
+      inherited(fixed(choice(
+          KEY(model.family),
+          "Architecture. Language models: gpt (GPT-2), llama (Llama, Qwen), hnet (H-Net: bytes in "
+          "learned chunks). Images: vit (classifier), clip (CLIP, SigLIP). Vision-language: vlm, "
+          "arrcoc (token budget per image region). Video: jepa (V-JEPA 2), hvjepa (with chunks), "
+          "probe (classifier on a frozen encoder), jepa_ac (actions).",
+          {{"gpt", Family::kGpt},
+           {"llama", Family::kLlama},
+           {"vit", Family::kVit},
+           {"clip", Family::kClip},
+           {"hnet", Family::kHnet},
+           {"vlm", Family::kVlm},
+           {"arrcoc", Family::kArrcoc},
+           {"jepa", Family::kJepa},
+           {"hvjepa", Family::kHvjepa},
+           {"probe", Family::kProbe},
+           {"jepa_ac", Family::kJepaAc}}))),
       of_weights(integer(KEY(model.layers), "Transformer blocks.", from(1, 1 << 16))),
       of_weights(integer(KEY(model.hidden), "Width of the residual stream.", from(1, kMaxWidth))),
       of_weights(integer(KEY(model.heads),
@@ -73,11 +71,11 @@ std::vector<Field> data_fields() {
   return {
       fixed(choice(
           KEY(data.source),
-          "Source of samples. Text: text (token data sets and text files). Synthetic: words "
-          "(random words), affine (sequences x <- (a x + 1) mod 251), stripes (labelled patterns), "
-          "scenes (coloured shapes with captions or questions), squares (clips of moving squares), "
-          "arm (clips of a square moved by actions), quadrants (four patterns and a question). "
-          "Files (docs/data.md): images (labelled), pairs (images with captions or questions), "
+          "Source of samples. Text: text (token data sets and text files). Synthetic text: words "
+          "(random words), affine (sequences x <- (a x + 1) mod 251). Synthetic images: stripes "
+          "(labelled patterns), scenes (shapes with captions or questions), quadrants (patterns "
+          "and a question). Synthetic clips: squares (moving squares), arm (a square moved by "
+          "actions). Files (docs/data.md): images (labelled), pairs (with captions or questions), "
           "clips (videos), trajectories (robot videos with actions).",
           {{"text", DataSource::kText},
            {"words", DataSource::kWords},
@@ -101,13 +99,13 @@ std::vector<Field> data_fields() {
       // Not fixed: a file may move; a checkpoint knows the dataset's vocabulary by digest.
       text(KEY(data.tokenizer),
            "Tokenizer: bytes, characters, bpe:N (byte-level BPE of 257 to 1048576 tokens, learned "
-           "from the training split), or a path to a Hugging Face tokenizer.json, a "
+           "from the training split) or a path. A path is a Hugging Face tokenizer.json, a "
            "vocabulary.json or a directory with a vocabulary. Left out with model.weights: the "
            "vocabulary of the weights."),
       fixed(integer(KEY(data.seed), "Seed of the sample order.", from(0, kMaxSeed))),
       fixed(number(KEY(data.validation),
-                   "Size of the validation split: a fraction of the text or of the samples up to "
-                   "0.5, or a whole number of samples or text files. 0: none.",
+                   "Size of the validation split: a fraction up to 0.5 of the text or samples, or "
+                   "a number of samples or text files. 0: none.",
                    from(0, kMaxIds))),
       fixed(boolean(KEY(data.documents),
                     "Document masking: attention and positions stay within a document. false: each "

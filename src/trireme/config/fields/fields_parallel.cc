@@ -27,8 +27,8 @@ std::vector<Field> parallel_fields() {
               "Model chunks per pipeline rank. 0: the schedule's number (interleaved: 2).",
               from(0, 1 << 10)),
       text(KEY(parallel.stages),
-           "Stage cuts: auto (by time and memory), or the nodes per stage in the schedule's order, "
-           "such as 4,3,3,4 (embedding and head count as one each)."),
+           "Stage cuts: auto (by time and memory), or the nodes per stage, such as 4,3,3,4. "
+           "Embedding and head count as one each."),
       text(KEY(parallel.costs),
            "File of measured node costs (node_costs.json of a run with run.trace) in place of "
            "operation counts."),
@@ -47,9 +47,9 @@ std::vector<Field> parallel_fields() {
           KEY(parallel.sequence_parallel),
           "Sequence parallelism: tp ranks also split the rows of norms, residuals and dropout."),
       choice(KEY(parallel.context),
-             "Context-parallel attention: ring (keys and values rotate), all_gather (keys and "
-             "values are gathered), ulysses (all-to-all of heads and tokens) or hierarchical "
-             "(ulysses within parallel.context_inner ranks, a ring between them).",
+             "Context-parallel attention. ring: keys and values rotate. all_gather: keys and "
+             "values are gathered. ulysses: all-to-all of heads and tokens. hierarchical: ulysses "
+             "within parallel.context_inner ranks, a ring between them.",
              {{"ring", ContextMethod::kRing},
               {"all_gather", ContextMethod::kAllGather},
               {"ulysses", ContextMethod::kUlysses},

@@ -79,8 +79,8 @@ std::vector<Field> run_fields() {
       fixed(micro_batch_field()),
       choice(KEY(run.batch_scope),
              "Samples that a batch-wide loss (family clip; hvjepa with vicreg.weight) compares per "
-             "rank: micro (one micro-batch, which must be all of the rank's samples) or gradcache "
-             "(all micro-batches, with parallel.schedule=gpipe).",
+             "rank. micro: one micro-batch, which must be all of the rank's samples. gradcache: "
+             "all micro-batches, with parallel.schedule=gpipe.",
              {{"micro", BatchScope::kMicro}, {"gradcache", BatchScope::kGradcache}}),
       bytes(KEY(run.memory_limit),
             "Maximum forecast memory per rank, with its share of the process; a job above it does "

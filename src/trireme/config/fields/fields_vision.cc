@@ -33,8 +33,8 @@ std::vector<Field> vision_fields() {
       of_weights(
           choice(KEY(vision.positions),
                  "Position embedding of the vision tower: learned (a table), rotary (over time, "
-                 "row and column), rotary_compat (the form of Meta's V-JEPA 2 weights) or "
-                 "learned_rotary (a table, and rotary over row and column: Qwen3-VL).",
+                 "row and column) or another form of rotary. rotary_compat: Meta's V-JEPA 2 "
+                 "weights. learned_rotary: a table, and rotary over row and column (Qwen3-VL).",
                  {{"learned", Positions::kLearned},
                   {"rotary", Positions::kRotary},
                   {"rotary_compat", Positions::kRotaryCompat},

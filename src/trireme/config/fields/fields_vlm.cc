@@ -9,8 +9,8 @@ std::vector<Field> projector_fields() {
       of_weights(
           choice(KEY(projector.kind),
                  "Projector from the tower's features to decoder tokens: linear, mlp (two layers "
-                 "with GELU), merger (norm and mlp over 2 x 2 features: Qwen3-VL), qformer "
-                 "(BLIP-2), perceiver (Flamingo's resampler) or none (equal widths; arrcoc).",
+                 "with GELU) or none (equal widths; arrcoc). merger: norm and mlp over 2 x 2 "
+                 "features (Qwen3-VL). qformer: BLIP-2's. perceiver: Flamingo's resampler.",
                  {{"none", ProjectorKind::kNone},
                   {"linear", ProjectorKind::kLinear},
                   {"mlp", ProjectorKind::kMlp},
@@ -39,8 +39,8 @@ std::vector<Field> vlm_fields() {
                         "(with vision.chunked: of hvjepa).",
                         {{"vit", VlmTower::kVit}, {"jepa", VlmTower::kJepa}})),
       of_weights(integer(KEY(vlm.layer),
-                         "Block of the tower whose output is read, from 0, or from the end: -2 is "
-                         "the second to last, -1 the last with the tower's final norm.",
+                         "Block of the tower whose output is read, from 0, or from the end. -2: "
+                         "the second to last; -1: the last, with the tower's final norm.",
                          from(-(1 << 16), 1 << 16))),
       inherited(fixed(integer(KEY(vlm.max_tiles),
                               "Maximum tiles per image, in a grid of at most 3 per side, in "
