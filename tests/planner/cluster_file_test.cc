@@ -124,7 +124,7 @@ TEST(ClusterFile, RefusesWhatCannotBe) {
     std::string_view message;
   } kCases[] = {
       {"gpus_per_host: 4", "gpus_per_host: 0",
-       "own.yaml:4:16: gpus_per_host: 0 is out of range; needs a whole number from 1 to 1024"},
+       "own.yaml:4:16: gpus_per_host: 0 is out of range; needs 1 to 1024"},
       {"hosts: 16", "hosts: 1.5", "own.yaml:5:8: hosts: 1.5 is not whole; needs"},
       {"watts: 500", "memory: 0", "gpu.memory: 0 is out of range; needs a size such as 20GiB"},
       {"watts: 500", "memory: 900TiB", "gpu.memory: 900TiB is out of range; needs a size"},
@@ -161,7 +161,7 @@ TEST(ClusterFile, RefusesWhatCannotBe) {
       {"name: mine", "", "name: missing or empty"},
       {"hosts: 16", "tires: 16", "unknown key \"tires\"; did you mean tiers?"},
       {"tiers:", "price:", "unknown key \"price\"; did you mean prices?"},
-      {"hosts: 16", "hosts:", "own.yaml:5:1: hosts: has no value; needs a whole number"},
+      {"hosts: 16", "hosts:", "own.yaml:5:1: hosts: has no value; needs 1 to "},
   };
   for (const auto& [before, after, message] : kCases)
     EXPECT_THAT(usage_error_of([&] { parse_cluster(changed(before, after), "own.yaml"); }),
@@ -231,10 +231,9 @@ TEST(HelpClusters, NamesEveryKey) {
   EXPECT_THAT(text,
               HasSubstr("- `gpu.memory_rate` (a number above 0 up to 1e+16, alone or in TB/s, "
                         "GB/s, MB/s, Gb/s; needed): "));
-  EXPECT_THAT(text,
-              HasSubstr("- `tiers[].span` (a whole number from 2 to 1000000000, or 0; default "
-                        "`0`): "));
-  EXPECT_THAT(text, HasSubstr("- `hosts` (a whole number from 1 to 1000000; default `1`): "));
+  EXPECT_THAT(text, HasSubstr("- `tiers[].span` (2 to 1000000000, or 0; default "
+                              "`0`): "));
+  EXPECT_THAT(text, HasSubstr("- `hosts` (1 to 1000000; default `1`): "));
   EXPECT_THAT(text, HasSubstr("| `a100-80` | 312 | - | 79.25 | 2039 | 400 |"));
 }
 

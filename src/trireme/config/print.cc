@@ -9,17 +9,29 @@ namespace {
 
 // What the head of each section's list says, beyond the keys.
 constexpr std::string_view kIntroduction =
-    "# Job keys\n\nEvery key of JOB.yaml, as `trireme train --help-config` prints it. A job is "
-    "YAML or JSON; a key\nleft out has its default; an unknown key is an error. `--set "
-    "section.key=value` overrides a key.\nKeys marked *fixed* cannot change when a run resumes. "
-    "Keys marked *inherited* default to the\nvalue with which `model.weights` was trained. Keys "
-    "marked *compared* must have that value,\nunless `--allow KEY` is given (docs/lora.md).\n";
+    "# Job keys\n"
+    "\n"
+    "Every key of JOB.yaml, as `trireme train --help-config` prints it. A job is YAML or JSON; a "
+    "key\n"
+    "left out has its default; an unknown key is an error. `--set section.key=value` overrides a "
+    "key.\n"
+    "Ranges such as 1 to 64 are of whole numbers.\n"
+    "Marked keys (*fixed*, *inherited*, *compared*) cannot change when a run resumes. With "
+    "`model.weights`, an\n"
+    "*inherited* key that the job leaves out has the value of those weights, and another value of "
+    "a\n"
+    "*compared* key is refused, unless `--allow KEY` is given (docs/lora.md).\n";
+
+// What a key's mark says, beyond its description. Inherited and compared keys are fixed too.
+std::string marks(const Field& field) {
+  if (!field.inherited && !field.compared) return field.fixed ? "; *fixed*" : "";
+  return fmt::format("{}{}", field.inherited ? "; *inherited*" : "",
+                     field.compared ? "; *compared*" : "");
+}
 
 std::string help_line(const Field& field) {
-  return fmt::format("- `{}` ({}; default `{}`{}{}{}): {}\n", field.key, describe(field),
-                     write_value(field.get(Job{})), field.fixed ? "; *fixed*" : "",
-                     field.inherited ? "; *inherited*" : "", field.compared ? "; *compared*" : "",
-                     field.doc);
+  return fmt::format("- `{}` ({}; default `{}`{}): {}\n", field.key, describe(field),
+                     write_value(field.get(Job{})), marks(field), field.doc);
 }
 
 }  // namespace

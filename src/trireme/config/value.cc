@@ -31,6 +31,14 @@ std::string range_text(const Range& range) {
   return text;
 }
 
+// "1 to 64" of whole numbers.
+std::string whole_range_text(const Range& range) {
+  std::string text = std::isfinite(range.max) ? fmt::format("{} to {}", range.min, range.max)
+                                              : fmt::format("{} or more", range.min);
+  if (range.also) text += fmt::format(", or {}", *range.also);
+  return text;
+}
+
 // Nothing for a range that every size is in.
 std::string size_range_text(const Range& range) {
   const auto text = [](double bytes) { return exact_text({static_cast<std::int64_t>(bytes)}); };
@@ -105,7 +113,8 @@ bool read_bool(const YamlNode& node, const Context& context) {
 std::string read_text(const YamlNode& node, const Context& context) {
   need_scalar(node, context);
   if (!is_printable(node.text))
-    context.refuse(fmt::format("{} has control characters or is not UTF-8", quote(node.text)));
+    context.refuse(
+        fmt::format("{} has control characters or line breaks, or is not UTF-8", quote(node.text)));
   return node.text;
 }
 
@@ -151,10 +160,10 @@ bool Range::holds(double number) const {
 std::string describe(const FieldForm& field) {
   switch (field.kind) {
     case FieldForm::Kind::kBool: return "true or false";
-    case FieldForm::Kind::kInteger: return "a whole number " + range_text(field.range);
+    case FieldForm::Kind::kInteger: return whole_range_text(field.range);
     case FieldForm::Kind::kNumber:
       return "a number " + range_text(field.range) + units_text(field.units);
-    case FieldForm::Kind::kText: return "text in one line";
+    case FieldForm::Kind::kText: return "text";
     case FieldForm::Kind::kTwoNumbers:
       return fmt::format("a list of two {}numbers ", field.whole ? "whole " : "") +
              range_text(field.range);

@@ -95,7 +95,7 @@ void bind(FieldOf<Owner>& field, At at) {
   };
 }
 
-// What the field takes, as in "a whole number from 1 to 64".
+// What the field takes, as in "1 to 64" (whole numbers) or "a number from 0 to 1".
 std::string describe(const FieldForm& field);
 
 // Reads a field's value; throws Error{kUsage} whose message starts with `place` and names the key,

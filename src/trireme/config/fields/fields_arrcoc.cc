@@ -48,7 +48,7 @@ std::vector<Field> arrcoc_fields() {
                         "Maximum tokens of all regions of an image. 0: 2.25 times the minimum.",
                         from(0, kMaxIds)))),
       fixed(boolean(KEY(arrcoc.gate),
-                    "Gradients of the scorers, from the effect of added detail on the loss. false: "
+                    "Gradients of the scorers from the effect of added detail on the loss. false: "
                     "scorers keep their initial weights.")),
       fixed(
           boolean(KEY(arrcoc.explore),
@@ -59,10 +59,10 @@ std::vector<Field> arrcoc_fields() {
           "sobel, magnitude, orientation, position and eccentricity. Other channels are 0.")),
       of_weights(scorers_field()),
       of_weights(integer(KEY(arrcoc.hidden), "Width of the scorers.", from(2, kMaxWidth))),
-      of_weights(integer(KEY(arrcoc.coupling),
-                         "Width of the space in which regions and questions are compared. 0: half "
-                         "of arrcoc.hidden.",
-                         from(0, kMaxWidth))),
+      of_weights(integer(
+          KEY(arrcoc.coupling),
+          "Width of the space that compares regions with questions. 0: half of arrcoc.hidden.",
+          from(0, kMaxWidth))),
       of_weights(integer(KEY(arrcoc.balancer), "Width of the balancer. 0: arrcoc.hidden.",
                          from(0, kMaxWidth))),
       of_weights(choice(KEY(arrcoc.decoder),
@@ -74,7 +74,7 @@ std::vector<Field> arrcoc_fields() {
                    from(0, 1000))),
       fixed(number(KEY(arrcoc.entropy_weight),
                    "Weight of the allocation's entropy, subtracted from the loss per answer token; "
-                   "decays to 0 at half of the run.",
+                   "decays to 0 by half of the run.",
                    from(0, 1000))),
   };
 }

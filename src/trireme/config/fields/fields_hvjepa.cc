@@ -6,13 +6,13 @@ namespace trireme::config {
 
 std::vector<Field> chunk_fields() {
   return {
-      of_weights(choice(KEY(chunk.mode),
-                        "Selection of the tokens that begin a chunk: threshold (router probability "
-                        "above one half), topk (the most probable, as many as chunk.ratio gives) "
-                        "or fixed (every chunk.ratio-th token of a row).",
-                        {{"threshold", ChunkMode::kThreshold},
-                         {"topk", ChunkMode::kTopK},
-                         {"fixed", ChunkMode::kFixed}})),
+      of_weights(choice(
+          KEY(chunk.mode),
+          "Tokens that begin a chunk. threshold: router probability above one half. topk: the most "
+          "probable, as many as chunk.ratio gives. fixed: every chunk.ratio-th token of a row.",
+          {{"threshold", ChunkMode::kThreshold},
+           {"topk", ChunkMode::kTopK},
+           {"fixed", ChunkMode::kFixed}})),
       of_weights(
           integer(KEY(chunk.ratio), "Target tokens per chunk of the router.", from(2, 1 << 20))),
       of_weights(

@@ -85,14 +85,14 @@ std::vector<Field> parallel_fields() {
               "Model chunks per pipeline rank. 0: the schedule's number (interleaved: 2).",
               from(0, 1 << 10)),
       text(KEY(parallel.stages),
-           "Stage cuts: auto (by time and memory), or the nodes per stage in the schedule's order, "
-           "such as 4,3,3,4 (embedding and head count as one each)."),
+           "Stage cuts: auto (by time and memory), or the nodes per stage, such as 4,3,3,4. "
+           "Embedding and head count as one each."),
       text(KEY(parallel.costs),
-           "File of measured node costs (node_costs.json of a run with run.trace) that replaces "
-           "operation counts in cuts, searched schedules and forecasts."),
+           "File of measured node costs (node_costs.json of a run with run.trace) in place of "
+           "operation counts."),
       number(KEY(parallel.activation_limit),
              "Activation memory per rank for schedules zb_auto and v_auto, relative to 1f1b's peak "
-             "of parallel.pp micro-batches (v_auto: in steps of half a micro-batch).",
+             "of parallel.pp micro-batches.",
              above(0, 1e6)),
       integer(KEY(parallel.dp_replicate), "Data-parallel replicas with the same shards.",
               from(1, 1 << 16)),
