@@ -77,31 +77,30 @@ StepResult Executor::run(const StepArgs& args) {
   const Transfers::Arrived arrived = [&](int line, at::Tensor tensor) {
     this->arrived(line, std::move(tensor), args);
   };
+  const double waited_before_s = flight_.waited_s();
   for (int index = 0; index < static_cast<int>(list_.size()); ++index) {
     const Instr& line = list_[static_cast<std::size_t>(index)];
     flight_.begin_line(plan::name(line.verb), described_, index, line.mb);
-    Stopwatch waiting;
     wait_for(index, args);
-    result.comm_wait_s += waiting.seconds();
     const Stopwatch running;
     const double waited_s = flight_.waited_s();
     LineTime* const time = args.times == nullptr ? nullptr : &(*args.times)[index];
     if (time != nullptr) time->start = now();
     run_line(index, args, result);
-    if (time != nullptr) time->end = now();
+    const double within_s = flight_.waited_s() - waited_s;
+    if (time != nullptr) *time = {.start = time->start, .end = now(), .waited = within_s};
     flight_.end_line();
     if (const std::size_t kind = busy_kind(line.verb); kind < kBusyKinds)
-      busy_[kind] += running.seconds() - (flight_.waited_s() - waited_s);
+      busy_[kind] += running.seconds() - within_s;
     transfers_.release(arrived);
     result.kept_forwards = std::max(result.kept_forwards,
                                     static_cast<int>(values_.saved.size() + values_.halves.size()));
   }
-  Stopwatch waiting;
   for (plan::Lane lane : {plan::Lane::kDp, plan::Lane::kH2d, plan::Lane::kD2h})
     settle(lane, static_cast<int>(list_.size()), args);
   transfers_.settle_all(arrived);
   result.offload_wait_s = std::exchange(offload_wait_s_, 0);
-  result.comm_wait_s += waiting.seconds() - result.offload_wait_s;
+  result.comm_wait_s = flight_.waited_s() - waited_before_s;
   return result;
 }
 
@@ -359,7 +358,6 @@ void Executor::grad_norm(const StepArgs& args, StepResult& result) {
   if (args.observer != nullptr) args.observer->on_gradients(units_);
   result.flag = sums.flag;
   result.flops = sums.flops;
-  result.comm_wait_s += sums.wait_s;
   result.loss = sums.batch.loss * args.loss_scale;
   result.counts = std::move(sums.batch.counts);
   result.grad_norm = std::sqrt(sums.square_sum) / args.gradient_scale;

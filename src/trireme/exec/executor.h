@@ -26,6 +26,7 @@ namespace trireme::exec {
 struct LineTime {
   double start = 0;
   double end = 0;
+  double waited = 0;  // of it, within a line that computes: for other ranks
 };
 
 // What changes from step to step.
@@ -60,7 +61,8 @@ struct StepResult {
   // Operations of the model in this step: each node's forward as computed, and its backward in proportion. What is computed
   // again, or on several tp or cp ranks, counts once. NaN where operations are unknown.
   double flops = 0;
-  double comm_wait_s = 0;     // this rank's own: time waiting for communication
+  double comm_wait_s =
+      0;  // this rank's own: waiting for communication, between lines and within them
   double offload_wait_s = 0;  // and for what leaves memory and comes back
   int kept_forwards = 0;      // this rank's own: the most kept at once for their backwards
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <span>
 
-#include "trireme/base/clock.h"
 #include "trireme/plan/compile/microbatch.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/shard.h"
@@ -119,13 +118,11 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
   const int world = plan.mesh.world();
   const auto count = static_cast<std::int64_t>(mine.size());
   std::vector<double> all(mine.size() * static_cast<std::size_t>(world));
-  const Stopwatch waiting;
   groups.world()
       .all_gather(comm::Buffer{mine.data(), count, DType::kF64},
                   comm::Buffer{all.data(), count * world, DType::kF64})
       .wait();
   GlobalSums result;
-  result.wait_s = waiting.seconds();
   const auto of_rank = [&](int r) {
     return std::span<const double>(all).subspan(static_cast<std::size_t>(r) * mine.size(),
                                                 mine.size());

@@ -29,7 +29,6 @@ struct GlobalSums {
   bool flag = false;       // whether any rank raised its flag
   double flops = 0;        // of all ranks
   std::vector<Busy> busy;  // by rank
-  double wait_s = 0;       // this rank's own: time waiting for the others
 };
 
 // Collective over the world; every rank gets the same bits under any data-parallel layout.

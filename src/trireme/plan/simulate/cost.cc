@@ -182,10 +182,6 @@ double CostModel::flops(DType compute) const {
 }
 
 LineSeconds seconds(const CostModel& model, const PlanSet& plan, int rank, const Instr& line) {
-  if (line.node >= 0 && plan.program.nodes[line.node].seconds) {
-    const plan::Node& node = plan.program.nodes[line.node];
-    return measured(plan::with_parts(node, *node.seconds), line.verb);
-  }
   if ((line.verb == Verb::kReload || line.verb == Verb::kOffload) && line.axes.empty())
     return static_cast<double>(
                plan::transit_bytes(plan, plan.mesh.coordinate(rank, Axis::kPp), line)) /
@@ -193,10 +189,15 @@ LineSeconds seconds(const CostModel& model, const PlanSet& plan, int rank, const
   const Traffic wire = traffic(plan, line);
   if (plan::is_transfer(line))
     return {wire.bytes / model.link_bytes_per_s, wire.messages * model.link_latency_s};
+  const double exchanging =
+      wire.messages * model.link_latency_s + wire.bytes / model.link_bytes_per_s;
+  if (line.node >= 0 && plan.program.nodes[line.node].seconds) {
+    const plan::Node& node = plan.program.nodes[line.node];
+    return measured(plan::with_parts(node, *node.seconds), line.verb) + exchanging;
+  }
   const double host = line.node >= 0 ? model.line_s : 0;
   return host + flops(plan, line) / model.flops(type_of(plan, line)) +
-         moved_bytes(plan, rank, line) / model.memory_bytes_per_s +
-         wire.messages * model.link_latency_s + wire.bytes / model.link_bytes_per_s;
+         moved_bytes(plan, rank, line) / model.memory_bytes_per_s + exchanging;
 }
 
 double sent_bytes(const PlanSet& plan, const Instr& line) { return traffic(plan, line).bytes; }

@@ -42,7 +42,7 @@ struct LineSeconds {
 // reduce-scatter, twice that for an all-reduce (Thakur, Rabenseifner & Gropp 2005). Backward costs two
 // forwards. A transfer occupies its queue for its bytes and arrives a latency later. A node moves what it reads, writes and saves; a step reads and writes all states. What
 // leaves memory or comes back moves at the rate of where it waits. A node with
-// measured seconds takes these, with everything it exchanges.
+// measured seconds takes these instead of those of its operations.
 LineSeconds seconds(const CostModel& model, const plan::PlanSet& plan, int rank,
                     const plan::Instr& line);
 

@@ -29,6 +29,13 @@ const LineTime& norm(const PlanSet& plan, const RankTimes& times, int rank) {
               [static_cast<std::size_t>(line - plan.list(rank).begin())];
 }
 
+void shift(std::vector<LineTime>& lines, double seconds) {
+  for (LineTime& line : lines) {
+    line.start += seconds;
+    line.end += seconds;
+  }
+}
+
 // Seconds and how many lines they are of.
 struct Mean {
   double sum = 0;
@@ -69,14 +76,12 @@ RankTimes on_one_clock(const PlanSet& plan, RankTimes times) {
     const LineTime mine = norm(plan, times, rank);
     if (mine.start <= meeting.end && meeting.start <= mine.end) continue;
     const double behind = meeting.end - mine.end;
-    for (LineTime& line : times[static_cast<std::size_t>(rank)])
-      line = {.start = line.start + behind, .end = line.end + behind};
+    shift(times[static_cast<std::size_t>(rank)], behind);
   }
   double first = meeting.start;
   for (const std::vector<LineTime>& lines : times)
     for (const LineTime& line : lines) first = std::min(first, line.start);
-  for (std::vector<LineTime>& lines : times)
-    for (LineTime& line : lines) line = {.start = line.start - first, .end = line.end - first};
+  for (std::vector<LineTime>& lines : times) shift(lines, -first);
   return times;
 }
 
@@ -89,7 +94,7 @@ Json node_costs(const PlanSet& plan, const RankTimes& times) {
       if (!computes(list[i])) continue;
       const LineTime& line = times[static_cast<std::size_t>(rank)][i];
       NodeMeans& node = means[static_cast<std::size_t>(list[i].node)];
-      const double taken = line.end - line.start;
+      const double taken = line.end - line.start - line.waited;
       if (list[i].verb == Verb::kForward) node.forward.add(taken);
       if (list[i].verb == Verb::kBackward) node.backward.add(taken);
       if (list[i].verb == Verb::kBackwardInput) node.input.add(taken);

@@ -15,7 +15,8 @@ using RankTimes = std::vector<std::vector<LineTime>>;
 // with rank 0's, are put where it ends together.
 RankTimes on_one_clock(const plan::PlanSet& plan, RankTimes times);
 
-// {"nodes": {NAME: {"forward", "input", "weight"}}}: mean seconds of a micro-batch over all ranks that run the node.
+// {"nodes": {NAME: {"forward", "input", "weight"}}}: mean seconds of a micro-batch over all ranks that run the node,
+// without those in which it waited for others.
 // A whole backward counts as input and weight by their operations; what a node never does counts nothing.
 Json node_costs(const plan::PlanSet& plan, const RankTimes& times);
 

@@ -14,6 +14,7 @@ namespace trireme::simulate {
 struct LineTime {
   double start = 0;  // seconds from the start of the step
   double end = 0;
+  double waited = 0;  // of it, where it was measured: for other ranks, within the line
 };
 
 // A line of a list; none where list is -1.

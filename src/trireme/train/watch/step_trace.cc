@@ -11,7 +11,8 @@ void write_step_trace(const Path& out, const plan::PlanSet& plan,
                       const simulate::Forecast& forecast, const std::vector<exec::LineTime>& mine,
                       std::int64_t step, comm::World& world) {
   std::vector<simulate::LineTime> own;
-  for (const exec::LineTime& line : mine) own.push_back({.start = line.start, .end = line.end});
+  for (const exec::LineTime& line : mine)
+    own.push_back({.start = line.start, .end = line.end, .waited = line.waited});
   const std::vector<std::string> all = world.exchange(std::string(
       reinterpret_cast<const char*>(own.data()), own.size() * sizeof(simulate::LineTime)));
   if (world.rank() != 0) return;
