@@ -157,9 +157,9 @@ TEST(Recompute, PartsShowInTextCostAndMemory) {
   const std::int64_t all = peak(program);
   EXPECT_EQ(times(program.nodes[1], program.nodes[1].exchanges[0], Verb::kBackward), 0);
   Program some = program;
-  EXPECT_EQ(compute_again(some, {0, 1, 2}, "a"), 2);
-  EXPECT_EQ(compute_again(some, {1}, "b"), 1);
-  EXPECT_EQ(compute_again(some, {1}, "c"), 0);
+  EXPECT_EQ(recompute_part(some, {0, 1, 2}, "a"), 2);
+  EXPECT_EQ(recompute_part(some, {1}, "b"), 1);
+  EXPECT_EQ(recompute_part(some, {1}, "c"), 0);
   EXPECT_EQ(recomputation_text(some), "a in 2, b in 1");
   EXPECT_EQ(times(some.nodes[1], some.nodes[1].exchanges[0], Verb::kBackward), 1);
   EXPECT_EQ(flops(some.nodes[1], Verb::kBackward), flops(program.nodes[1], Verb::kBackward) + 3e6);
@@ -182,9 +182,9 @@ TEST(Recompute, APartCanTakeTheHalvesOfABackward) {
                  {.name = "b", .saved_bytes = 10, .whole = true}};
   const GradientFlow flow = gradient_flow(program);
   EXPECT_TRUE(goes_in_halves(program, flow, 1));
-  compute_again(program, {1}, "a");
+  recompute_part(program, {1}, "a");
   EXPECT_TRUE(goes_in_halves(program, flow, 1));
-  compute_again(program, {1}, "b");
+  recompute_part(program, {1}, "b");
   EXPECT_FALSE(goes_in_halves(program, flow, 1));
 }
 
@@ -241,7 +241,7 @@ std::vector<Found> all_choices(const Program& program,
     for (unsigned chosen = 0; chosen < 1U << so_far.nodes[at].parts.size(); ++chosen) {
       Program next = so_far;
       for (std::size_t part = 0; part < next.nodes[at].parts.size(); ++part)
-        next.nodes[at].parts[part].again = (chosen >> part & 1U) != 0;
+        next.nodes[at].parts[part].recomputed = (chosen >> part & 1U) != 0;
       choose(next, at + 1);
     }
     if (!contains(able, id)) return;

@@ -122,14 +122,14 @@ TEST(Context, KeptAttentionIsNeitherComputedNorSentAgain) {
   job = config::resolve(job, 4, {});
   const Cluster cluster = two_hosts(1e9, 1e9);
   const model::ModelSpec model = model::describe(job);
-  const auto again = [&](bool keeps) {
+  const auto recomputed = [&](bool keeps) {
     const Practice practice{.keeps_attention = keeps};
     return Pricing(job, practice, cluster).node(model.program.nodes[1], Verb::kRecompute);
   };
   const Block attention = attention_of(job, cluster), forward = block_of(job, cluster, Practice{});
-  EXPECT_EQ(again(false), forward.forward);
+  EXPECT_EQ(recomputed(false), forward.forward);
   const double waited = 3 * std::max(keys(4, 2) / 1e9 + kLatency - attention.forward / 4, 0.0);
-  EXPECT_NEAR(again(false) - again(true), attention.forward + waited, 1e-9);
+  EXPECT_NEAR(recomputed(false) - recomputed(true), attention.forward + waited, 1e-9);
 }
 
 TEST(Context, GatheredKeysAreWaitedFor) {

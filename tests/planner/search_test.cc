@@ -228,8 +228,8 @@ TEST(Search, PlansWhatIsPartlyFrozen) {
     const Answer answer = search({.job = job, .cluster = hosts(2)}, {.options = 3});
     const Option& best = answer.options.front();
     EXPECT_NEAR(best.sieve / best.seconds, 1, 0.15) << frozen;
-    EXPECT_TRUE(std::ranges::any_of(answer.reasons, [](const Reason& reason) {
-      return reason.choice == Choice::kAgain && reason.text.find("longer") != std::string::npos;
+    EXPECT_TRUE(std::ranges::any_of(answer.reasons, [](const Reason& one) {
+      return one.choice == Choice::kRecomputed && one.text.find("longer") != std::string::npos;
     })) << frozen;
     EXPECT_LT(best.seconds, all.options.front().seconds) << frozen;
     EXPECT_LT(best.mfu(answer.question.cluster), 1.2 * all.options.front().mfu(hosts(2)));
@@ -404,7 +404,7 @@ TEST(Sieve, CountsWhatAJobOffloads) {
     const Layout layout{.dp_shard = 8,
                         .micro_batch = 8,
                         .zero = 1,
-                        .again = Again::kAsGiven,
+                        .again = Recomputed::kAsGiven,
                         .away = Away::kAsGiven};
     const Sieved sieved(question, Away::kNothing);
     const std::optional<Priced> priced = sieved.estimated(layout);
@@ -531,7 +531,7 @@ TEST(Reasons, SayWhatNeighboursCost) {
   for (const Reason& reason : answer.reasons) all += reason.text + "\n";
   EXPECT_THAT(all, HasSubstr("GiB of usable 23.3"));
   EXPECT_THAT(all, HasSubstr("% longer"));
-  for (const Choice choice : {Choice::kTp, Choice::kPp, Choice::kMicroBatch, Choice::kAgain})
+  for (const Choice choice : {Choice::kTp, Choice::kPp, Choice::kMicroBatch, Choice::kRecomputed})
     EXPECT_TRUE(std::ranges::any_of(answer.reasons, [&](const Reason& reason) {
       return reason.choice == choice;
     })) << name(choice);
@@ -580,7 +580,7 @@ TEST(Reasons, SayWhatIsKept) {
       search({.job = job,
               .cluster = hosts(2),
               .kept = {"offload.optimizer", "recompute.policy", "recompute.nodes"}});
-  for (const Choice choice : {Choice::kAway, Choice::kAgain}) {
+  for (const Choice choice : {Choice::kAway, Choice::kRecomputed}) {
     const auto reason = std::ranges::find(answer.reasons, choice, &Reason::choice);
     ASSERT_NE(reason, answer.reasons.end());
     EXPECT_THAT(reason->text, HasSubstr("kept, as the job has it"));

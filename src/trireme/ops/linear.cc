@@ -251,14 +251,14 @@ std::vector<Operand> column_linears(const Operand& x, const std::vector<Projecti
                                     const TensorParallel& tp, const WeightGradientsPtr& gradients,
                                     Keep results) {
   const variable_list outputs = column_products(x, projections, tp, gradients);
-  std::shared_ptr<Again> again;
+  std::shared_ptr<Recomputed> recomputed;
   if (results == Keep::kNo)
-    again = std::make_shared<Again>([read = x.reader(), projections, tp] {
+    recomputed = std::make_shared<Recomputed>([read = x.reader(), projections, tp] {
       return column_products(read(), projections, tp, {});
     });
   std::vector<Operand> operands;
   for (std::size_t i = 0; i < outputs.size(); ++i)
-    operands.emplace_back(outputs[i], Source{.again = again, .index = i});
+    operands.emplace_back(outputs[i], Source{.recomputed = recomputed, .index = i});
   return operands;
 }
 

@@ -155,7 +155,7 @@ TEST(Misfit, NamesWhatWouldHelp) {
   plan::Node& head = deep.nodes.back();
   head.parts = {{.name = "logits", .saved_bytes = 1}};
   EXPECT_THAT(line(deep, {}), HasSubstr("iB: recompute.logits=true, a smaller"));
-  head.parts[0].again = true;
+  head.parts[0].recomputed = true;
   EXPECT_THAT(line(deep, {}), HasSubstr("iB: a smaller run.micro_batch"));
 }
 

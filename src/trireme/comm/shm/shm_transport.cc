@@ -245,7 +245,7 @@ void ShmTransport::wait(int peer, Ready ready) {
   while (!rings_->bell(rank_).wait(look, Bell::Clock::now() + kLook)) {
     const int rank = ranks_[static_cast<std::size_t>(peer)];
     const bool ended = link_->ended(rank);
-    // Again: it may have answered and ended since.
+    // Recomputed: it may have answered and ended since.
     if (look()) return;
     link_->judge(rank, ended, watch.seconds());
   }

@@ -47,7 +47,7 @@ std::vector<NodeId> whole(const config::Job& job, const Program& program) {
   const std::vector<NodeId> able = plan::recomputable(program);
   std::erase_if(nodes, [&](NodeId node) {
     return !std::ranges::binary_search(able, node) ||
-           !plan::pays_to_run_again(program.nodes[static_cast<std::size_t>(node)]);
+           !plan::pays_to_recompute(program.nodes[static_cast<std::size_t>(node)]);
   });
   if (nodes.empty())
     fail(ErrorKind::kUsage,
@@ -67,7 +67,7 @@ void leave_out(const config::Job& job, Program& program) {
          "leave recompute out",
          asked(job), recompute.nodes.empty() ? "the model's nodes" : "these");
   for (std::string_view part : split_list(recompute.parts))
-    if (plan::compute_again(program, nodes, part) == 0)
+    if (plan::recompute_part(program, nodes, part) == 0)
       fail(ErrorKind::kUsage,
            "recompute.parts={}: no chosen node keeps a part \"{}\"; there are {}", recompute.parts,
            part, fmt::join(known, ", "));
@@ -83,7 +83,7 @@ Program recompute_nodes(const config::Job& job, Program program) {
     case RecomputePolicy::kNone:
     case RecomputePolicy::kAuto: break;
   }
-  if (recompute.logits) plan::compute_again(program, named({}, program), kLogits);
+  if (recompute.logits) plan::recompute_part(program, named({}, program), kLogits);
   return program;
 }
 

@@ -55,8 +55,8 @@ void FlowCheck::put(int index, ValueId value, int mb, bool must_be_read) {
 
 // A segment runs again right before the first backward of its nodes.
 void FlowCheck::follow_segment(int index, const Instr& line) {
-  const std::optional<Instr> before = std::exchange(again_, std::nullopt);
-  if (line.verb == Verb::kRecompute) again_ = line;
+  const std::optional<Instr> before = std::exchange(last_recompute_, std::nullopt);
+  if (line.verb == Verb::kRecompute) last_recompute_ = line;
   if (!before) return;
   const bool follows = view_.node(line.node).segment == view_.node(before->node).segment &&
                        line.mb == before->mb && line.verb != Verb::kForward;
@@ -94,11 +94,11 @@ void FlowCheck::recompute(int index, const Instr& line) {
   if (view_.node(line.node).segment < 0) view_.refuse(index, "the node is in no segment");
   for (ValueId value : view_.node(line.node).reads)
     if (is_inner(view_.program(), writers_, line.node, value) &&
-        !computed_again_.contains({writers_[static_cast<std::size_t>(value)], line.mb}))
+        !recomputed_.contains({writers_[static_cast<std::size_t>(value)], line.mb}))
       view_.refuse(index, "{} of micro-batch {} is gone, and its segment has not written it again",
                    view_.program().values[value].name, line.mb);
   read_inputs(index, line);
-  computed_again_.insert({line.node, line.mb});
+  recomputed_.insert({line.node, line.mb});
   const auto [kept, fresh] = kept_.insert({{line.node, line.mb}, index});
   if (!fresh) view_.refuse(index, "line {} has kept what backward needs", kept->second);
 }

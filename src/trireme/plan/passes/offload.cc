@@ -73,7 +73,7 @@ std::vector<Run> gathers(const List& list) {
 // Where a value of a micro-batch is touched.
 struct Touches {
   std::size_t last_forward = 0;
-  std::optional<std::size_t> again{};  // first recomputation that reads it
+  std::optional<std::size_t> recomputed{};  // first recomputation that reads it
   bool stays = false;
 };
 
@@ -97,12 +97,12 @@ std::map<std::pair<ValueId, int>, Touches> touches(const Stage& stage, const Lis
     if (line.verb == Verb::kRecompute)
       for (ValueId value : stage.node(line.node).reads) {
         const auto found = all.find({value, line.mb});
-        if (found != all.end() && !found->second.again) found->second.again = i;
+        if (found != all.end() && !found->second.recomputed) found->second.recomputed = i;
       }
     // What is written again before it is read again has no need to be kept.
     if (line.verb == Verb::kRecompute)
       for (ValueId value : stage.node(line.node).writes)
-        if (Touches& touched = all[{value, line.mb}]; !touched.again) touched.stays = true;
+        if (Touches& touched = all[{value, line.mb}]; !touched.recomputed) touched.stays = true;
   }
   return all;
 }
@@ -216,17 +216,18 @@ List offload_values(const Stage& stage, List list) {
       leaving;  // by the line that reads them again
   const auto all = touches(stage, list);
   for (const auto& [piece, touched] : all) {
-    if (touched.stays || !touched.again) continue;
+    if (touched.stays || !touched.recomputed) continue;
     if (tier == Tier::kTp && !stage.program.values[static_cast<std::size_t>(piece.first)].whole)
       continue;
     // What would come back at once has nowhere to go.
     const auto begin = list.begin() + static_cast<std::ptrdiff_t>(touched.last_forward) + 1;
-    const std::size_t back = std::max(turns.ahead_of(*touched.again), touched.last_forward + 1);
+    const std::size_t back =
+        std::max(turns.ahead_of(*touched.recomputed), touched.last_forward + 1);
     if (std::any_of(begin, list.begin() + static_cast<std::ptrdiff_t>(back), computes))
-      leaving[*touched.again].push_back(piece);
+      leaving[*touched.recomputed].push_back(piece);
   }
   Insertion insertion(list);
-  for (const auto& [again, pieces] : leaving)
+  for (const auto& [recomputed, pieces] : leaving)
     for (const auto& [value, mb] : pieces) {
       insertion.after(all.at({value, mb}).last_forward,
                       {.verb = Verb::kOffload,
@@ -234,11 +235,11 @@ List offload_values(const Stage& stage, List list) {
                        .value = value,
                        .mb = mb,
                        .axes = axes});
-      insertion.before(turns.ahead_of(again), {.verb = Verb::kReload,
-                                               .lane = axes.empty() ? Lane::kH2d : Lane::kDp,
-                                               .value = value,
-                                               .mb = mb,
-                                               .axes = axes});
+      insertion.before(turns.ahead_of(recomputed), {.verb = Verb::kReload,
+                                                    .lane = axes.empty() ? Lane::kH2d : Lane::kDp,
+                                                    .value = value,
+                                                    .mb = mb,
+                                                    .axes = axes});
     }
   return insertion.build();
 }

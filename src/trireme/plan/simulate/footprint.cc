@@ -112,7 +112,7 @@ bool recomputes(const plan::Program& program) {
 bool keeps_logits(const plan::Program& program) {
   return std::ranges::any_of(program.nodes, [](const plan::Node& node) {
     return std::ranges::any_of(node.parts, [](const plan::Part& part) {
-      return part.name == "logits" && part.saved_bytes > 0 && !part.again;
+      return part.name == "logits" && part.saved_bytes > 0 && !part.recomputed;
     });
   });
 }

@@ -52,7 +52,7 @@ std::string sums_name(const Recipe& recipe) {
 
 std::string recipe_text(const PlanSet& plan) {
   const Recipe& recipe = plan.recipe;
-  const std::string again = recomputation_text(plan.program);
+  const std::string recomputed = recomputation_text(plan.program);
   std::string types = fmt::format("{} compute, {} master, {} gradients", name(recipe.compute),
                                   name(recipe.master), name(recipe.grads));
   if (recipe.reduce) types += fmt::format(" ({} between ranks)", name(*recipe.reduce));
@@ -61,7 +61,7 @@ std::string recipe_text(const PlanSet& plan) {
       "ZeRO-{}, {} micro-batch{}, schedule {}{}, {} sums\ntypes     {}\n{}{}", recipe.zero,
       recipe.micro_batches, recipe.micro_batches == 1 ? "" : "es", name(recipe.schedule),
       recipe.zero == 3 ? fmt::format(", prefetch {}", recipe.prefetch) : "", sums_name(recipe),
-      types, again.empty() ? "" : "recompute " + again + "\n", offload_line(plan));
+      types, recomputed.empty() ? "" : "recompute " + recomputed + "\n", offload_line(plan));
 }
 
 // A row of the table of units: one, or several alike.

@@ -198,14 +198,14 @@ class Parser {
       parts.pop_back();
       return true;
     };
-    const bool again = flag("again"), whole = flag("whole");
+    const bool recomputed = flag("again"), whole = flag("whole");
     if (parts.size() != 4) line.refuse("\"{}\" is not a part of a node", text);
     return {.name = std::string(parts[0]),
             .saved_bytes = line.number<std::int64_t>(parts[1]),
             .work_bytes = line.number<std::int64_t>(parts[2]),
             .flops = line.number<double>(parts[3]),
             .whole = whole,
-            .again = again};
+            .recomputed = recomputed};
   }
 
   // KIND=AXES:BYTES:FORWARD+BACKWARD[+WEIGHT][:PART]

@@ -85,7 +85,7 @@ std::string program_text(const Program& program) {
                           work.input, work.weight);
     for (const Part& part : node.parts)
       text += fmt::format(" part={}:{}:{}:{}{}{}", part.name, part.saved_bytes, part.work_bytes,
-                          part.flops, part.whole ? ":whole" : "", part.again ? ":again" : "");
+                          part.flops, part.whole ? ":whole" : "", part.recomputed ? ":again" : "");
     if (node.split)
       text += fmt::format(" split={}:{}", node.split->kept_bytes, node.split->weight_flops);
     if (node.seconds)

@@ -168,7 +168,7 @@ double Pricing::node(const plan::Node& node, Verb verb) const {
   if (backward) {
     compute += cost.input;
     for (const plan::Part& part : node.parts)
-      if (part.again)
+      if (part.recomputed)
         if (const auto found = cost.parts.find(part.name); found != cost.parts.end())
           compute += found->second;
   }
@@ -183,7 +183,7 @@ double Pricing::tensor(const plan::Node& node, const NodeCost& cost, Verb verb,
   const double share = program_ ? program_->share_of(node.name) : 1;
   const bool weight = verb == Verb::kBackward || verb == Verb::kBackwardWeight;
   const bool backward = weight || verb == Verb::kBackwardInput;
-  double all = 0, summed = 0, again = 0;
+  double all = 0, summed = 0, recomputed = 0;
   for (const plan::NodeExchange& one : node.exchanges) {
     const int times = plan::times(node, one, verb);
     if (times == 0 || is_over_cp(one)) continue;
@@ -193,12 +193,12 @@ double Pricing::tensor(const plan::Node& node, const NodeCost& cost, Verb verb,
         network_.seconds(one.kind, one.axes, share * static_cast<double>(one.bytes));
     all += times * once;
     if (sums) summed += times * once;
-    if (one.kind == plan::Exchange::kAllGather && weight) again += one.weight * once;
+    if (one.kind == plan::Exchange::kAllGather && weight) recomputed += one.weight * once;
   }
   double hidden = 0;
   if (practice_.tensor == TensorOverlap::kEverything) hidden = std::min(all, compute);
   if (practice_.tensor == TensorOverlap::kBackward && backward)
-    hidden = std::min(summed, cost.weight) + std::min(again, cost.input);
+    hidden = std::min(summed, cost.weight) + std::min(recomputed, cost.input);
   return all - hidden;
 }
 

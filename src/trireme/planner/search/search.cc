@@ -36,7 +36,7 @@ bool same_shape(const Layout& a, const Layout& b) {
 int complexity(const Layout& layout) {
   return 4 * static_cast<int>(layout.away) + 2 * (layout.pp > 1) + 2 * (layout.cp > 1) +
          2 * (layout.tp > 1) + layout.zero + (layout.dp_replicate > 1) +
-         schedules::info(layout.schedule).complexity + static_cast<int>(layout.again);
+         schedules::info(layout.schedule).complexity + static_cast<int>(layout.recomputed);
 }
 
 // Whole hosts, halved from all of them; below a host its parts.

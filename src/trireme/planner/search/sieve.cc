@@ -56,8 +56,8 @@ Sieve::Sieve(const Question& question)
 }
 
 const Parts& Sieve::parts(const Layout& layout) const {
-  std::unique_ptr<Parts>& parts =
-      parts_[{layout.tp, layout.cp, layout.sequence_parallel, layout.micro_batch, layout.again}];
+  std::unique_ptr<Parts>& parts = parts_[{layout.tp, layout.cp, layout.sequence_parallel,
+                                          layout.micro_batch, layout.recomputed}];
   if (!parts)
     parts = std::make_unique<Parts>(
         config::is_decoder(alone_.model.family) ? make_parts(layout) : make_program_parts(layout));

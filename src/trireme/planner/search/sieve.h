@@ -119,7 +119,7 @@ class Sieve {
   MemoryConstants constants_;
   double param_ = 0, states_ = 0, grad_ = 0, reduce_ = 0;  // bytes of an element
   std::array<double, 4> masters_{};  // of a master beside its parameter, by Away
-  mutable std::map<std::tuple<int, int, bool, int, Again>, std::unique_ptr<Parts>> parts_;
+  mutable std::map<std::tuple<int, int, bool, int, Recomputed>, std::unique_ptr<Parts>> parts_;
   mutable std::map<std::array<int, 4>, Traffic> traffic_;
   mutable std::map<int, std::array<double, 2>> transfers_;
 };

@@ -17,22 +17,22 @@ Piece piece_of(const Pricing& pricing, const plan::Program& program, const plan:
                bool has_backward) {
   Piece piece;
   piece.forward = pricing.node(node, Verb::kForward);
-  const bool again = node.segment >= 0;
+  const bool recomputed = node.segment >= 0;
   if (has_backward) {
     piece.weight = pricing.node(node, Verb::kBackwardWeight);
     piece.input = pricing.node(node, Verb::kBackward) - piece.weight;
-    if (again) piece.input += piece.forward;
+    if (recomputed) piece.input += piece.forward;
   }
   double reads = 0, writes = 0;
   for (const plan::ValueId value : node.reads) reads += program.values[value].bytes;
   for (const plan::ValueId value : node.writes)
     if (!node.loss) writes += program.values[value].bytes;
   const auto kept = static_cast<double>(plan::kept_bytes(node));
-  if (has_backward) piece.kept = reads + (again ? 0 : kept);
+  if (has_backward) piece.kept = reads + (recomputed ? 0 : kept);
   piece.waiting = node.split ? static_cast<double>(node.split->kept_bytes) : 0;
   const auto back = static_cast<double>(node.work.backward + plan::work_bytes(node));
   const auto front = static_cast<double>(node.work.forward + plan::dropped_bytes(node));
-  piece.transient = std::max(front, reads + back) + writes + (again ? kept : 0);
+  piece.transient = std::max(front, reads + back) + writes + (recomputed ? kept : 0);
   for (const plan::UnitId id : node.units) {
     const plan::Unit& unit = program.units[static_cast<std::size_t>(id)];
     piece.numel += static_cast<double>(unit.numel);
@@ -117,7 +117,7 @@ Parts Sieve::make_parts(const Layout& layout) const {
   config::Job job = job_of(layout);
   // Of a model all of which trains, one block is like all.
   const bool alone = job.lora.rank == 0 && job.model.frozen.empty() &&
-                     job.precision.nodes.empty() && layout.again != Again::kAsGiven;
+                     job.precision.nodes.empty() && layout.recomputed != Recomputed::kAsGiven;
   if (alone) job.model.layers = 1;
   const model::ModelSpec model = model::describe(job);
   const Pricing pricing(job, question_.practice, question_.cluster);

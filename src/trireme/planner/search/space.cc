@@ -52,11 +52,14 @@ class Space {
                                  [&](const std::string& key) { return key.starts_with(section); });
     };
     if (any("offload.")) layout_.away = away_of(job_.offload);
-    again_ = {Again::kNothing, Again::kAttention, Again::kMlp, Again::kBlocks};
+    recomputed_ = {Recomputed::kNothing, Recomputed::kAttention, Recomputed::kMlp,
+                   Recomputed::kBlocks};
     if (any("recompute."))
-      again_ = {again_of(job_.recompute)};
+      recomputed_ = {recomputed_of(job_.recompute)};
     else
-      std::erase_if(again_, [&](Again again) { return !can_compute_again(sieve.alone(), again); });
+      std::erase_if(recomputed_, [&](Recomputed recomputed) {
+        return !can_recompute(sieve.alone(), recomputed);
+      });
     sequence_ = {true, false};
     if (question.keeps("parallel.sequence_parallel")) sequence_ = {parallel.sequence_parallel};
   }
@@ -148,8 +151,8 @@ class Space {
                                static_cast<int>(job_.run.micro_batch), divisors(share, kMost))) {
       if (share % size != 0) continue;
       layout_.micro_batch = size;
-      for (const Again again : again_) {
-        layout_.again = again;
+      for (const Recomputed recomputed : recomputed_) {
+        layout_.recomputed = recomputed;
         const Family family{.parts = &sieve_.parts(layout_), .traffic = &traffic};
         for (const Order& order : orders(share / size)) {
           layout_.schedule = order.schedule;
@@ -196,7 +199,7 @@ class Space {
   const config::Model& model_;
   std::int64_t batch_;
   int innermost_ = 1;
-  std::vector<Again> again_;
+  std::vector<Recomputed> recomputed_;
   std::vector<bool> sequence_;
   std::vector<Order> orders_;
   Layout layout_;

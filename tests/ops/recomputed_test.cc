@@ -1,4 +1,4 @@
-#include "trireme/ops/again.h"
+#include "trireme/ops/recomputed.h"
 
 #include <gtest/gtest.h>
 
@@ -9,28 +9,28 @@
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
-namespace trireme::ops::again_test {
+namespace trireme::ops::recomputed_test {
 namespace {
 
-TEST(Again, IsComputedOnceAndGoesWithItsLastUser) {
+TEST(Recomputed, IsComputedOnceAndGoesWithItsLastUser) {
   int computed = 0;
   const harness::CountAllocations count;
   const std::int64_t before = count.live_bytes();
   Source first;
-  first.again = std::make_shared<Again>([&]() -> Tensors {
+  first.recomputed = std::make_shared<Recomputed>([&]() -> Tensors {
     ++computed;
     EXPECT_FALSE(at::GradMode::is_enabled());
     return {at::zeros({16}), at::ones({16})};
   });
-  Source second{.again = first.again, .index = 1};
+  Source second{.recomputed = first.recomputed, .index = 1};
   EXPECT_EQ(count.live_bytes(), before);
-  EXPECT_EQ(first.again->get(first.index).sum().item<double>(), 0);
-  EXPECT_EQ(second.again->get(second.index).sum().item<double>(), 16);
+  EXPECT_EQ(first.recomputed->get(first.index).sum().item<double>(), 0);
+  EXPECT_EQ(second.recomputed->get(second.index).sum().item<double>(), 16);
   EXPECT_EQ(computed, 1);
   EXPECT_GT(count.live_bytes(), before);
-  first.again.reset();
+  first.recomputed.reset();
   EXPECT_GT(count.live_bytes(), before);
-  second.again.reset();
+  second.recomputed.reset();
   EXPECT_EQ(count.live_bytes(), before);
 }
 
@@ -57,15 +57,15 @@ Tensors gradients(Keep keep) {
   return all;
 }
 
-TEST(Again, GivesTheBitsOfWhatIsKept) {
-  const Tensors kept = gradients(Keep::kYes), again = gradients(Keep::kNo);
+TEST(Recomputed, GivesTheBitsOfWhatIsKept) {
+  const Tensors kept = gradients(Keep::kYes), recomputed = gradients(Keep::kNo);
   for (std::size_t i = 0; i < kept.size(); ++i) {
     ASSERT_TRUE(kept[i].defined());
-    EXPECT_TRUE(at::equal(kept[i], again[i])) << i;
+    EXPECT_TRUE(at::equal(kept[i], recomputed[i])) << i;
   }
 }
 
-TEST(Again, WithoutGradientsNothingIsKept) {
+TEST(Recomputed, WithoutGradientsNothingIsKept) {
   const at::Tensor x = normal({4, 16}, 1), gain = normal({16}, 2);
   const harness::CountAllocations count;
   const std::int64_t before = count.live_bytes();
@@ -78,4 +78,4 @@ TEST(Again, WithoutGradientsNothingIsKept) {
 }
 
 }  // namespace
-}  // namespace trireme::ops::again_test
+}  // namespace trireme::ops::recomputed_test

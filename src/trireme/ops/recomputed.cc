@@ -1,4 +1,4 @@
-#include "trireme/ops/again.h"
+#include "trireme/ops/recomputed.h"
 
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -17,7 +17,7 @@ struct HeldSource : torch::CustomClassHolder {
 
 }  // namespace
 
-const at::Tensor& Again::get(std::size_t index) {
+const at::Tensor& Recomputed::get(std::size_t index) {
   if (compute_ != nullptr) {
     const at::NoGradGuard no_graph;
     tensors_ = std::exchange(compute_, nullptr)();
@@ -26,16 +26,17 @@ const at::Tensor& Again::get(std::size_t index) {
 }
 
 std::function<at::Tensor()> Operand::reader() const {
-  if (source.again != nullptr) return [from = source] { return from.again->get(from.index); };
+  if (source.recomputed != nullptr)
+    return [from = source] { return from.recomputed->get(from.index); };
   return [x = value.detach()] { return x; };
 }
 
 at::Tensor kept(const at::Tensor& value, const Source& source) {
-  return source.again == nullptr ? value : at::Tensor();
+  return source.recomputed == nullptr ? value : at::Tensor();
 }
 
 void save(torch::autograd::AutogradContext* context, const char* name, const Source& source) {
-  if (source.again == nullptr) return;
+  if (source.recomputed == nullptr) return;
   context->saved_data[name] = c10::IValue::make_capsule(c10::make_intrusive<HeldSource>(source));
 }
 
@@ -47,7 +48,7 @@ at::Tensor restored(torch::autograd::AutogradContext* context, const char* name,
   const c10::intrusive_ptr<torch::CustomClassHolder> held = found->second.toCapsule();
   context->saved_data.erase(name);
   const Source& source = static_cast<const HeldSource&>(*held).source;
-  return source.again->get(source.index);
+  return source.recomputed->get(source.index);
 }
 
 }  // namespace trireme::ops

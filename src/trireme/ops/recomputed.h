@@ -19,10 +19,10 @@ enum class Keep { kYes, kNo };
 
 // What can be computed again, with the same bits. Its users in one backward share it: the first has it computed, the
 // memory goes with the last. One thread at a time.
-class Again {
+class Recomputed {
  public:
   using Compute = std::function<std::vector<at::Tensor>()>;
-  explicit Again(Compute compute) : compute_(std::move(compute)) {}
+  explicit Recomputed(Compute compute) : compute_(std::move(compute)) {}
   const at::Tensor& get(std::size_t index);
 
  private:
@@ -30,9 +30,9 @@ class Again {
   std::vector<at::Tensor> tensors_;
 };
 
-// One of these tensors. Without `again`: a tensor that is kept.
+// One of these tensors. Without `recomputed`: a tensor that is kept.
 struct Source {
-  std::shared_ptr<Again> again{};
+  std::shared_ptr<Recomputed> recomputed{};
   std::size_t index = 0;
 };
 
