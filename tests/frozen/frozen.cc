@@ -34,7 +34,7 @@
 #include "trireme/planner/hardware/calibrate.h"
 #include "trireme/planner/hardware/cluster_file.h"
 #include "trireme/planner/report/question.h"
-#include "trireme/planner/search/sieve.h"
+#include "trireme/planner/search/screen.h"
 #include "trireme/planner/search/space.h"
 
 namespace trireme::frozen {
@@ -226,14 +226,14 @@ Pair search_pair(const config::Job& recipe, const planner::Cluster& gpus) {
   try {
     const planner::Question question =
         planner::completed({.job = recipe, .cluster = gpus, .gpus = 8, .data = facts_of(recipe)});
-    const planner::Sieve sieve(question);
+    const planner::Screen screen(question);
     Part part{"sieve", "", ""};
     std::int64_t layouts = 0;
     double least = INFINITY;
-    planner::for_layouts(question, sieve, planner::Away::kNothing,
+    planner::for_layouts(question, screen, planner::Away::kNothing,
                          [&](const planner::Layout& layout, const planner::Family& family) {
                            const planner::Costs costs =
-                               sieve.price(layout, *family.parts, *family.traffic);
+                               screen.price(layout, *family.parts, *family.traffic);
                            ++layouts;
                            least = std::min(least, costs.seconds);
                            part.text += fmt::format("{}: {} {} {} {}\n", planner::text(layout),

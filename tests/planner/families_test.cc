@@ -16,8 +16,8 @@
 #include "trireme/planner/hardware/calibrate.h"
 #include "trireme/planner/hardware/spending.h"
 #include "trireme/planner/report/answer_print.h"
+#include "trireme/planner/search/screened.h"
 #include "trireme/planner/search/search.h"
-#include "trireme/planner/search/sieved.h"
 
 namespace trireme::planner::families_test {
 namespace {

@@ -17,7 +17,7 @@
 #include "trireme/planner/hardware/cluster_file.h"
 #include "trireme/planner/report/answer_print.h"
 #include "trireme/planner/report/reasons.h"
-#include "trireme/planner/search/sieved.h"
+#include "trireme/planner/search/screened.h"
 #include "trireme/planner/search/space.h"
 
 namespace trireme::planner::search_test {
@@ -74,11 +74,11 @@ std::string error_of(ErrorKind kind, const Ask& ask) {
   return "";
 }
 
-// Every layout that the question leaves open, priced by the second sieve.
-std::vector<Priced> all_priced(const Question& question, const Sieved& sieved) {
+// Every layout that the question leaves open, priced by the second screen.
+std::vector<Priced> all_priced(const Question& question, const Screened& screened) {
   std::vector<Priced> all;
-  for_layouts(question, sieved.sieve(), Away::kNothing, [&](const Layout& layout, const Family&) {
-    if (const std::optional<Priced> priced = sieved.estimated(layout)) all.push_back(*priced);
+  for_layouts(question, screened.screen(), Away::kNothing, [&](const Layout& layout, const auto&) {
+    if (const std::optional<Priced> priced = screened.estimated(layout)) all.push_back(*priced);
   });
   return all;
 }
@@ -91,14 +91,14 @@ struct Size {
 
 class NothingIsLost : public ::testing::TestWithParam<Size> {};
 
-// What the sieves return is within 1 % of the best of all layouts that fit, each priced without closed forms.
+// What the screens return is within 1 % of the best of all layouts that fit, each priced without closed forms.
 TEST_P(NothingIsLost, AgainstFullEnumeration) {
   const Size& size = GetParam();
   const config::Job job = gpt(size.layers, size.hidden, size.batch);
   const Question question = completed({.job = job, .cluster = hosts(2, size.gib)});
   const Answer answer = ask(job, question.cluster);
-  const Sieved sieved(question, Away::kNothing);
-  const std::vector<Priced> all = all_priced(question, sieved);
+  const Screened screened(question, Away::kNothing);
+  const std::vector<Priced> all = all_priced(question, screened);
   ASSERT_GT(all.size(), 500u);
   int faster = 0;
   for (const Priced& priced : all) {
@@ -117,25 +117,25 @@ INSTANTIATE_TEST_SUITE_P(TwoHostsOfFour, NothingIsLost,
                          [](const auto& info) { return info.param.name; });
 
 // The closed forms are within a few per cent of the clock of the schedule, over all that they price.
-TEST(Sieve, IsNearTheEstimate) {
+TEST(Screen, IsNearTheEstimate) {
   const Question question = completed({.job = gpt(8, 2048, 32), .cluster = hosts(2)});
-  const Sieved sieved(question, Away::kNothing);
+  const Screened screened(question, Away::kNothing);
   double sum = 0;
-  const std::vector<Priced> all = all_priced(question, sieved);
+  const std::vector<Priced> all = all_priced(question, screened);
   for (const Priced& priced : all) sum += std::abs(priced.price.seconds / priced.estimate - 1);
   EXPECT_LT(sum / static_cast<double>(all.size()), 0.06);
 }
 
 // Ranks 3, 4 and 5 of hosts of four: closed forms see that as well as estimates, and nobody says that they stay inside.
-TEST(Sieve, SeesGroupsThatStraddleHosts) {
+TEST(Screen, SeesGroupsThatStraddleHosts) {
   const Question question = completed({.job = gpt(8, 1536, 48), .cluster = hosts(3)});
-  const Sieved sieved(question, Away::kNothing);
-  const std::optional<Priced> priced = sieved.estimated(
+  const Screened screened(question, Away::kNothing);
+  const std::optional<Priced> priced = screened.estimated(
       {.dp_shard = 4, .tp = 3, .micro_batch = 4, .zero = 1, .sequence_parallel = true});
   ASSERT_TRUE(priced);
   EXPECT_NEAR(priced->price.seconds / priced->estimate, 1, 0.1);
   const Answer answer{.question = question, .options = {compiled(question, *priced).value()}};
-  for (const Reason& reason : reasons(answer, sieved))
+  for (const Reason& reason : reasons(answer, screened))
     EXPECT_THAT(reason.text, ::testing::Not(HasSubstr("stays inside")));
 }
 
@@ -227,7 +227,7 @@ TEST(Search, PlansWhatIsPartlyFrozen) {
     job.model.frozen = frozen;
     const Answer answer = search({.job = job, .cluster = hosts(2)}, {.options = 3});
     const Option& best = answer.options.front();
-    EXPECT_NEAR(best.sieve / best.seconds, 1, 0.15) << frozen;
+    EXPECT_NEAR(best.screen / best.seconds, 1, 0.15) << frozen;
     EXPECT_TRUE(std::ranges::any_of(answer.reasons, [](const Reason& one) {
       return one.choice == Choice::kRecomputed && one.text.find("longer") != std::string::npos;
     })) << frozen;
@@ -246,7 +246,7 @@ TEST(Search, PlansWhatIsPartlyFrozen) {
   EXPECT_THAT(search({.job = lora, .cluster = hosts(2)}, {.options = 1}).notes,
               Contains("lora.dropout=0.1: the noise of adapters is not priced"));
   lora.lora.dropout = 0;
-  EXPECT_NEAR(adapted.options.front().sieve / adapted.options.front().seconds, 1, 0.15);
+  EXPECT_NEAR(adapted.options.front().screen / adapted.options.front().seconds, 1, 0.15);
   lora.checkpoint.trainable_only = true;
   lora.model.weights = "base";
   EXPECT_LT(bytes(ask(lora, hosts(2))), 0.1 * bytes(all));
@@ -393,7 +393,7 @@ TEST(Search, KeepsRecomputationThatFitsItsLimit) {
 }
 
 // Closed forms know what a job offloads: to disks nothing of the host's, and activations as well.
-TEST(Sieve, CountsWhatAJobOffloads) {
+TEST(Screen, CountsWhatAJobOffloads) {
   config::Job job = gpt(16, 2048, 64);
   job.recompute.policy = config::RecomputePolicy::kFull;
   Cluster cluster = hosts(2);
@@ -406,8 +406,8 @@ TEST(Sieve, CountsWhatAJobOffloads) {
                         .zero = 1,
                         .again = Recomputed::kAsGiven,
                         .away = Away::kAsGiven};
-    const Sieved sieved(question, Away::kNothing);
-    const std::optional<Priced> priced = sieved.estimated(layout);
+    const Screened screened(question, Away::kNothing);
+    const std::optional<Priced> priced = screened.estimated(layout);
     const std::optional<Option> option = compiled(question, *priced);
     EXPECT_TRUE(option.has_value());
     EXPECT_NEAR(priced->price.host / std::max(option->host, 1.0), option->host > 0, 0.1);

@@ -105,7 +105,7 @@ bool same_schedule(const Layout& one, const Layout& twin) {
 
 Layouts schedules_around(const Layout& layout, const Surroundings& surroundings) {
   Layouts near;
-  const auto micro_batches = static_cast<int>(surroundings.sieve.micro_batches(layout));
+  const auto micro_batches = static_cast<int>(surroundings.screen.micro_batches(layout));
   for (int index = 0; index < schedules::kScheduleCount; ++index) {
     const auto schedule = static_cast<schedules::Schedule>(index);
     const schedules::ScheduleInfo& row = schedules::info(schedule);
@@ -113,7 +113,7 @@ Layouts schedules_around(const Layout& layout, const Surroundings& surroundings)
     Layout other = layout;
     other.schedule = schedule;
     other.chunks = row.more_chunks ? std::max(row.chunks, layout.chunks) : row.chunks;
-    if (std::int64_t{other.pp} * other.chunks <= surroundings.sieve.nodes()) near.push_back(other);
+    if (std::int64_t{other.pp} * other.chunks <= surroundings.screen.nodes()) near.push_back(other);
   }
   return near;
 }
@@ -143,7 +143,7 @@ Layouts recomputed_around(const Layout& layout, const Surroundings& surroundings
     for (int at = static_cast<int>(layout.recomputed) + step;
          at >= 0 && at <= static_cast<int>(Recomputed::kBlocks); at += step) {
       other.recomputed = static_cast<Recomputed>(at);
-      if (!can_recompute(surroundings.sieve.alone(), other.recomputed)) continue;
+      if (!can_recompute(surroundings.screen.alone(), other.recomputed)) continue;
       near.push_back(other);
       break;
     }

@@ -25,10 +25,10 @@ std::string longer(double ratio) {
 
 class Reasons {
  public:
-  Reasons(const Answer& answer, const Sieved& sieved)
+  Reasons(const Answer& answer, const Screened& screened)
       : answer_(answer),
         question_(answer.question),
-        sieved_(sieved),
+        screened_(screened),
         option_(answer.options.front()),
         layout_(option_.layout) {}
 
@@ -52,7 +52,7 @@ class Reasons {
     const std::string head = row.heading(layout_);
     if (kept(row)) return say(row.choice, head + ": kept, as the job has it");
     std::string text;
-    for (const Layout& neighbour : row.around(layout_, {question_, sieved_.sieve()})) {
+    for (const Layout& neighbour : row.around(layout_, {question_, screened_.screen()})) {
       if (value(neighbour, row.choice) == value(layout_, row.choice)) continue;
       const std::string part = compare(row, neighbour);
       if (!part.empty()) text += (text.empty() ? ": " : "; ") + part;
@@ -75,7 +75,7 @@ class Reasons {
   }
 
   void data_parallel() {
-    const auto m = sieved_.sieve().micro_batches(layout_);
+    const auto m = screened_.screen().micro_batches(layout_);
     say(Choice::kDp, fmt::format("dp {}: all {} GPUs divided by pp {} x cp {} x tp {}; each rank "
                                  "has {} micro-batch{} a step{}",
                                  layout_.dp(), layout_.world(), layout_.pp, layout_.cp, layout_.tp,
@@ -93,13 +93,13 @@ class Reasons {
     const std::string why = divides ? refusal_of(question_, twin) : "";
     std::string text;
     if (divides && why.empty()) {
-      const double bytes = sieved_.sieve().price(twin).bytes, limit = sieved_.limit();
+      const double bytes = screened_.screen().price(twin).bytes, limit = screened_.limit();
       if (bytes > limit)
         text = fmt::format("{} needs {:.3g} GiB of usable {:.3g}", other, gib(bytes), gib(limit));
       if (bytes > limit && row.choice == Choice::kAway) return text;
     }
     const std::optional<Priced> best =
-        sieved_.least([&](const Layout& one) { return row.same(one, twin); });
+        screened_.least([&](const Layout& one) { return row.same(one, twin); });
     if (!best && !why.empty()) return fmt::format("{} is not possible ({})", other, why);
     if (!best) return text.empty() ? text : text + ", and so does every layout with it";
     double ratio = best->estimate / option_.estimate;
@@ -131,7 +131,7 @@ class Reasons {
 
   const Answer& answer_;
   const Question& question_;
-  const Sieved& sieved_;
+  const Screened& screened_;
   const Option& option_;
   const Layout& layout_;
   std::vector<Reason> reasons_;
@@ -164,11 +164,11 @@ std::vector<std::pair<std::string, Question>> changed(const Question& question) 
 
 }  // namespace
 
-std::vector<Reason> reasons(const Answer& answer, const Sieved& sieved) {
-  return Reasons(answer, sieved).run();
+std::vector<Reason> reasons(const Answer& answer, const Screened& screened) {
+  return Reasons(answer, screened).run();
 }
 
-std::vector<Change> changes(const Answer& answer, const Sieved& now) {
+std::vector<Change> changes(const Answer& answer, const Screened& now) {
   constexpr double kTelling = 1.01;  // less is nothing to change a layout for
   constexpr int kEstimated = 8;
   std::vector<Change> changes;
@@ -178,14 +178,14 @@ std::vector<Change> changes(const Answer& answer, const Sieved& now) {
   // Estimates are compared with estimates, and told as the simulation of the choice has them.
   const double told = own ? option.seconds / own->estimate : 1;
   for (const auto& [what, question] : changed(answer.question)) {
-    const Sieved then(question, chosen.away);
+    const Screened then(question, chosen.away);
     const std::vector<Priced> best = then.best(kEstimated);
     if (best.empty()) {
       changes.push_back({.what = what, .best = chosen, .seconds = 0, .alters = true});
       continue;
     }
-    const auto fits = [](const Sieved& sieved) {
-      return [&sieved](const Priced& one) { return one.price.bytes <= sieved.limit(); };
+    const auto fits = [](const Screened& screened) {
+      return [&screened](const Priced& one) { return one.price.bytes <= screened.limit(); };
     };
     const auto fitting = std::ranges::find_if(best, fits(then));
     const Priced& first = fitting == best.end() ? best.front() : *fitting;

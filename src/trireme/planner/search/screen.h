@@ -1,4 +1,4 @@
-// Sieve: what a layout costs by closed forms, from the prices of one block, the embedding and the head: no program of all
+// Screen: what a layout costs by closed forms, from the prices of one block, the embedding and the head: no program of all
 // layers, no schedule and no plan is made. Within some per cent; microseconds a layout.
 #pragma once
 
@@ -64,10 +64,10 @@ struct Traffic {
 // Of a resolved job's program.
 std::int64_t nodes_of(const config::Job& job);
 
-class Sieve {
+class Screen {
  public:
   // The question is completed.
-  explicit Sieve(const Question& question);
+  explicit Screen(const Question& question);
 
   Costs price(const Layout& layout) const;
 

@@ -1,4 +1,4 @@
-// Sieved: what the first two sieves leave of a question's layouts.
+// Screened: what the first two screens leave of a question's layouts.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace trireme::planner {
 struct Priced {
   Layout layout;
   Costs price;
-  double estimate = 0;  // seconds by the second sieve; 0: not asked
+  double estimate = 0;  // seconds by the second screen; 0: not asked
 };
 
 // Why layouts cannot be: the first reason, but one of memory gives way to others.
@@ -22,10 +22,10 @@ struct Refusal {
   void take(const Error& other);
 };
 
-class Sieved {
+class Screened {
  public:
   // The question is completed and must outlive this.
-  Sieved(const Question& question, Away away);
+  Screened(const Question& question, Away away);
 
   const std::vector<Priced>& fitting() const { return fitting_; }
   const std::optional<Priced>& smallest() const { return smallest_; }  // of all in memory
@@ -43,7 +43,7 @@ class Sieved {
   // Of those that fit, the one that takes least where `wanted` holds.
   std::optional<Priced> least(const std::function<bool(const Layout&)>& wanted) const;
 
-  const Sieve& sieve() const { return sieve_; }
+  const Screen& screen() const { return screen_; }
   double limit() const;
 
   // Why the first of those that cannot be cannot; nothing if there is none.
@@ -53,7 +53,7 @@ class Sieved {
   double actions(const Layout& layout) const;
 
   const Question& question_;
-  Sieve sieve_;
+  Screen screen_;
   std::vector<Priced> fitting_;
   std::optional<Priced> smallest_, crowded_;
   mutable Refusal refusal_;
@@ -68,7 +68,7 @@ std::string refusal_of(const Question& question, const Layout& layout);
 // Whether a plan of all its micro-batches has more lines than it is worth: it only repeats itself.
 bool too_long(const config::Job& job);
 
-// Through the third sieve; nothing where plan or memory refuse. Without `all`, plans of many micro-batches are made of fewer,
+// Through the third screen; nothing where plan or memory refuse. Without `all`, plans of many micro-batches are made of fewer,
 // whose memory is the same, and the rest is estimated.
 std::optional<Option> compiled(const Question& question, const Priced& priced, bool all = false,
                                Refusal* why = nullptr);

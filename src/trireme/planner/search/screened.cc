@@ -1,4 +1,4 @@
-#include "trireme/planner/search/sieved.h"
+#include "trireme/planner/search/screened.h"
 
 #include <fmt/core.h>
 
@@ -42,7 +42,7 @@ void Refusal::take(const Error& other) {
 }
 
 // No more than the job allows, whose recomputation is chosen by it.
-double Sieved::limit() const {
+double Screened::limit() const {
   const double all = usable_memory(question_);
   const std::int64_t given = question_.job.recompute.memory.count;
   return given > 0 ? std::min(all, static_cast<double>(given) + memory_constants(question_).context)
@@ -50,19 +50,19 @@ double Sieved::limit() const {
 }
 
 // What making the schedule takes, about: some are searched, as is what to recompute, plan by plan.
-double Sieved::actions(const Layout& layout) const {
+double Screened::actions(const Layout& layout) const {
   const bool searched = schedules::info(layout.schedule).search != nullptr;
   const bool weighed = question_.job.recompute.policy == config::RecomputePolicy::kAuto;
   return (searched ? 8.0 : 1.0) * (weighed ? 64.0 : 1.0) * layout.pp * layout.chunks *
-         static_cast<double>(sieve_.micro_batches(layout));
+         static_cast<double>(screen_.micro_batches(layout));
 }
 
-Sieved::Sieved(const Question& question, Away away) : question_(question), sieve_(question) {
+Screened::Screened(const Question& question, Away away) : question_(question), screen_(question) {
   const double most = kDoubt * limit();
-  for_layouts(question, sieve_, away, [&](const Layout& layout, const Family& family) {
+  for_layouts(question, screen_, away, [&](const Layout& layout, const Family& family) {
     ++seen_;
     const Priced priced{.layout = layout,
-                        .price = sieve_.price(layout, *family.parts, *family.traffic)};
+                        .price = screen_.price(layout, *family.parts, *family.traffic)};
     if (!host_has_room(question_, priced.price.host)) {
       if (!crowded_ || priced.price.host < crowded_->price.host) crowded_ = priced;
       return;
@@ -72,7 +72,7 @@ Sieved::Sieved(const Question& question, Away away) : question_(question), sieve
   });
 }
 
-std::vector<Priced> Sieved::best(int count) const {
+std::vector<Priced> Screened::best(int count) const {
   std::vector<const Priced*> order;
   order.reserve(fitting_.size());
   for (const Priced& priced : fitting_) order.push_back(&priced);
@@ -111,8 +111,8 @@ std::vector<Priced> Sieved::best(int count) const {
   return best;
 }
 
-std::optional<Priced> Sieved::estimated(const Layout& layout) const {
-  Priced priced{.layout = layout, .price = sieve_.price(layout)};
+std::optional<Priced> Screened::estimated(const Layout& layout) const {
+  Priced priced{.layout = layout, .price = screen_.price(layout)};
   // A schedule that takes long to search is what closed forms say of it, until its plan is compiled.
   constexpr double kLong = 2e5;
   if (actions(layout) > kLong) {
@@ -132,7 +132,7 @@ std::optional<Priced> Sieved::estimated(const Layout& layout) const {
   return priced;
 }
 
-std::optional<Priced> Sieved::least(const std::function<bool(const Layout&)>& wanted) const {
+std::optional<Priced> Screened::least(const std::function<bool(const Layout&)>& wanted) const {
   const Priced* least = nullptr;
   for (const Priced& priced : fitting_)
     if ((least == nullptr || priced.price.seconds < least->price.seconds) &&
@@ -195,7 +195,7 @@ void grow_sums(const config::Job& shorter, const Priced& priced, Option& option)
 
 Option proven(const Question& question, const Priced& priced, bool all) {
   Option option{
-      .layout = priced.layout, .estimate = priced.estimate, .sieve = priced.price.seconds};
+      .layout = priced.layout, .estimate = priced.estimate, .screen = priced.price.seconds};
   option.job = resolved(question, priced.layout);
   const config::Job job = all ? option.job : shortened(option.job);
   option.whole = job.run.global_batch == option.job.run.global_batch;

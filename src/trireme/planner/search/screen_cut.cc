@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "trireme/planner/search/sieve.h"
+#include "trireme/planner/search/screen.h"
 
 namespace trireme::planner {
 namespace {

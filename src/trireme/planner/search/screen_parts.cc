@@ -5,7 +5,7 @@
 #include "trireme/model/describe.h"
 #include "trireme/plan/memory.h"
 #include "trireme/planner/cost/pricing.h"
-#include "trireme/planner/search/sieve.h"
+#include "trireme/planner/search/screen.h"
 
 namespace trireme::planner {
 namespace {
@@ -62,7 +62,7 @@ std::int64_t nodes_of(const config::Job& job) {
                                               : std::ssize(model::describe(job).program.nodes);
 }
 
-config::Job Sieve::job_of(const Layout& layout) const {
+config::Job Screen::job_of(const Layout& layout) const {
   config::Job job = alone_;
   Layout alike = layout;
   alike.pp = alike.dp_replicate = alike.dp_shard = alike.chunks = 1;
@@ -71,7 +71,7 @@ config::Job Sieve::job_of(const Layout& layout) const {
   job = with_layout(std::move(job), alike);
   // Its groups, wherever they lie among all ranks.
   job.parallel.dp_replicate = layout.world() / (layout.tp * layout.cp);
-  // What fits is chosen for real ranks, by the second sieve; until then whole blocks, which need least.
+  // What fits is chosen for real ranks, by the second screen; until then whole blocks, which need least.
   if (job.recompute.policy == config::RecomputePolicy::kAuto) {
     job.recompute.policy = config::RecomputePolicy::kFull;
     job.recompute.memory = {};
@@ -79,7 +79,7 @@ config::Job Sieve::job_of(const Layout& layout) const {
   return job;
 }
 
-Parts Sieve::make_program_parts(const Layout& layout) const {
+Parts Screen::make_program_parts(const Layout& layout) const {
   const config::Job job = job_of(layout);
   const model::ModelSpec model = model::describe(job);
   const plan::Program& program = model.program;
@@ -113,7 +113,7 @@ Parts Sieve::make_program_parts(const Layout& layout) const {
   return parts;
 }
 
-Parts Sieve::make_parts(const Layout& layout) const {
+Parts Screen::make_parts(const Layout& layout) const {
   config::Job job = job_of(layout);
   // Of a model all of which trains, one block is like all.
   const bool alone = job.lora.rank == 0 && job.model.frozen.empty() &&

@@ -1,4 +1,4 @@
-#include "trireme/planner/search/sieve.h"
+#include "trireme/planner/search/screen.h"
 
 #include <algorithm>
 #include <bit>
@@ -21,7 +21,7 @@ using schedules::InFlight;
 using schedules::Place;
 
 // What one pipeline rank has.
-struct Sieve::Stage {
+struct Screen::Stage {
   double forward = 0, input = 0, weight = 0;
   double kept = 0, waiting = 0, once = 0, transient = 0;  // `once`: of one micro-batch only
   double numel = 0, trained = 0, unit = 0;                // `unit`: elements of the largest
@@ -31,12 +31,12 @@ struct Sieve::Stage {
 };
 
 // What waits elsewhere of a rank's.
-struct Sieve::Beside {
+struct Screen::Beside {
   double host = 0;   // bytes
   double moved = 0;  // seconds for what leaves and comes back once a step
 };
 
-Sieve::Sieve(const Question& question)
+Screen::Screen(const Question& question)
     : question_(question),
       alone_(resolved_alone(question)),
       constants_(memory_constants(question)) {
@@ -55,7 +55,7 @@ Sieve::Sieve(const Question& question)
   reduce_ = static_cast<double>(size_of(plan::reduce_type(recipe)));
 }
 
-const Parts& Sieve::parts(const Layout& layout) const {
+const Parts& Screen::parts(const Layout& layout) const {
   std::unique_ptr<Parts>& parts = parts_[{layout.tp, layout.cp, layout.sequence_parallel,
                                           layout.micro_batch, layout.recomputed}];
   if (!parts)
@@ -65,7 +65,7 @@ const Parts& Sieve::parts(const Layout& layout) const {
 }
 
 // A collective's seconds are a latency and a rate: both follow from two sizes.
-Traffic Sieve::make_traffic(const Layout& layout) const {
+Traffic Screen::make_traffic(const Layout& layout) const {
   const Network network(question_.cluster, mesh::Mesh({.pp = layout.pp,
                                                        .dp_replicate = layout.dp_replicate,
                                                        .dp_shard = layout.dp_shard,
@@ -86,14 +86,14 @@ Traffic Sieve::make_traffic(const Layout& layout) const {
   return traffic;
 }
 
-const Traffic& Sieve::traffic(const Layout& layout) const {
+const Traffic& Screen::traffic(const Layout& layout) const {
   const std::array<int, 4> key = {layout.tp, layout.cp, layout.dp_shard, layout.dp_replicate};
   const auto found = traffic_.find(key);
   return found != traffic_.end() ? found->second
                                  : traffic_.emplace(key, make_traffic(layout)).first->second;
 }
 
-double Sieve::transfer(const Layout& layout, double bytes) const {
+double Screen::transfer(const Layout& layout, double bytes) const {
   if (layout.pp == 1) return 0;
   const auto [at, absent] = transfers_.try_emplace(layout.pp);
   if (absent) {
@@ -107,8 +107,8 @@ double Sieve::transfer(const Layout& layout, double bytes) const {
   return at->second[0] + bytes * at->second[1];
 }
 
-Sieve::Stage Sieve::stage(const Layout& layout, const Parts& parts, double blocks, bool embed,
-                          bool head) const {
+Screen::Stage Screen::stage(const Layout& layout, const Parts& parts, double blocks, bool embed,
+                            bool head) const {
   Stage stage;
   const auto take = [&](const Piece& piece, double count) {
     stage.forward += count * piece.forward;
@@ -140,7 +140,7 @@ Sieve::Stage Sieve::stage(const Layout& layout, const Parts& parts, double block
   return stage;
 }
 
-double Sieve::seconds_out(Tier tier, double bytes) const {
+double Screen::seconds_out(Tier tier, double bytes) const {
   const Cluster& cluster = question_.cluster;
   const double rate = tier == Tier::kHost   ? cluster.host_rate
                       : tier == Tier::kNvme ? cluster.disk_rate / cluster.gpus_per_host
@@ -148,8 +148,8 @@ double Sieve::seconds_out(Tier tier, double bytes) const {
   return rate > 0 ? bytes / rate : 0;
 }
 
-double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& stage, double kept_mb,
-                       double waiting_mb, Beside& beside) const {
+double Screen::bytes_of(const Layout& layout, const Parts& parts, const Stage& stage,
+                        double kept_mb, double waiting_mb, Beside& beside) const {
   const double shards = layout.dp_shard * layout.cp;
   const bool sharded = layout.zero >= 1 && shards > 1;
   const double part = sharded ? 1 / shards : 1;
@@ -202,8 +202,8 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
          groups * constants_.communicator + (on_gpus(question_.cluster) ? 0 : beside.host);
 }
 
-double Sieve::memory(const Layout& layout, const Parts& parts, const Cut& cut,
-                     Beside& beside) const {
+double Screen::memory(const Layout& layout, const Parts& parts, const Cut& cut,
+                      Beside& beside) const {
   const auto m = static_cast<double>(micro_batches(layout));
   const schedules::Pipe pipe{.ranks = static_cast<double>(layout.pp),
                              .micro_batches = m,
@@ -224,19 +224,19 @@ double Sieve::memory(const Layout& layout, const Parts& parts, const Cut& cut,
   return most;
 }
 
-Costs Sieve::price(const Layout& layout) const {
+Costs Screen::price(const Layout& layout) const {
   return price(layout, parts(layout), traffic(layout));
 }
 
 // Seconds that a step's exchanges of parameters and gradients take, of one stage.
-struct Sieve::Exchanges {
+struct Screen::Exchanges {
   double gathers = 0;   // of parameters
   double reduces = 0;   // of gradients, those among replicas included
   double replicas = 0;  // of gradients among replicas
 };
 
 // What a step is made of, in seconds, on the rank that computes longest.
-struct Sieve::StepTerms {
+struct Screen::StepTerms {
   double forward = 0, backward = 0;  // of a micro-batch, with what runs at the same time
   double bubble = 0;                 // waiting for other stages
   double critical = 0;               // the way of few micro-batches through all stages
@@ -254,7 +254,7 @@ struct Sieve::StepTerms {
 };
 
 // The head's or one with most blocks.
-Sieve::Stage Sieve::longest(const Layout& layout, const Parts& parts, const Cut& cut) const {
+Screen::Stage Screen::longest(const Layout& layout, const Parts& parts, const Cut& cut) const {
   Stage slow = stage(layout, parts, cut.most, false, false);
   for (const bool head : {false, true}) {
     const Stage other = stage(layout, parts, head ? cut.last : cut.first, !head || cut.together,
@@ -264,8 +264,8 @@ Sieve::Stage Sieve::longest(const Layout& layout, const Parts& parts, const Cut&
   return slow;
 }
 
-Sieve::Exchanges Sieve::exchanges(const Layout& layout, const Stage& stage,
-                                  const Traffic& traffic) const {
+Screen::Exchanges Screen::exchanges(const Layout& layout, const Stage& stage,
+                                    const Traffic& traffic) const {
   if (layout.zero < 1)
     return {.reduces =
                 stage.trained * reduce_ * traffic.all_reduce + stage.units * traffic.all_reduce_s};
@@ -281,8 +281,8 @@ Sieve::Exchanges Sieve::exchanges(const Layout& layout, const Stage& stage,
 }
 
 // Seconds of computing while shards and replicas exchange: at the same time, each slower by what the other takes.
-double Sieve::overlapped(double computing, double sharding, double among,
-                         const Traffic& traffic) const {
+double Screen::overlapped(double computing, double sharding, double among,
+                          const Traffic& traffic) const {
   const double lost = 1 - question_.cluster.gpu.efficiency.shared;
   const double other = sharding + among;
   if (!question_.practice.overlaps_shards || other <= 0) return computing + other;
@@ -293,8 +293,8 @@ double Sieve::overlapped(double computing, double sharding, double among,
 }
 
 // Forward and backward of a micro-batch, with the exchanges and the offloading that run during them.
-void Sieve::price_turn(const Layout& layout, const Stage& slow, const Exchanges& exchanges,
-                       const Traffic& traffic, StepTerms& terms) const {
+void Screen::price_turn(const Layout& layout, const Stage& slow, const Exchanges& exchanges,
+                        const Traffic& traffic, StepTerms& terms) const {
   terms.forward = slow.forward;
   terms.backward = slow.input + slow.weight;
   if (layout.zero >= 2) {
@@ -313,8 +313,8 @@ void Sieve::price_turn(const Layout& layout, const Stage& slow, const Exchanges&
 }
 
 // What pipeline stages wait for: each other, and what they send.
-void Sieve::price_pipeline(const Layout& layout, const Parts& parts, const Stage& slow,
-                           StepTerms& terms) const {
+void Screen::price_pipeline(const Layout& layout, const Parts& parts, const Stage& slow,
+                            StepTerms& terms) const {
   const Stage all = stage(layout, parts, parts.layers, true, true);
   const auto m = static_cast<double>(micro_batches(layout));
   const double p = layout.pp, turn = terms.turn();
@@ -333,7 +333,7 @@ void Sieve::price_pipeline(const Layout& layout, const Parts& parts, const Stage
                                                           : 2 * m * layout.chunks * between;
 }
 
-double Sieve::update_seconds(const Layout& layout, const Parts& parts, const Stage& slow) const {
+double Screen::update_seconds(const Layout& layout, const Parts& parts, const Stage& slow) const {
   const double part = layout.zero >= 1 ? 1 / (static_cast<double>(layout.dp_shard * layout.cp)) : 1;
   const auto master = static_cast<double>(size_of(alone_.precision.master.value()));
   const double moved = part * (slow.trained * (3 * master + 2 * grad_ + 2 * states_) +
@@ -342,8 +342,8 @@ double Sieve::update_seconds(const Layout& layout, const Parts& parts, const Sta
   return gpu.core ? moved / gpu.core->update_rate : seconds(gpu, stream(moved));
 }
 
-Sieve::StepTerms Sieve::terms(const Layout& layout, const Parts& parts, const Traffic& traffic,
-                              const Cut& cut) const {
+Screen::StepTerms Screen::terms(const Layout& layout, const Parts& parts, const Traffic& traffic,
+                                const Cut& cut) const {
   const Practice& practice = question_.practice;
   const Stage slow = longest(layout, parts, cut);
   const Exchanges all = exchanges(layout, slow, traffic);
@@ -362,7 +362,7 @@ Sieve::StepTerms Sieve::terms(const Layout& layout, const Parts& parts, const Tr
   return terms;
 }
 
-Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traffic) const {
+Costs Screen::price(const Layout& layout, const Parts& parts, const Traffic& traffic) const {
   const Cut& cut = cut_of(parts, layout);
   Beside away;
   Costs price;
