@@ -6,8 +6,8 @@
 #include "bench/layouts/pair.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 
@@ -186,7 +186,7 @@ Planned plan_of(const Pair& pair, const Sets& layout) {
   config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / pair.recipe);
   for (const Sets* sets : {&pair.model, &layout})
     for (const std::string& set : *sets) config::apply_set(job, set);
-  job = config::resolve(job, ranks_of(job), config::made_up(job.data.source)->facts);
+  job = config::resolve(job, ranks_of(job), config::synthetic_source(job.data.source)->facts);
   const model::ModelSpec model = model::describe(job);
   plan::PlanSet plan = plan::compile(model.program, model::mesh_of(job), model::recipe_of(job),
                                      model::grid_of(job, model));

@@ -195,7 +195,7 @@ TEST(HnetJob, RefusesKeysOfOtherFamilies) {
   EXPECT_THAT(why_no_job(other, 1), HasSubstr("hnet.ratio"));
 }
 
-TEST(MadeUpText, NeedsNoFileAndTakesNone) {
+TEST(SyntheticText, NeedsNoFileAndTakesNone) {
   Job words = hnet_job();
   words.data.source = DataSource::kWords;
   EXPECT_NO_THROW(resolve(words, 1, kByteFacts));

@@ -7,8 +7,8 @@
 
 #include "tests/config/error_of.h"
 #include "trireme/base/cpu.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/phases.h"
+#include "trireme/config/synthetic.h"
 
 namespace trireme::config::resolve_test {
 namespace {
@@ -241,8 +241,9 @@ void expect_jobs(const std::string& folder, int at_least) {
     const std::string text = read_file(entry.path());
     for (const Phase& phase : load_phases(entry.path())) {
       EXPECT_EQ(phase.job.data.path, "");
-      const MadeUpSource* made_up = config::made_up(phase.job.data.source);
-      const DatasetFacts facts = made_up != nullptr ? made_up->facts : DatasetFacts{.vocab = 256};
+      const SyntheticSource* synthetic = config::synthetic_source(phase.job.data.source);
+      const DatasetFacts facts =
+          synthetic != nullptr ? synthetic->facts : DatasetFacts{.vocab = 256};
       Job given = phase.job;
       if (!files_of(given.data.source).empty()) given.data.path = "PAIRS";
       const Job job = resolve(given, ranks_of(text), facts);

@@ -4,8 +4,8 @@
 
 #include "tests/config/error_of.h"
 #include "trireme/config/families.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 
 namespace trireme::config::towers_test {
 namespace {
@@ -27,7 +27,7 @@ const Sets kClip = {"model.family=clip", "data.source=scenes", "model.seq_len=64
 
 Job resolved_tower(const Sets& base, const Sets& sets, int world = 1) {
   const Job job = tower_job(base, sets);
-  const MadeUpSource* source = made_up(job.data.source);
+  const SyntheticSource* source = synthetic_source(job.data.source);
   return resolve(job, world, source == nullptr ? DatasetFacts{} : source->facts);
 }
 

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/config/error_of.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 
 namespace trireme::model::spread_test {
@@ -26,7 +26,7 @@ ModelSpec vit(const Sets& sets) {
     config::apply_set(job, set);
   for (const std::string& set : sets) config::apply_set(job, set);
   return describe(config::resolve(job, job.parallel.cp * job.parallel.pp,
-                                  config::made_up(job.data.source)->facts));
+                                  config::synthetic_source(job.data.source)->facts));
 }
 
 const plan::Node& node(const ModelSpec& spec, std::string_view name) {

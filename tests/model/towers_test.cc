@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/families/clip.h"
 #include "trireme/model/layout.h"
@@ -22,7 +22,7 @@ using Sets = std::vector<std::string>;
 config::Job tower_job(const Sets& sets, int world = 1) {
   config::Job job;
   for (const std::string& set : sets) config::apply_set(job, set);
-  return config::resolve(job, world, config::made_up(job.data.source)->facts);
+  return config::resolve(job, world, config::synthetic_source(job.data.source)->facts);
 }
 
 Sets vit(int width, int depth, int heads, int ffn) {

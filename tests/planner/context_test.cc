@@ -20,7 +20,7 @@ constexpr double kLatency = 2e-6;
 // Two hosts of four, whose links reach all of their rates.
 Cluster two_hosts(double inside, double between) {
   Cluster cluster{.name = "hosts", .gpus_per_host = 4, .hosts = 2};
-  cluster.gpu = made_up_card();
+  cluster.gpu = synthetic_card();
   cluster.tiers = {{.name = "inside", .span = 4, .rate = inside, .latency_s = kLatency},
                    {.name = "between", .rate = between, .latency_s = kLatency}};
   return cluster;

@@ -5,11 +5,11 @@
 #include "tests/formats/scratch.h"
 #include "tests/harness/vjepa_jobs.h"
 #include "tests/planner/cards.h"
-#include "tests/planner/made_up_machine.h"
+#include "tests/planner/synthetic_machine.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/fields/fields.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 #include "trireme/planner/cost/estimate.h"
 #include "trireme/planner/cost/expected_share.h"
@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 
 Cluster four_cards() {
   Cluster cluster{.name = "cards", .gpus_per_host = 4, .hosts = 1};
-  cluster.gpu = made_up_card(40);
+  cluster.gpu = synthetic_card(40);
   cluster.tiers = {{.name = "inside", .rate = 200e9, .latency_s = 3e-6}};
   return cluster;
 }
@@ -46,7 +46,7 @@ config::Job crossing(const std::vector<std::string>& sets = {}) {
 }
 
 config::DatasetFacts facts_of(const config::Job& job) {
-  return config::made_up(job.data.source)->facts;
+  return config::synthetic_source(job.data.source)->facts;
 }
 
 config::Job resolved(const config::Job& job, int ranks = 1) {
@@ -80,7 +80,7 @@ TEST(Families, ABlockHasTheKernelsOfItsLayers) {
 
 // On a calibrated core pictures of 16 tokens pay for every head that attention begins, clips of 128 of one whole block each less.
 TEST(Families, OnCoresShortSequencesPayForTheirBeginnings) {
-  Cluster machine = made_up().machine;
+  Cluster machine = synthetic_calibration().machine;
   const auto forward = [&](const std::string& name, const char* node) {
     return node_seconds(machine, resolved(recipe(name, {"run.global_batch=16"})), node,
                         Verb::kForward, own_practice());
@@ -88,7 +88,7 @@ TEST(Families, OnCoresShortSequencesPayForTheirBeginnings) {
   const double vit = forward("vit_tiny", "block.0"), text = forward("clip_tiny", "text.block.0"),
                clips = forward("vjepa_tiny", "teacher.block.0");
   machine.gpu.core->fp32.attention_s = 0;
-  const double begin = made_up().machine.gpu.core->fp32.attention_s;
+  const double begin = synthetic_calibration().machine.gpu.core->fp32.attention_s;
   EXPECT_NEAR(vit - forward("vit_tiny", "block.0"), 8 * 4 * begin, 1e-9);
   EXPECT_NEAR(text - forward("clip_tiny", "text.block.0"), 8 * 4 * begin, 1e-9);
   EXPECT_NEAR(clips - forward("vjepa_tiny", "teacher.block.0"), 2 * 3 * 2 * begin, 1e-9);
@@ -96,7 +96,7 @@ TEST(Families, OnCoresShortSequencesPayForTheirBeginnings) {
 
 // Many operators on small tensors: on a core each has its beginning and its bytes, on GPUs nothing changes.
 TEST(Families, OnCoresSmallOperatorsAreCounted) {
-  Cluster machine = made_up().machine, free = machine;
+  Cluster machine = synthetic_calibration().machine, free = machine;
   free.gpu.core->operator_s = 0;
   free.gpu.core->operator_rate = 1e18;
   const auto more = [&](const std::string& name, const char* node, Verb verb) {
@@ -119,7 +119,7 @@ TEST(Families, OnCoresSmallOperatorsAreCounted) {
 
 // Loading is priced by the values that are made up; text is next to nothing.
 TEST(Families, OnCoresPicturesTakeTimeToLoad) {
-  const Cluster machine = made_up().machine;
+  const Cluster machine = synthetic_calibration().machine;
   const config::Job job = resolved(recipe("vit_tiny"));
   const plan::PlanSet plan = Candidate(job, own_practice()).plan();
   const StepForecast forecast = forecast_step(plan, job, machine);
@@ -307,7 +307,7 @@ TEST(Families, SaysWhatIsExpectedOfRowsThatVary) {
 // As nothing like it was measured on either.
 TEST(Families, HaveAWiderBandThanLanguageModels) {
   const config::Job job = recipe("vit_tiny");
-  const Cluster cores = made_up().machine;
+  const Cluster cores = synthetic_calibration().machine;
   const Answer answer = search({.job = job, .cluster = cores, .gpus = 2, .data = facts_of(job)},
                                {.options = 1, .estimated = 4, .compiled = 2, .explain = false});
   EXPECT_GT(answer.options.front().seconds, 0);

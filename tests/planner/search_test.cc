@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "tests/planner/cards.h"
-#include "tests/planner/made_up_machine.h"
+#include "tests/planner/synthetic_machine.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/fields/fields.h"
@@ -31,7 +31,7 @@ using ::testing::Not;
 Cluster hosts(int count, double gib = 40) {
   Cluster cluster;
   cluster.name = "hosts";
-  cluster.gpu = made_up_card(gib);
+  cluster.gpu = synthetic_card(gib);
   cluster.gpu.watts = 400;
   cluster.gpu.fitted = true;
   cluster.gpus_per_host = 4;
@@ -308,7 +308,7 @@ config::Job small(std::int64_t batch) {
 
 // A machine that was calibrated is a cluster: its steps are those that explain and train forecast there.
 TEST(Search, PlansForACalibratedMachine) {
-  const Cluster machine = made_up().machine;
+  const Cluster machine = synthetic_calibration().machine;
   const Answer answer = ask(small(16), machine);
   EXPECT_EQ(answer.question.job.run.device, config::Device::kCpu);
   for (const Option& option : answer.options) {

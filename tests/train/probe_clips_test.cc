@@ -11,7 +11,7 @@
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/data/loaders/samples/made_up.h"
+#include "trireme/data/loaders/samples/synthetic.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/media/video.h"
 #include "trireme/train/job_session.h"

@@ -20,8 +20,8 @@
 #include "trireme/checkpoint/convert/reshard.h"
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/config/fields/fields.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/config/weights.h"
 #include "trireme/data/text/vocabulary.h"
 #include "trireme/formats/checkpoint_files.h"
@@ -165,10 +165,10 @@ config::Job job_of_file(const ConvertOptions& options) {
   config::Job job = config::load_job(options.path);
   for (const std::string& assignment : options.assignments) config::apply_set(job, assignment);
   job.parallel = {.schedule = job.parallel.schedule};
-  const config::MadeUpSource* made_up = config::made_up(job.data.source);
+  const config::SyntheticSource* synthetic = config::synthetic_source(job.data.source);
   const config::DatasetFacts facts =
-      made_up != nullptr
-          ? made_up->facts
+      synthetic != nullptr
+          ? synthetic->facts
           : config::DatasetFacts{.vocab = job.model.vocab, .classes = job.vision.classes};
   return config::resolve(std::move(job), 1, facts);
 }

@@ -11,8 +11,8 @@
 #include "apps/trireme/workers.h"
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/weights.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve_towers.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/config/weights.h"
 #include "trireme/data/text/vocabulary.h"
 
@@ -36,7 +36,7 @@ config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoi
   job.vlm.features.clear();
   job.data.tokenizer = tokenizer_of_run(checkpoint.parent_path().parent_path(), job);
   if (!options.data.empty()) {
-    if (const config::MadeUpSource* source = config::made_up(job.data.source))
+    if (const config::SyntheticSource* source = config::synthetic_source(job.data.source))
       if (options.assignments.empty())
         fail(ErrorKind::kUsage,
              "--data {}: the model was trained on data.source={}, which reads no files; say what "

@@ -27,8 +27,8 @@
 #include "trireme/base/json.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/blocks/family_blocks.h"
 #include "trireme/ops/matrix_product.h"
 #include "trireme/ops/parameter_gradient.h"
@@ -155,7 +155,7 @@ config::Job seeing_job(DType compute) {
   job.precision.compute = compute;
   job.run.micro_batch = 16;
   job.run.global_batch = 16 * kMicroBatches;
-  return config::resolve(job, 1, config::made_up(job.data.source)->facts);
+  return config::resolve(job, 1, config::synthetic_source(job.data.source)->facts);
 }
 
 // Every line of rank 0 and the step.

@@ -11,8 +11,8 @@
 #include "memory.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/train/callbacks/jsonl.h"
 #include "trireme/train/callbacks/report.h"
 #include "trireme/train/callbacks/tensorboard.h"
@@ -75,7 +75,7 @@ config::Job small_job(int ranks) {
   job.run.micro_batch = 1;
   job.run.steps = 3;
   job.run.eval_every = -1;
-  return config::resolve(job, ranks, config::made_up(job.data.source)->facts);
+  return config::resolve(job, ranks, config::synthetic_source(job.data.source)->facts);
 }
 
 Held train_small(int ranks) {

@@ -19,7 +19,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(Questions, AreMergedAsMadeUpOnesAre) {
+TEST(Questions, AreMergedAsSyntheticOnesAre) {
   const harness::ScratchDirectory scratch;
   synthetic::make_vlm({.common = {.out = scratch / "scenes", .count = 8, .validation = 3},
                        .min_size = 20,

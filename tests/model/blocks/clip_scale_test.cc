@@ -11,8 +11,8 @@
 #include "tests/harness/scratch.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/exec/session.h"
 #include "trireme/model/blocks/towers/clip.h"
 #include "trireme/model/describe.h"
@@ -30,7 +30,7 @@ config::Job clip_job(const char* loss = "contrastive.loss=clip") {
   for (const char* set :
        {"model.family=clip", "data.source=scenes", "model.seq_len=55", "run.global_batch=1", loss})
     config::apply_set(job, set);
-  return config::resolve(job, 1, config::made_up(job.data.source)->facts);
+  return config::resolve(job, 1, config::synthetic_source(job.data.source)->facts);
 }
 
 constexpr double kOther = 7;

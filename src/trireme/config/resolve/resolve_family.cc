@@ -6,12 +6,12 @@
 #include "trireme/config/families.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/head_width.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/pixels.h"
 #include "trireme/config/resolve/resolve_arrcoc.h"
 #include "trireme/config/resolve/resolve_jepa.h"
 #include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/config/resolve/resolve_vlm.h"
+#include "trireme/config/synthetic.h"
 
 namespace trireme::config {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve_family.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/plan/schedules/info.h"
 
 namespace trireme::config {
@@ -74,7 +74,7 @@ void check_shared(const Job& job, std::string_view key, std::int64_t count) {
 void check_reads(const Job& job, DataSource made, DataSource files, std::string_view what) {
   if (job.data.source != made && job.data.source != files)
     fail(ErrorKind::kUsage, "data.source: family {} reads {}; set data.source={} or {}",
-         name(job.model.family), what, made_up(made)->name, files_of(files));
+         name(job.model.family), what, synthetic_source(made)->name, files_of(files));
 }
 
 void resolve_vision(Vision& vision) {
@@ -145,7 +145,7 @@ void resolve_clip(Job& job, const DatasetFacts& data) {
          "model.vocab={}",
          text.vocab, data.vocab, std::max<std::int64_t>(data.vocab, 1));
   // Captions of a user's own are cut.
-  const MadeUpSource* source = made_up(job.data.source);
+  const SyntheticSource* source = synthetic_source(job.data.source);
   if (const std::int64_t longest = source ? source->tokens : 2; text.seq_len < longest)
     fail(ErrorKind::kUsage,
          "model.seq_len={}: captions have up to {} tokens with their end; set model.seq_len={}",

@@ -1,7 +1,7 @@
 #include "trireme/job/runs/plan_job.h"
 
 #include "trireme/base/error.h"
-#include "trireme/config/made_up.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 
@@ -40,7 +40,7 @@ void check_early(const config::Job& job, const Place& place) {
   constexpr std::int64_t kSomeVocab = 65536;  // stands for that of data that are not there yet
   constexpr std::int64_t kSomeClasses = 1000;
   try {
-    const config::MadeUpSource* known = config::made_up(job.data.source);
+    const config::SyntheticSource* known = config::synthetic_source(job.data.source);
     plan_job(job, place.world,
              known != nullptr ? known->facts
              : !config::files_of(job.data.source).empty()

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <vector>
 
-#include "trireme/config/made_up.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/blocks/tower_features.h"
 
 namespace trireme::train {

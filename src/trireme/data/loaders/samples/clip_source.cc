@@ -11,9 +11,9 @@
 
 #include "trireme/base/hash.h"
 #include "trireme/data/loaders/samples/file_sources.h"
-#include "trireme/data/loaders/samples/made_up.h"
 #include "trireme/data/loaders/samples/sample_masks.h"
 #include "trireme/data/loaders/samples/squares.h"
+#include "trireme/data/loaders/samples/synthetic.h"
 #include "trireme/model/families/jepa.h"
 
 namespace trireme::loaders {
@@ -157,7 +157,7 @@ void forget_targets(std::span<at::Tensor> masks, std::int64_t sample) {
 }
 
 Sources open_squares(const config::Job& job) {
-  return with_masks(job, made_up_sources(job, [job](std::span<const std::int64_t> numbers) {
+  return with_masks(job, synthetic_sources(job, [job](std::span<const std::int64_t> numbers) {
                       return squares(job, numbers);
                     }));
 }
@@ -169,7 +169,7 @@ Sources open_clips(const config::Job& job, Evaluated evaluated) {
 }
 
 Sources open_arm(const config::Job& job) {
-  return made_up_sources(
+  return synthetic_sources(
       job, [job](std::span<const std::int64_t> numbers) { return arm(job, numbers); });
 }
 

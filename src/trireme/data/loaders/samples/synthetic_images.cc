@@ -1,4 +1,4 @@
-#include "trireme/data/loaders/samples/made_up_images.h"
+#include "trireme/data/loaders/samples/synthetic_images.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -179,12 +179,12 @@ std::vector<at::Tensor> scenes(const config::Job& job, std::span<const std::int6
 }
 
 Sources open_stripes(const config::Job& job) {
-  return made_up_sources(
+  return synthetic_sources(
       job, [job](std::span<const std::int64_t> numbers) { return stripes(job, numbers); });
 }
 
 Sources open_scenes(const config::Job& job) {
-  return made_up_sources(
+  return synthetic_sources(
       job, [job](std::span<const std::int64_t> numbers) { return scenes(job, numbers); });
 }
 

@@ -1,4 +1,4 @@
-#include "trireme/data/loaders/tokens/made_up_tokens.h"
+#include "trireme/data/loaders/tokens/synthetic_tokens.h"
 
 #include <ATen/ops/empty.h>
 
@@ -10,7 +10,7 @@
 
 #include "trireme/base/hash.h"
 #include "trireme/base/held_out.h"
-#include "trireme/config/made_up.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/data/text/tokenizer.h"
 
 namespace trireme::loaders {
@@ -45,9 +45,9 @@ std::vector<std::string> draw_words(std::uint64_t seed) {
   return words;
 }
 
-class MadeUpTokens final : public Source {
+class SyntheticTokens final : public Source {
  public:
-  MadeUpTokens(const config::Job& job, std::int64_t first, std::int64_t samples)
+  SyntheticTokens(const config::Job& job, std::int64_t first, std::int64_t samples)
       : source_(job.data.source),
         seed_(static_cast<std::uint64_t>(job.data.seed)),
         seq_len_(job.model.seq_len),
@@ -107,14 +107,14 @@ std::vector<std::int64_t> affine_sample(std::uint64_t seed, std::int64_t number,
   return terms;
 }
 
-Sources open_made_up_tokens(const config::Job& job) {
+Sources open_synthetic_tokens(const config::Job& job) {
   const bool words = job.data.source == config::DataSource::kWords;
   const double validation = job.data.validation;
   const auto held_out = static_cast<std::int64_t>(
       is_count(validation) ? validation : validation * static_cast<double>(job.data.samples));
-  return {.train = std::make_unique<MadeUpTokens>(job, 0, job.data.samples),
-          .held_out = std::make_unique<MadeUpTokens>(job, kHeldOut, held_out),
-          .digest = config::digest(*config::made_up(job.data.source)),
+  return {.train = std::make_unique<SyntheticTokens>(job, 0, job.data.samples),
+          .held_out = std::make_unique<SyntheticTokens>(job, kHeldOut, held_out),
+          .digest = config::digest(*config::synthetic_source(job.data.source)),
           .vocabulary = words ? text::Tokenizer::bytes().digest() : std::string(),
           .bytes_per_token = words ? 1.0 : 0.0};
 }

@@ -1,4 +1,4 @@
-#include "trireme/data/loaders/samples/made_up.h"
+#include "trireme/data/loaders/samples/synthetic.h"
 
 #include <cmath>
 #include <numbers>
@@ -6,7 +6,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/held_out.h"
-#include "trireme/config/made_up.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/data/loaders/balance.h"
 #include "trireme/data/loaders/sample_order.h"
 
@@ -16,9 +16,9 @@ namespace {
 // Numbers of samples by their place in the order of consumption.
 using NumberAt = std::function<std::int64_t(std::int64_t place)>;
 
-class MadeUp final : public Source {
+class Synthetic final : public Source {
  public:
-  MadeUp(std::int64_t samples, NumberAt number, MakeBatch make, Weigh weigh)
+  Synthetic(std::int64_t samples, NumberAt number, MakeBatch make, Weigh weigh)
       : samples_(samples),
         number_(std::move(number)),
         make_(std::move(make)),
@@ -64,7 +64,7 @@ double Draws::normal() {
   return radius * std::cos(2 * std::numbers::pi * next());
 }
 
-MadeUpCounts made_up_counts(const config::Job& job) {
+SyntheticCounts synthetic_counts(const config::Job& job) {
   const double validation = job.data.validation;
   const auto wanted = static_cast<std::int64_t>(
       is_count(validation) ? validation
@@ -78,9 +78,9 @@ MadeUpCounts made_up_counts(const config::Job& job) {
   return {.train = job.data.samples, .held_out = (wanted + batch - 1) / batch * batch};
 }
 
-Sources made_up_sources(const config::Job& job, MadeUpCounts counts, MakeBatch make, Weigh weigh,
-                        Weigh work) {
-  const config::MadeUpSource* known = config::made_up(job.data.source);
+Sources synthetic_sources(const config::Job& job, SyntheticCounts counts, MakeBatch make,
+                          Weigh weigh, Weigh work) {
+  const config::SyntheticSource* known = config::synthetic_source(job.data.source);
   TRIREME_CHECK(known != nullptr, "data.source {} is read", static_cast<int>(job.data.source));
   const SampleOrder order(counts.train, static_cast<std::uint64_t>(job.data.seed));
   Balance balance;
@@ -88,18 +88,18 @@ Sources made_up_sources(const config::Job& job, MadeUpCounts counts, MakeBatch m
     balance = Balance(job, [order, work = std::move(work)](std::int64_t place) {
       return work(order.at(place).sample);
     });
-  return {.train = std::make_unique<MadeUp>(
+  return {.train = std::make_unique<Synthetic>(
               counts.train,
               [order, balance](std::int64_t place) { return order.at(balance.at(place)).sample; },
               make, weigh),
-          .held_out = std::make_unique<MadeUp>(
+          .held_out = std::make_unique<Synthetic>(
               counts.held_out, [train = counts.train](std::int64_t place) { return train + place; },
               make, weigh),
           .digest = config::digest(*known)};
 }
 
-Sources made_up_sources(const config::Job& job, MakeBatch make, Weigh weigh) {
-  return made_up_sources(job, made_up_counts(job), std::move(make), std::move(weigh));
+Sources synthetic_sources(const config::Job& job, MakeBatch make, Weigh weigh) {
+  return synthetic_sources(job, synthetic_counts(job), std::move(make), std::move(weigh));
 }
 
 }  // namespace trireme::loaders

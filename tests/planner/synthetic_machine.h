@@ -8,7 +8,7 @@
 namespace trireme::planner {
 
 // A machine that never was.
-inline Calibration made_up() {
+inline Calibration synthetic_calibration() {
   Core core{
       .fp32 =
           {.forward = {.rate = 80e9, .left = 1e-9, .right = 0.5e-9, .result = 2e-9, .call_s = 2e-6},

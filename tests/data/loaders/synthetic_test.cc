@@ -1,5 +1,5 @@
 // Made-up samples: functions of their numbers, with labels and captions that say what is to be seen.
-#include "trireme/config/made_up.h"
+#include "trireme/config/synthetic.h"
 
 #include <ATen/ops/cat.h>
 #include <gmock/gmock.h>
@@ -12,10 +12,10 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/data/loaders/samples/made_up.h"
-#include "trireme/data/loaders/samples/made_up_images.h"
+#include "trireme/data/loaders/samples/synthetic.h"
+#include "trireme/data/loaders/samples/synthetic_images.h"
 
-namespace trireme::loaders::made_up_test {
+namespace trireme::loaders::synthetic_test {
 namespace {
 
 config::Job job_of(const std::vector<std::string>& sets) {
@@ -24,7 +24,7 @@ config::Job job_of(const std::vector<std::string>& sets) {
        {"run.global_batch=8", "run.micro_batch=8", "data.samples=100", "data.validation=0.1"})
     config::apply_set(job, set);
   for (const std::string& set : sets) config::apply_set(job, set);
-  return config::resolve(job, 1, config::made_up(job.data.source)->facts);
+  return config::resolve(job, 1, config::synthetic_source(job.data.source)->facts);
 }
 
 config::Job stripes_job(const std::vector<std::string>& more = {}) {
@@ -61,7 +61,7 @@ TEST(Draws, AreOfTheirDistribution) {
   EXPECT_NE(Draws(3, 4).normal(), Draws(4, 4).normal());
 }
 
-TEST(MadeUp, SamplesAreFunctionsOfTheirPlace) {
+TEST(Synthetic, SamplesAreFunctionsOfTheirPlace) {
   for (const config::Job& job : {stripes_job(), scenes_job()}) {
     const Sources sources =
         job.data.source == config::DataSource::kStripes ? open_stripes(job) : open_scenes(job);
@@ -74,12 +74,12 @@ TEST(MadeUp, SamplesAreFunctionsOfTheirPlace) {
     EXPECT_EQ(sources.train->samples(), 100);
     EXPECT_EQ(sources.train->weight(0, 8), 8);
     EXPECT_EQ(sources.held_out->samples(), 16);  // two whole batches for 10
-    EXPECT_EQ(sources.digest, config::digest(*config::made_up(job.data.source)));
+    EXPECT_EQ(sources.digest, config::digest(*config::synthetic_source(job.data.source)));
   }
 }
 
 // Each sample once an epoch, and none of those that are held out.
-TEST(MadeUp, HeldOutSamplesAreOthers) {
+TEST(Synthetic, HeldOutSamplesAreOthers) {
   const Sources sources = open_stripes(stripes_job());
   std::set<float> pixels;
   for (const at::Tensor& image : sources.train->batch(0, 100)[0].unbind())
@@ -93,9 +93,9 @@ TEST(MadeUp, HeldOutSamplesAreOthers) {
   EXPECT_EQ(pixels.size(), 116u);
 }
 
-TEST(MadeUp, ACountThatFillsNoBatchIsRefused) {
-  EXPECT_EQ(made_up_counts(stripes_job({"data.validation=16"})).held_out, 16);
-  EXPECT_THROW(made_up_counts(stripes_job({"data.validation=5"})), Error);
+TEST(Synthetic, ACountThatFillsNoBatchIsRefused) {
+  EXPECT_EQ(synthetic_counts(stripes_job({"data.validation=16"})).held_out, 16);
+  EXPECT_THROW(synthetic_counts(stripes_job({"data.validation=5"})), Error);
 }
 
 // Half of a pattern's period along an axis turns dark to light; its class says along which.
@@ -177,8 +177,8 @@ TEST(Scenes, NoCaptionIsLongerThanKnown) {
   for (std::int64_t number = 0; number < 20000; ++number)
     longest = std::max(longest, scene(1, number).caption().size());
   EXPECT_EQ(static_cast<std::int64_t>(longest) + 1,
-            config::made_up(config::DataSource::kScenes)->tokens);
+            config::synthetic_source(config::DataSource::kScenes)->tokens);
 }
 
 }  // namespace
-}  // namespace trireme::loaders::made_up_test
+}  // namespace trireme::loaders::synthetic_test

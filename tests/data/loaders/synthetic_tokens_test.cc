@@ -1,14 +1,14 @@
 // Made-up text: a function of seed and number, with the entropy that it is said to have.
-#include "trireme/data/loaders/tokens/made_up_tokens.h"
+#include "trireme/data/loaders/tokens/synthetic_tokens.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 #include <string>
 
-#include "trireme/config/made_up.h"
+#include "trireme/config/synthetic.h"
 
-namespace trireme::loaders::made_up_tokens_test {
+namespace trireme::loaders::synthetic_tokens_test {
 namespace {
 
 config::Job job(config::DataSource source) {
@@ -18,7 +18,7 @@ config::Job job(config::DataSource source) {
   return job;
 }
 
-TEST(MadeUpTokens, WordsAreOfThirtyTwo) {
+TEST(SyntheticTokens, WordsAreOfThirtyTwo) {
   std::set<std::string> words;
   double letters = 0, count = 0;
   for (std::int64_t number = 0; number < 50; ++number) {
@@ -42,7 +42,7 @@ TEST(MadeUpTokens, WordsAreOfThirtyTwo) {
   EXPECT_NE(words_sample(1, 0, 40), words_sample(2, 0, 40));
 }
 
-TEST(MadeUpTokens, AffineTermsFollowOneRule) {
+TEST(SyntheticTokens, AffineTermsFollowOneRule) {
   std::set<std::int64_t> factors;
   for (std::int64_t number = 0; number < 100; ++number) {
     const auto terms = affine_sample(1, number, 30);
@@ -59,13 +59,13 @@ TEST(MadeUpTokens, AffineTermsFollowOneRule) {
   EXPECT_EQ(factors.size(), 8U);
 }
 
-TEST(MadeUpTokens, HoldOutANumberOfSamples) {
+TEST(SyntheticTokens, HoldOutANumberOfSamples) {
   config::Job counted = job(config::DataSource::kWords);
   counted.data.validation = 3;
   EXPECT_EQ(open_sources(counted, {}).held_out->samples(), 3);
 }
 
-TEST(MadeUpTokens, BatchesAreTheirSamplesAndTargetsTheNextTokens) {
+TEST(SyntheticTokens, BatchesAreTheirSamplesAndTargetsTheNextTokens) {
   for (const config::DataSource source :
        {config::DataSource::kWords, config::DataSource::kAffine}) {
     const Sources sources = open_sources(job(source), {});
@@ -77,11 +77,11 @@ TEST(MadeUpTokens, BatchesAreTheirSamplesAndTargetsTheNextTokens) {
     EXPECT_EQ(sources.train->samples(), 100);
     EXPECT_EQ(sources.held_out->samples(), 10);
     EXPECT_EQ(sources.train->weight(5, 3), 120);
-    EXPECT_EQ(sources.digest, config::digest(*config::made_up(source)));
+    EXPECT_EQ(sources.digest, config::digest(*config::synthetic_source(source)));
   }
-  EXPECT_NE(config::digest(*config::made_up(config::DataSource::kWords)),
-            config::digest(*config::made_up(config::DataSource::kAffine)));
+  EXPECT_NE(config::digest(*config::synthetic_source(config::DataSource::kWords)),
+            config::digest(*config::synthetic_source(config::DataSource::kAffine)));
 }
 
 }  // namespace
-}  // namespace trireme::loaders::made_up_tokens_test
+}  // namespace trireme::loaders::synthetic_tokens_test

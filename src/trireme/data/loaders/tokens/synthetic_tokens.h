@@ -18,6 +18,6 @@ std::vector<std::int64_t> affine_sample(std::uint64_t seed, std::int64_t number,
 
 // {tokens, targets} of data.source words or affine: data.samples an epoch, all of which are drawn anew, and
 // what data.validation says of that number held out.
-Sources open_made_up_tokens(const config::Job& job);
+Sources open_synthetic_tokens(const config::Job& job);
 
 }  // namespace trireme::loaders

@@ -10,7 +10,7 @@
 
 namespace trireme::config {
 
-struct MadeUpSource {
+struct SyntheticSource {
   DataSource source;
   std::string_view name;  // as data.source spells it
   int version;            // another one makes up other samples
@@ -19,7 +19,7 @@ struct MadeUpSource {
 };
 
 // Null for a source that reads.
-const MadeUpSource* made_up(DataSource source);
+const SyntheticSource* synthetic_source(DataSource source);
 
 // As data.source spells one that reads a user's pictures, clips or trajectories: "images"; empty for the others.
 std::string_view files_of(DataSource source);
@@ -28,6 +28,6 @@ std::string_view files_of(DataSource source);
 bool is_text(DataSource source);
 
 // What checkpoints know the samples by.
-std::string digest(const MadeUpSource& source);
+std::string digest(const SyntheticSource& source);
 
 }  // namespace trireme::config

@@ -1,4 +1,4 @@
-#include "trireme/config/made_up.h"
+#include "trireme/config/synthetic.h"
 
 #include <algorithm>
 #include <array>
@@ -8,34 +8,34 @@
 namespace trireme::config {
 namespace {
 
-constexpr std::array kMadeUp = {
-    MadeUpSource{
+constexpr std::array kSynthetic = {
+    SyntheticSource{
         .source = DataSource::kWords, .name = "words", .version = 1, .facts = {.vocab = 256}},
-    MadeUpSource{
+    SyntheticSource{
         .source = DataSource::kAffine, .name = "affine", .version = 1, .facts = {.vocab = 256}},
-    MadeUpSource{
+    SyntheticSource{
         .source = DataSource::kStripes, .name = "stripes", .version = 1, .facts = {.classes = 5}},
     // "yellow square bottom left, yellow square bottom right" and an end.
-    MadeUpSource{.source = DataSource::kScenes,
-                 .name = "scenes",
-                 .version = 2,
-                 .facts = {.vocab = 256},
-                 .tokens = 54},
+    SyntheticSource{.source = DataSource::kScenes,
+                    .name = "scenes",
+                    .version = 2,
+                    .facts = {.vocab = 256},
+                    .tokens = 54},
     // Eight directions.
-    MadeUpSource{
+    SyntheticSource{
         .source = DataSource::kSquares, .name = "squares", .version = 1, .facts = {.classes = 8}},
-    MadeUpSource{.source = DataSource::kArm, .name = "arm", .version = 1},
-    MadeUpSource{.source = DataSource::kQuadrants,
-                 .name = "quadrants",
-                 .version = 1,
-                 .facts = {.vocab = 8, .classes = 4}},
+    SyntheticSource{.source = DataSource::kArm, .name = "arm", .version = 1},
+    SyntheticSource{.source = DataSource::kQuadrants,
+                    .name = "quadrants",
+                    .version = 1,
+                    .facts = {.vocab = 8, .classes = 4}},
 };
 
 }  // namespace
 
-const MadeUpSource* made_up(DataSource source) {
-  const auto* found = std::ranges::find(kMadeUp, source, &MadeUpSource::source);
-  return found == kMadeUp.end() ? nullptr : found;
+const SyntheticSource* synthetic_source(DataSource source) {
+  const auto* found = std::ranges::find(kSynthetic, source, &SyntheticSource::source);
+  return found == kSynthetic.end() ? nullptr : found;
 }
 
 std::string_view files_of(DataSource source) {
@@ -53,7 +53,7 @@ bool is_text(DataSource source) {
          source == DataSource::kAffine;
 }
 
-std::string digest(const MadeUpSource& source) {
+std::string digest(const SyntheticSource& source) {
   return fmt::format("made up: {}, version {}", source.name, source.version);
 }
 

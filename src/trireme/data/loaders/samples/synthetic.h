@@ -33,17 +33,17 @@ using MakeBatch = std::function<std::vector<at::Tensor>(std::span<const std::int
 using Weigh = std::function<double(std::int64_t number)>;
 
 // Those that are trained on have the first numbers, those held out the next ones, which fill whole global batches.
-struct MadeUpCounts {
+struct SyntheticCounts {
   std::int64_t train = 0;
   std::int64_t held_out = 0;
 };
 // data.samples an epoch, and of as many those that data.validation holds out.
-MadeUpCounts made_up_counts(const config::Job& job);
+SyntheticCounts synthetic_counts(const config::Job& job);
 
 // Each epoch in an order of its own; balanced by `work` where vlm.balance is set. Each weighs 1 unless `weigh` says
 // otherwise.
-Sources made_up_sources(const config::Job& job, MadeUpCounts counts, MakeBatch make, Weigh weigh,
-                        Weigh work = {});
-Sources made_up_sources(const config::Job& job, MakeBatch make, Weigh weigh = {});
+Sources synthetic_sources(const config::Job& job, SyntheticCounts counts, MakeBatch make,
+                          Weigh weigh, Weigh work = {});
+Sources synthetic_sources(const config::Job& job, MakeBatch make, Weigh weigh = {});
 
 }  // namespace trireme::loaders
