@@ -40,7 +40,7 @@ class SumOfSquares : public Block {
   }
 };
 
-class TwoStates : public Updater {
+class TwoStates : public Optimizer {
  public:
   explicit TwoStates(bool int8) {
     for (const char* name : {"a", "b"}) {
@@ -141,12 +141,12 @@ TEST(InitialValues, TakeLittleBesideTheParameters) {
   model.spec.node_params = {{{0, 0}}};
   model.blocks.push_back(std::make_unique<SumOfSquares>());
   comm::run_local_ranks(1, 60, [&](comm::World& world) {
-    TwoStates updater(false);
+    TwoStates optimizer(false);
     std::optional<Session> session;
     const std::int64_t most = count.peak_of([&] {
       session.emplace(std::move(model),
                       SessionSetup{.recipe = {.micro_batches = 1, .optimizer_states = 2}}, world,
-                      updater);
+                      optimizer);
     });
     const std::int64_t params = kNumel * static_cast<std::int64_t>(sizeof(float));
     EXPECT_LE(most - session->units().memory().live, params / 2);
@@ -175,12 +175,12 @@ TEST_P(UnitMemory, IsWhatThePlanPredicted) {
       .int8_states = param.variant == Variant::kStates,
       .offload = param.offload};
   comm::run_local_ranks(mesh.world(), 60, [&](comm::World& world) {
-    TwoStates updater(recipe.int8_states);
+    TwoStates optimizer(recipe.int8_states);
     const at::ScalarType compute = comm::scalar_type(param.compute);
     Session session(linear_chain(compute, param.variant == Variant::kUnit ? 1 : -1,
                                  param.variant == Variant::kChunks),
                     {.mesh = mesh, .recipe = recipe, .scratch = harness::open_scratch}, world,
-                    updater);
+                    optimizer);
     const plan::MemoryAccount account = plan::memory_account(session.plan(), world.rank());
     EXPECT_EQ(session.units().memory().live, without_activations(account.persistent));
     EXPECT_EQ(session.units().memory().host,
@@ -218,12 +218,12 @@ TEST(GroupedSums, PeakLikeOneMicroBatch) {
   const auto peak = [](int zero, int micro_batches, int group) {
     std::int64_t most = 0;
     comm::run_local_ranks(2, 60, [&](comm::World& world) {
-      TwoStates updater(false);
+      TwoStates optimizer(false);
       Session session(linear_chain(at::kFloat, -1, false, /*blocks=*/24),
                       {.mesh = mesh::Mesh({.dp_shard = 2}),
                        .recipe = {.zero = zero, .micro_batches = micro_batches, .group = group},
                        .scratch = harness::open_scratch},
-                      world, updater);
+                      world, optimizer);
       session.step({.load = [](int) {
         return std::vector<at::Tensor>{at::full({2, kWidth}, 0.5)};
       }});

@@ -36,7 +36,7 @@ Subject subject_of(const config::Job& job) {
   const std::int64_t seq_len = job.model.seq_len;
   return {
       .model = [=] { return blocks::build(job); },
-      .updater =
+      .optimizer =
           [=] { return std::make_unique<optim::AdamW>(optim::AdamWOptions{.weight_decay = 0.1}); },
       .batch =
           [=](std::int64_t step, std::int64_t micro_batch) {
@@ -178,13 +178,13 @@ TEST(ParityOfRanks, EvaluationBetweenStepsSeesWhatWasStepped) {
     const Layout layout = layout_of(job, 1, ranks, zero);
     std::vector<double> found;
     comm::run_local_ranks(ranks, 60, [&](comm::World& world) {
-      const auto updater = subject.updater();
+      const auto optimizer = subject.optimizer();
       exec::Session session(subject.model(),
                             {.mesh = mesh::Mesh(layout.degrees),
                              .recipe = layout.recipe,
                              .seed = subject.seed,
                              .scratch = harness::open_scratch},
-                            world, *updater);
+                            world, *optimizer);
       for (int step = 0; step < kSteps; ++step) {
         exec::StepArgs args{
             .step = step,

@@ -115,7 +115,7 @@ exec::Model sleeping_model(int stages, const plan::NodeSeconds& seconds) {
   return model;
 }
 
-class NoUpdate : public exec::Updater {
+class NoUpdate : public exec::Optimizer {
  public:
   const std::vector<exec::StateSpec>& states() const override { return none_; }
   void update(at::Tensor, const at::Tensor&, std::span<at::Tensor>,
@@ -183,10 +183,10 @@ PipelineFigures measure(const PipelineProblem& problem, Schedule schedule) {
     model.spec.program = plan::place(
         std::move(model.spec.program), plan::Cuts(static_cast<std::size_t>(stages), 1),
         {.placement = schedules::placement_of(schedule), .ranks = problem.ranks, .chunks = chunks});
-    NoUpdate updater;
+    NoUpdate optimizer;
     exec::Session session(std::move(model),
                           {.mesh = mesh::Mesh({.pp = problem.ranks}), .recipe = recipe}, world,
-                          updater);
+                          optimizer);
     for (int step = -1; step < problem.steps; ++step) {
       world.exchange("");  // all begin together
       const Stopwatch watch;

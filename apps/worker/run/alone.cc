@@ -40,11 +40,11 @@ LoadedModel::LoadedModel(const Path& checkpoint, const formats::Manifest& manife
     : job_(alone(manifest.job, checkpoint.string())),
       local_(1, job_.parallel.comm_timeout_s),
       world_(local_.rank(0)),
-      updater_({.betas = job_.optim.betas, .eps = job_.optim.eps}),
+      optimizer_({.betas = job_.optim.betas, .eps = job_.optim.eps}),
       session_(std::make_unique<exec::Session>(
           blocks::build(job_),
           exec::SessionSetup{.mesh = model::mesh_of(job_), .recipe = model::recipe_of(job_)},
-          *world_, updater_)) {
+          *world_, optimizer_)) {
   load_parameters(checkpoint, manifest, job_.model.weights, *session_);
 }
 

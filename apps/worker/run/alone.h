@@ -33,7 +33,7 @@ class LoadedModel {
   config::Job job_;
   comm::LocalWorld local_;
   std::unique_ptr<comm::World> world_;
-  optim::AdamW updater_;
+  optim::AdamW optimizer_;
   std::unique_ptr<exec::Session> session_;
 };
 

@@ -134,10 +134,10 @@ int predict(const Arguments& arguments) {
   const config::Job job = config::parse_job(read_file(path), path.string());
   comm::LocalWorld local(1, job.parallel.comm_timeout_s);
   const std::unique_ptr<comm::World> world = local.rank(0);
-  optim::AdamW updater({.betas = job.optim.betas, .eps = job.optim.eps});
+  optim::AdamW optimizer({.betas = job.optim.betas, .eps = job.optim.eps});
   exec::Session session(blocks::build(job),
                         {.mesh = model::mesh_of(job), .recipe = model::recipe_of(job)}, *world,
-                        updater);
+                        optimizer);
   load_parameters(checkpoint, convert::manifest_of_weights(checkpoint), job.model.weights, session);
   const Json all = Predictor(session.model(), job, read_request(arguments.text("request")))();
   if (arguments.has("json"))

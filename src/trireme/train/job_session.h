@@ -110,7 +110,7 @@ class JobSession {
   const config::Job& job_;
   int rank_;
   at::Device device_;
-  optim::AdamW updater_;
+  optim::AdamW optimizer_;
   double fixed_scale_ = 1;
   optim::LossScaleOptions loss_scale_;
   std::optional<optim::LossScaler> scaler_;

@@ -91,12 +91,12 @@ std::vector<double> trained(const Kept& kept, const std::vector<std::vector<at::
   std::vector<double> scales;
   std::mutex one;
   comm::run_local_ranks(kept.ranks, 60, [&](comm::World& world) {
-    optim::AdamW updater({.stochastic = kept.stochastic, .int8_states = kept.recipe.int8_states});
+    optim::AdamW optimizer({.stochastic = kept.stochastic, .int8_states = kept.recipe.int8_states});
     exec::Session session(loss_alone(),
                           {.mesh = mesh::Mesh({.dp_shard = kept.ranks}),
                            .recipe = kept.recipe,
                            .scratch = harness::open_scratch},
-                          world, updater);
+                          world, optimizer);
     for (int step = 0; step < kSteps; ++step) {
       session.step({.step = step,
                     .loss_scale = 1.0 / kSamples,

@@ -12,9 +12,9 @@
 
 #include "trireme/comm/ticket.h"
 #include "trireme/exec/away_space.h"
+#include "trireme/exec/optimizer.h"
 #include "trireme/exec/units/flat.h"
 #include "trireme/exec/units/gradient_counter.h"
-#include "trireme/exec/updater.h"
 #include "trireme/model/spec.h"
 #include "trireme/plan/unit_sharing.h"
 

@@ -36,12 +36,12 @@ void round_master(UnitState& unit) {
 }  // namespace
 
 Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& specs, int rank,
-             at::Device device, const Groups& groups, const AwaySpace& space, Updater& updater)
+             at::Device device, const Groups& groups, const AwaySpace& space, Optimizer& optimizer)
     : plan_(plan),
       rank_(rank),
       groups_(groups),
       space_(space),
-      updater_(updater),
+      optimizer_(optimizer),
       memory_(std::make_unique<MemoryCount>(
           MemoryCount{.device = device, .host = space.host_bytes()})) {
   const plan::Recipe& recipe = plan.recipe;
@@ -98,7 +98,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
     if (unit->master_copy)
       unit->state_shapes.push_back({unit->part_count, unit->split ? DType::kI16 : recipe.master});
     if (unit->trainable)
-      for (const StateSpec& state : updater.states())
+      for (const StateSpec& state : optimizer.states())
         unit->state_shapes.push_back(
             {state.per_block ? blocks(unit->part_count, unit->state_block) : unit->part_count,
              state.type.value_or(recipe.master)});
@@ -221,11 +221,11 @@ void Units::update(plan::UnitId id, const UpdateArgs& args) {
     const std::int64_t count = params.numel();
     std::vector<at::Tensor> states;
     for (std::size_t i = 0; i < unit.states.size(); ++i) {
-      const std::int64_t block = updater_.states()[i].per_block ? unit.state_block : 1;
+      const std::int64_t block = optimizer_.states()[i].per_block ? unit.state_block : 1;
       states.push_back(unit.states[i].tensor(begin / block, blocks(count, block)));
     }
     const std::vector<UpdateSegment> segments = unit.segments_of(begin, begin + count);
-    updater_.update(params, unit.grad.tensor(begin, count), states, segments, own);
+    optimizer_.update(params, unit.grad.tensor(begin, count), states, segments, own);
     keep_in_bounds(params, segments);
   });
   unit.stale = unit.sharing.gathers_after;

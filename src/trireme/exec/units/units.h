@@ -12,8 +12,8 @@
 #include "trireme/exec/block.h"
 #include "trireme/exec/groups.h"
 #include "trireme/exec/movement.h"
+#include "trireme/exec/optimizer.h"
 #include "trireme/exec/units/flat.h"
-#include "trireme/exec/updater.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::exec {
@@ -38,7 +38,7 @@ class Units {
   // The plan gives units, mesh and recipe. Allocates persistent memory on `device`; values are undefined
   // until initialise() or load.
   Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& specs, int rank,
-        at::Device device, const Groups& groups, const AwaySpace& space, Updater& updater);
+        at::Device device, const Groups& groups, const AwaySpace& space, Optimizer& optimizer);
   ~Units();
 
   // A view for Block::bind. Leaf tensors of trainable units require gradients.
@@ -129,7 +129,7 @@ class Units {
   int rank_;
   const Groups& groups_;
   const AwaySpace& space_;
-  Updater& updater_;
+  Optimizer& optimizer_;
   std::unique_ptr<MemoryCount> memory_;
   std::vector<std::unique_ptr<UnitState>> units_;
 };

@@ -1,4 +1,4 @@
-// Updater: one optimizer step on one shard of one unit.
+// Optimizer: one optimizer step on one shard of one unit.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,7 +26,7 @@ struct UpdateSegment {
 
 struct UpdateArgs {
   double lr = 0;
-  std::optional<double> weight_decay{};  // of segments that decay; none: the updater's own
+  std::optional<double> weight_decay{};  // of segments that decay; none: the optimizer's own
   double grad_scale = 1;                 // clip factor; multiplies the gradient
   std::int64_t step = 0;                 // 1 for the first update: Adam's t
   // Keys noise together with an element's place in the whole unit: any rank that holds it draws the same. The run's
@@ -43,9 +43,9 @@ struct StateSpec {
   bool per_block = false;  // one element for every plan::state_block(unit's elements) of a shard
 };
 
-class Updater {
+class Optimizer {
  public:
-  virtual ~Updater() = default;
+  virtual ~Optimizer() = default;
 
   virtual const std::vector<StateSpec>& states() const = 0;
 
