@@ -20,7 +20,7 @@
 #include "trireme/ops/kernels/cpu/scores.h"
 #include "trireme/ops/matrix_product.h"
 #include "trireme/ops/parameter_gradient.h"
-#include "trireme/ops/regions.h"
+#include "trireme/ops/tensor_parallel_rows.h"
 #include "trireme/ops/vocabulary.h"
 
 namespace trireme::ops {

@@ -12,7 +12,7 @@
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/rows.h"
 #include "trireme/ops/parameter_gradient.h"
-#include "trireme/ops/regions.h"
+#include "trireme/ops/tensor_parallel_rows.h"
 #include "trireme/ops/vocabulary.h"
 
 namespace trireme::ops {

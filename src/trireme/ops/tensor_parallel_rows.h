@@ -1,4 +1,4 @@
-// Where activations enter and leave tensor-parallel regions: plain functions on tensors, which ops call
+// Where activations enter and leave tensor-parallel layers: plain functions on tensors, which ops call
 // forward and, in each other's place, backward. On one rank they return their input.
 #pragma once
 
@@ -36,7 +36,7 @@ class Pending {
 // [.., d] -> [rows, d].
 at::Tensor as_rows(const at::Tensor& x);
 
-// Rows of all ranks behind an activation x between the regions, without padding; and of each rank where
+// Rows of all ranks behind an activation x between tensor-parallel layers, without padding; and of each rank where
 // `rows` are shared.
 std::int64_t whole_rows(const at::Tensor& x, const TensorParallel& tp);
 std::int64_t rows_per_rank(std::int64_t rows, const TensorParallel& tp);
@@ -45,14 +45,14 @@ std::int64_t rows_per_rank(std::int64_t rows, const TensorParallel& tp);
 // has all.
 at::Tensor row_indices(std::int64_t rows, const TensorParallel& tp);
 
-// Into a region: all `rows` of which this rank has `own`; where every rank has all, `own` itself.
+// Into a tensor-parallel layer: all `rows` of which this rank has `own`; where every rank has all, `own` itself.
 Pending gather_rows(const at::Tensor& own, std::int64_t rows, const TensorParallel& tp);
 
-// Out of a region: the sum of all ranks' `partial`, [rows, d] in memory of its own, which is used up. Where
+// Out of a tensor-parallel layer: the sum of all ranks' `partial`, [rows, d] in memory of its own, which is used up. Where
 // rows are shared, this rank's [per, d].
 Pending sum_partials(const at::Tensor& partial, const TensorParallel& tp);
 
-// The shape outside of what is computed from `inside`, [.., anything], inside a region.
+// The shape outside of what is computed from `inside`, [.., anything], inside a tensor-parallel layer.
 std::vector<std::int64_t> outside_shape(at::IntArrayRef inside, std::int64_t width,
                                         const TensorParallel& tp);
 
