@@ -52,13 +52,11 @@ TEST(HostsWorld, NamesWhatCarriesWhat) {
   };
   EXPECT_EQ(via({3}), "shared memory");
   EXPECT_EQ(via({1, 1}), "TCP");
-  EXPECT_EQ(
-      via({2, 2}),
-      "hosts of 2+2 ranks: shared memory, and TCP between hosts: sums host by host");
-  EXPECT_EQ(
-      via({1, 3}),
-      "hosts of 1+3 ranks: shared memory, and TCP between hosts: sums rank by rank, "
-      "as hosts hold no aligned blocks of one power of two");
+  EXPECT_EQ(via({2, 2}),
+            "hosts of 2+2 ranks: shared memory, and TCP between hosts: sums host by host");
+  EXPECT_EQ(via({1, 3}),
+            "hosts of 1+3 ranks: shared memory, and TCP between hosts: sums rank by rank, "
+            "as hosts hold no aligned blocks of one power of two");
   harness::run_ranks_on({2, 2}, 30.0, [&](World& world) {
     EXPECT_EQ(world.via({2, 3}), "shared memory");
     EXPECT_EQ(world.via({1, 3}), "TCP");

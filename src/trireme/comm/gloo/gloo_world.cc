@@ -14,13 +14,13 @@
 namespace trireme::comm {
 namespace {
 
-constexpr std::size_t kInline = 992;
-constexpr std::size_t kChunk = std::size_t{256} << 10;
+constexpr std::size_t kSmallFrame = 992;
+constexpr std::size_t kGlooChunk = std::size_t{256} << 10;
 
 // The first message of every transfer: the stamp, and the payload where it is this small.
 struct Frame {
   Stamp stamp;
-  std::array<std::byte, kInline> payload;
+  std::array<std::byte, kSmallFrame> payload;
 };
 
 // A group's address on the link: a tag for each kind of message, so that none can land where another
@@ -37,13 +37,13 @@ class GlooOutgoing : public Outgoing {
                const Stamp& stamp, std::byte* data)
       : link_(link), rank_(rank) {
     frame_.stamp = stamp;
-    const bool small = stamp.bytes <= kInline;
+    const bool small = stamp.bytes <= kSmallFrame;
     if (small && stamp.bytes > 0) std::memcpy(frame_.payload.data(), data, stamp.bytes);
     if (small) transport.moved();
     works_.push_back(
         link_.send(rank_, address.frame_tag, reinterpret_cast<std::byte*>(&frame_), sizeof(Frame)));
-    for (std::size_t begin = 0; begin < stamp.bytes; begin += kChunk) {
-      const std::size_t bytes = std::min<std::size_t>(kChunk, stamp.bytes - begin);
+    for (std::size_t begin = 0; begin < stamp.bytes; begin += kGlooChunk) {
+      const std::size_t bytes = std::min<std::size_t>(kGlooChunk, stamp.bytes - begin);
       if (!small) {
         transport.moved();
         works_.push_back(link_.send(rank_, address.chunk_tag, data + begin, bytes));
@@ -81,7 +81,7 @@ class GlooIncoming : public Incoming {
   }
 
   void land(std::byte* into) override {
-    if (stamp().bytes <= kInline) {
+    if (stamp().bytes <= kSmallFrame) {
       if (stamp().bytes > 0) std::memcpy(into, frame_.payload.data(), stamp().bytes);
       transport_.moved();
       return;
@@ -97,26 +97,26 @@ class GlooIncoming : public Incoming {
   }
 
   void stream() override {
-    if (stamp().bytes <= kInline) return;
-    kept_.resize(kPlaces * kChunk);
+    if (stamp().bytes <= kSmallFrame) return;
+    kept_.resize(kPlaces * kGlooChunk);
     for (std::size_t ahead = 0; ahead < kAhead && posted_ < stamp().bytes; ++ahead)
       post(place(ahead));
   }
-  std::size_t chunk() const override { return kChunk; }
+  std::size_t chunk() const override { return kGlooChunk; }
   std::byte* lend() override {
-    if (stamp().bytes <= kInline) return frame_.payload.data();
+    if (stamp().bytes <= kSmallFrame) return frame_.payload.data();
     next();
     return place(lent_);
   }
   void release() override {
-    const std::size_t begin = lent_ * kChunk;
-    std::byte* chunk = stamp().bytes <= kInline ? frame_.payload.data() : place(lent_);
+    const std::size_t begin = lent_ * kGlooChunk;
+    std::byte* chunk = stamp().bytes <= kSmallFrame ? frame_.payload.data() : place(lent_);
     transport_.moved();
     if (frame_.stamp.way == Way::kThereAndBack)
       returns_.push_back(link_.send(rank_, address_.return_tag, chunk,
-                                    std::min<std::size_t>(kChunk, frame_.stamp.bytes - begin)));
+                                    std::min<std::size_t>(kGlooChunk, frame_.stamp.bytes - begin)));
     ++lent_;
-    if (posted_ == frame_.stamp.bytes || stamp().bytes <= kInline) return;
+    if (posted_ == frame_.stamp.bytes || stamp().bytes <= kSmallFrame) return;
     // The next chunk goes where one has been read and, if it had to, has gone back.
     while (returns_.size() > kPlaces - kAhead) next_return();
     post(place(lent_ - 1 + kAhead));
@@ -126,10 +126,10 @@ class GlooIncoming : public Incoming {
   // Chunks under way to here, while as many may be on their way back.
   static constexpr std::size_t kAhead = 2, kPlaces = 2 * kAhead;
 
-  std::byte* place(std::size_t chunk) { return kept_.data() + (chunk % kPlaces) * kChunk; }
+  std::byte* place(std::size_t chunk) { return kept_.data() + (chunk % kPlaces) * kGlooChunk; }
   void post(std::byte* into) {
     const std::size_t bytes =
-        std::min(kChunk, static_cast<std::size_t>(frame_.stamp.bytes) - posted_);
+        std::min(kGlooChunk, static_cast<std::size_t>(frame_.stamp.bytes) - posted_);
     works_.push_back(link_.recv(rank_, address_.chunk_tag, into, bytes));
     posted_ += bytes;
   }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,59 +14,11 @@
 #include "trireme/base/clock.h"
 #include "trireme/comm/bell.h"
 #include "trireme/comm/net/mesh.h"
-#include "trireme/comm/net/wire.h"
+#include "trireme/comm/net/peer.h"
 #include "trireme/comm/network.h"
 #include "trireme/comm/rendezvous/rendezvous.h"
 
 namespace trireme::comm {
-
-// How far the chunks of a message have come. Streams may overtake each other.
-class Progress {
- public:
-  void start(std::size_t chunks) { done_.resize(chunks); }
-  bool has(std::size_t chunk) const { return done_[chunk]; }
-  // By the link, one thread at a time.
-  void mark(std::size_t chunk) {
-    done_[chunk] = true;
-    std::size_t count = count_.load(std::memory_order_relaxed);
-    while (count < done_.size() && done_[count]) ++count;
-    count_.store(count);
-  }
-  // Chunks without a gap; by any thread.
-  std::size_t count() const { return count_.load(); }
-
- private:
-  std::vector<bool> done_;
-  std::atomic<std::size_t> count_{0};
-};
-
-// A message on its way out. The link reads `data` and, where it comes back, writes to it until withdraw().
-struct Departure {
-  int rank = 0;
-  net::MessageId id{};
-  Stamp stamp{};
-  std::byte* data = nullptr;
-  std::size_t queued = 0;  // chunks that the peer has granted
-  Progress left,
-      returned;  // chunks that the kernel has taken, and that are back; a small message returns as one
-};
-
-// A message to come. The link writes to its memory until forget().
-struct Arrival {
-  int rank = 0;
-  net::MessageId id{};
-  Stamp stamp{};                // readable once announced
-  net::Small small{};           // the payload where it is small
-  std::byte* memory = nullptr;  // of chunks
-  std::size_t places = 0;       // chunk c is at place c modulo this; 0: each has its own
-  std::size_t granted = 0;      // chunks
-  std::atomic<bool> announced{false};
-  Progress arrived, returned;  // chunks that have come, and that have left for their sender
-
-  std::byte* place(std::size_t chunk) {
-    return memory + (places == 0 ? chunk : chunk % places) * net::kChunk;
-  }
-};
 
 class SocketLink final : public Network, public std::enable_shared_from_this<SocketLink> {
  public:
@@ -114,42 +65,8 @@ class SocketLink final : public Network, public std::enable_shared_from_this<Soc
   }
 
  private:
-  // Bytes on their way out; `left` has the chunk when they are all taken.
-  struct Outbound {
-    net::Piece piece{};
-    const std::byte* data = nullptr;
-    Progress* left = nullptr;
-    std::size_t sent = 0;  // header included
-  };
-  // Bytes on their way in: a header, then what follows it.
-  struct Inbound {
-    net::Piece piece{};
-    net::Control control{};
-    net::Small small{};
-    std::size_t got = 0;
-    std::byte* into = nullptr;  // null: nobody wants them any more
-  };
-  struct Peer;
-  struct Channel {
-    Peer* peer = nullptr;
-    std::unique_ptr<Stream> stream;
-    bool control = false, ended = false, awaits_room = false;
-    Inbound in;
-    std::optional<Outbound> out;
-  };
-  struct Peer {
-    int rank = 0;
-    std::vector<Channel> channels;  // that of control messages first
-    std::map<net::MessageId, Departure*> departures;
-    std::map<net::MessageId, Arrival*> arrivals;
-    std::map<net::MessageId, std::pair<net::Control, net::Small>>
-        early;             // announced, not expected yet
-    std::string controls;  // bytes to be sent
-    std::deque<Outbound> pieces;
-    std::string why;  // it is broken
-    std::atomic<bool> broken{false};
-    std::optional<Stopwatch> ending;  // since the first of its streams ended
-  };
+  using Peer = net::Peer;
+  using Channel = net::Channel;
 
   void run();
   // Nothing is read from or written to the memory of the message any more.
@@ -168,7 +85,7 @@ class SocketLink final : public Network, public std::enable_shared_from_this<Soc
   void pump(Peer& peer);
   void pump(Channel& channel);
   // Whether the piece has left wholly.
-  bool advance(Channel& channel, Outbound& out);
+  bool advance(Channel& channel, net::Outbound& out);
   void await_room(Channel& channel, bool wanted);
   void end(Channel& channel, const std::string& why);
   void shut(Peer& peer, const std::string& why);

@@ -1,6 +1,7 @@
 // What travels on the streams of a pair of ranks.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstddef>
@@ -17,6 +18,10 @@ inline constexpr std::size_t kChunk = std::size_t{256} << 10;
 
 constexpr std::size_t chunks_of(std::size_t bytes) {
   return bytes <= kInline ? 0 : (bytes + kChunk - 1) / kChunk;
+}
+
+constexpr std::size_t bytes_of_chunk(const Stamp& stamp, std::size_t chunk) {
+  return std::min<std::size_t>(kChunk, stamp.bytes - chunk * kChunk);
 }
 
 // One message of one direction of a pair.
