@@ -211,7 +211,7 @@ TEST_P(SeveralClasses, MeanAndDeviationOfPixelsComeBack) {
       config::parse_job(
           formats::read_manifest(from_hugging_face(read, "", "test", scratch_ / "from")).job, "")
           .vision.pixels,
-      "0.25,0.5,0.125");
+      other.vision.pixels);
   const auto refused_pixels = [&](const char* key, const Json& value) {
     Json json = written;
     json[key] = value;

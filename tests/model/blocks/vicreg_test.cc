@@ -42,12 +42,13 @@ at::Tensor gradient(const at::Tensor& x, const Loss& loss) {
 LocalView collapsed() { return {.features = at::ones({6, 8}, kF64), .places = drawn({6, 3}, 3)}; }
 
 // By place and by feature, of samples with two views each.
-double local_loss(const std::vector<std::pair<LocalView, LocalView>>& samples, std::int64_t count) {
+double local_loss(const std::vector<std::pair<LocalView, LocalView>>& samples, std::int64_t count,
+                  const VicregWeights& weights = {}) {
   double sum = 0;
   for (const MatchBy by : {MatchBy::kPlace, MatchBy::kFeature}) {
     std::vector<at::Tensor> all;
     for (const auto& [a, b] : samples) all.push_back(matched(a, b, by, count));
-    sum += local_vicreg_loss(at::stack(all)).item<double>();
+    sum += local_vicreg_loss(at::stack(all), weights).item<double>();
   }
   return sum;
 }
