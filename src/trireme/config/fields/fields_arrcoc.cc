@@ -11,9 +11,9 @@ constexpr std::string_view kUniform = "uniform", kRandom = "random", kBudget = "
 Field scorers_field() {
   Field field = text(KEY(arrcoc.scorers),
                      "Scorers that allocate the budget, comma-separated: information, salience and "
-                     "coupling; with budget at the end also the share of the budget above the "
-                     "minimum that an image uses. uniform (equal regions) and random (per sample) "
-                     "have no scorers and ignore gate, explore, channels and hidden.");
+                     "coupling. With budget at the end they also choose how much of it an image "
+                     "uses. uniform (equal regions) and random (per sample) have no scorers and "
+                     "ignore gate, explore, channels and hidden.");
   field.get = [](const Job& job) -> Value {
     const Arrcoc& arrcoc = job.arrcoc;
     if (arrcoc.allocation == Allocation::kUniform) return std::string(kUniform);

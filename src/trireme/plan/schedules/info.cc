@@ -198,7 +198,7 @@ std::optional<Rival> rival_of(Schedule schedule) {
                  "meet at the gradient norm"};
   if (schedule == Schedule::kDualPipeV)
     return Rival{Schedule::kZbV,
-                 "exchanges of experts that hide behind another micro-batch, and no node has any"};
+                 "exchanges of experts that overlap with another micro-batch, and no node has any"};
   return std::nullopt;
 }
 
