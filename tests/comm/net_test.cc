@@ -294,5 +294,26 @@ TEST(Streams, StrangersWhileRanksConnectChangeNothing) {
   }
 }
 
+// More than sockets hold, while the receiver is busy; the sender is gone when it looks.
+TEST(Streams, WhatWasSentBeforeARankLeavesArrives) {
+  constexpr int kMessages = 20'000;
+  for (const harness::Backend backend : {harness::Backend::kTcp, harness::Backend::kTls})
+    harness::run_ranks(backend, 2, 60, [&](World& world) {
+      const auto group = world.make_group("data", {0, 1});
+      std::vector<double> x(100);
+      if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      for (int i = 0; i < kMessages; ++i) {
+        const Buffer buffer{x.data(), static_cast<std::int64_t>(x.size()), DType::kF64};
+        if (world.rank() == 0) {
+          x.assign(x.size(), i);
+          group->send(buffer, 1).wait();
+        } else {
+          group->recv(buffer, 0).wait();
+          ASSERT_EQ(x, std::vector<double>(x.size(), i));
+        }
+      }
+    });
+}
+
 }  // namespace
 }  // namespace trireme::comm::net_test

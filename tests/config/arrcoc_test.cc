@@ -29,7 +29,7 @@ TEST(Arrcoc, TheBudgetIsNineQuartersOfTheLeast) {
   EXPECT_EQ(resolved({}).arrcoc.budget, 576);  // 144 a region
   EXPECT_EQ(resolved({"arrcoc.least=2", "arrcoc.most=8"}).arrcoc.budget, 36);
   EXPECT_EQ(resolved({"arrcoc.least=7", "arrcoc.most=8"}).arrcoc.budget, 256);
-  EXPECT_THAT(refusal({"arrcoc.budget=255"}), HasSubstr("have 256 to 1600"));
+  EXPECT_THAT(refusal({"arrcoc.budget=255"}), HasSubstr("need 256 to 1600"));
   EXPECT_THAT(refusal({"model.seq_len=576"}), HasSubstr("set model.seq_len=577"));
   EXPECT_THAT(refusal({"arrcoc.least=20"}), HasSubstr("arrcoc.least=20"));
 }

@@ -57,9 +57,9 @@ TEST(HnetStages, EachMayHaveAWindow) {
   EXPECT_THAT(why_no_stages(hnet),
               HasSubstr("hnet.window=1023 has 1 entries, but hnet.layout needs 3"));
   hnet.window = "1023,-2,-1";
-  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"-2\" is no whole number from -1"));
+  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"-2\" is not a whole number from -1"));
   hnet.window = "1023,2.5,-1";
-  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"2.5\" is no whole number"));
+  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"2.5\" is not a whole number"));
 }
 
 TEST(HnetStages, AreTheTinyOnesWhereNothingIsSet) {
@@ -112,10 +112,10 @@ TEST(HnetStages, ListsMustFitTheLayout) {
   EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"1\" is not a number"));
   hnet = nested();
   hnet.heads = "16,nan,16";
-  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"nan\" is no whole number"));
+  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"nan\" is not a whole number"));
   hnet = nested();
   hnet.hidden = "1024,1024,1536.5";
-  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"1536.5\" is no whole number"));
+  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"1536.5\" is not a whole number"));
   hnet = nested();
   hnet.hidden = "1024,960,1536";
   EXPECT_THAT(why_no_stages(hnet), HasSubstr("stage 1 is narrower"));

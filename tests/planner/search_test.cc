@@ -404,7 +404,7 @@ TEST(Screen, CountsWhatAJobOffloads) {
     const Layout layout{.dp_shard = 8,
                         .micro_batch = 8,
                         .zero = 1,
-                        .again = Recomputed::kAsGiven,
+                        .recomputed = Recomputed::kAsGiven,
                         .away = Away::kAsGiven};
     const Screened screened(question, Away::kNothing);
     const std::optional<Priced> priced = screened.estimated(layout);

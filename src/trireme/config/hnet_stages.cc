@@ -73,7 +73,7 @@ std::vector<double> numbers(std::string_view key, const std::string& list, std::
     const bool number = error == std::errc() && end == piece.data() + piece.size();
     if (!number || !(value >= range.min) || !(value <= range.max) ||
         (whole && value != std::floor(value)))
-      fail(ErrorKind::kUsage, "hnet.{}={}: \"{}\" is no {} from {} to {}", key, list, piece,
+      fail(ErrorKind::kUsage, "hnet.{}={}: \"{}\" is not a {} from {} to {}", key, list, piece,
            whole ? "whole number" : "number", range.min, range.max);
     values.push_back(value);
   }

@@ -94,7 +94,7 @@ TEST(Simulate, GathersOfSteppedUnitsHideBehindTheNextForward) {
     if (line.verb == Verb::kStep) return 0.25;
     return line.verb == Verb::kUnshard ? 1.0 : unit_cost(rank, line);
   };
-  plan::Program program = model::chain_example(6);  // one unit a node: without norm
+  plan::Program program = harness::chain_example(6);  // one unit a node: without norm
   std::erase_if(program.units, [](const plan::Unit& unit) { return unit.name == "norm"; });
   program.nodes.back().units = {7};
   for (int zero : {1, 2}) {

@@ -75,6 +75,12 @@ SocketLink::SocketLink(std::shared_ptr<Rendezvous> rendezvous, const Options& op
 
 SocketLink::~SocketLink() {
   rendezvous_->leave();
+  constexpr std::chrono::seconds kLast{2};
+  bell_.wait(
+      [this] {
+        return std::ranges::all_of(peers_, [](const auto& peer) { return settled(*peer.second); });
+      },
+      Bell::Clock::now() + kLast);
   stopping_ = true;
   const std::uint64_t one = 1;
   if (::write(wake_.get(), &one, sizeof one) < 0) bell_.ring();
@@ -99,6 +105,7 @@ void SocketLink::post(Departure& departure) {
   Control control{.id = departure.id, .kind = Control::Kind::kAnnounce, .stamp = departure.stamp};
   control.bytes = small ? static_cast<std::uint32_t>(departure.stamp.bytes) : 0;
   tell(peer, control, departure.data);
+  departure.posted = peer.posted;
 }
 
 void SocketLink::withdraw(Departure& departure) {
@@ -135,7 +142,7 @@ void SocketLink::drop(Peer& peer, const MessageId& id, bool incoming) {
     if (in_its_memory(channel.in.piece, false)) channel.in.into = nullptr;
     if (!channel.out || !in_its_memory(channel.out->piece, true)) continue;
     // What was begun would have to be ended from memory that is no longer there.
-    if (channel.out->sent > 0) return shut(peer, "a message was given up half way");
+    if (channel.out->offered) return shut(peer, "a message was given up half way");
     channel.out.reset();
   }
 }

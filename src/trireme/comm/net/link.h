@@ -40,6 +40,10 @@ class SocketLink final : public Network, public std::enable_shared_from_this<Soc
 
   // The functions below are called by the threads that send and receive; they do not block.
 
+  // Whether the stream of control messages has taken so many bytes of those to the rank.
+  bool has_written(int rank, std::uint64_t bytes) const {
+    return peers_.at(rank)->written.load() >= bytes;
+  }
   // Announces the message; its chunks leave when the peer has granted them.
   void post(Departure& departure);
   void withdraw(Departure& departure);
@@ -68,6 +72,10 @@ class SocketLink final : public Network, public std::enable_shared_from_this<Soc
   using Peer = net::Peer;
   using Channel = net::Channel;
 
+  // Nothing more can leave.
+  static bool settled(const Peer& peer) {
+    return peer.broken.load() || peer.written.load() == peer.posted;
+  }
   void run();
   // Nothing is read from or written to the memory of the message any more.
   void drop(Peer& peer, const net::MessageId& id, bool incoming);

@@ -21,7 +21,25 @@ using net::Piece;
 
 namespace {
 
-constexpr double kEnding = 2;  // seconds between the ends of a peer's streams
+constexpr double kEnding = 2;  // seconds without data between the ends of a peer's streams
+constexpr const char* kNonsense = "it sent what no rank sends";
+
+void check_return(const Stamp& stamp) {
+  if (stamp.way != Way::kThereAndBack || stamp.bytes == 0) throw std::runtime_error(kNonsense);
+}
+
+void check_announcement(const net::Peer& peer, const Control& control) {
+  constexpr std::size_t kFarAhead = std::size_t{1} << 18;
+  const Stamp& stamp = control.stamp;
+  const auto arrival = peer.arrivals.find(control.id);
+  const bool known = arrival != peer.arrivals.end() && arrival->second->announced;
+  if (known || peer.early.contains(control.id) ||
+      control.bytes != (stamp.bytes <= kInline ? stamp.bytes : 0) || stamp.verb > Verb::kBarrier ||
+      stamp.reduce > Reduce::kAvg || stamp.way > Way::kThereAndBack || stamp.type > DType::kU8)
+    throw std::runtime_error(kNonsense);
+  if (peer.early.size() >= kFarAhead)
+    throw std::runtime_error("it is more than 262144 messages ahead");
+}
 
 }  // namespace
 
@@ -76,7 +94,7 @@ bool SocketLink::read_control(Channel& channel) {
     in.got += n;
   }
   if (in.got < sizeof(Control)) return true;
-  if (in.control.bytes > kInline) throw std::runtime_error("it sent what no rank sends");
+  if (in.control.bytes > kInline) throw std::runtime_error(kNonsense);
   if (in.got < sizeof(Control) + in.control.bytes) return true;
   in.got = 0;
   take(*channel.peer, in.control, in.small);
@@ -98,6 +116,7 @@ bool SocketLink::read_data(Channel& channel) {
   const std::size_t n = channel.stream->read(into, std::min(most, in.piece.bytes - done));
   if (n == 0) return false;
   in.got += n;
+  if (channel.peer->ending) channel.peer->ending.emplace();  // data still comes
   if (done + n < in.piece.bytes) return true;
   in.got = 0;
   if (std::exchange(in.into, nullptr) != nullptr) land(*channel.peer, in.piece);
@@ -110,6 +129,7 @@ void SocketLink::take(Peer& peer, const Control& control, const net::Small& smal
   const bool sends = departure != peer.departures.end();
   switch (control.kind) {
     case Control::Kind::kAnnounce:
+      check_announcement(peer, control);
       if (const auto found = peer.arrivals.find(control.id); found != peer.arrivals.end())
         return announce(*found->second, control, small);
       peer.early[control.id] = {control, small};
@@ -128,13 +148,15 @@ void SocketLink::take(Peer& peer, const Control& control, const net::Small& smal
       return pump(peer);
     }
     case Control::Kind::kBack:
-      if (!sends || control.bytes != departure->second->stamp.bytes) return;
+      if (!sends) return;
+      check_return(departure->second->stamp);
+      if (control.bytes != departure->second->stamp.bytes) throw std::runtime_error(kNonsense);
       std::memcpy(departure->second->data, small.data(), control.bytes);
       departure->second->returned.mark(0);
       bell_.ring();
       return;
   }
-  throw std::runtime_error("it sent what no rank sends");
+  throw std::runtime_error(kNonsense);
 }
 
 void SocketLink::announce(Arrival& arrival, const Control& control, const net::Small& small) {
@@ -147,12 +169,13 @@ void SocketLink::announce(Arrival& arrival, const Control& control, const net::S
 std::byte* SocketLink::destination(Peer& peer, const Piece& piece) {
   const auto fits = [&](const Stamp& stamp, std::size_t chunks) {
     if (piece.chunk >= chunks || piece.bytes != bytes_of_chunk(stamp, piece.chunk))
-      throw std::runtime_error("it sent what no rank sends");
+      throw std::runtime_error(kNonsense);
   };
-  if (piece.bytes > kChunk) throw std::runtime_error("it sent what no rank sends");
+  if (piece.bytes > kChunk) throw std::runtime_error(kNonsense);
   if (piece.back != 0) {
     const auto found = peer.departures.find(piece.id);
     if (found == peer.departures.end()) return nullptr;
+    check_return(found->second->stamp);
     fits(found->second->stamp, found->second->queued);
     return found->second->data + piece.chunk * kChunk;
   }
@@ -173,19 +196,26 @@ void SocketLink::land(Peer& peer, const Piece& piece) {
 }
 
 void SocketLink::tell(Peer& peer, const Control& control, const std::byte* small) {
+  peer.posted += sizeof control + control.bytes;
   peer.controls.append(reinterpret_cast<const char*>(&control), sizeof control);
   if (control.bytes > 0) peer.controls.append(reinterpret_cast<const char*>(small), control.bytes);
-  flush_controls(peer);
+  if (!peer.channels.front().awaits_room) flush_controls(peer);
 }
 
 void SocketLink::flush_controls(Peer& peer) {
   Channel& channel = peer.channels.front();
   if (channel.ended) return;
   try {
-    const std::size_t n = channel.stream->write(
-        reinterpret_cast<const std::byte*>(peer.controls.data()), peer.controls.size());
+    constexpr std::size_t kCompact = std::size_t{64} << 10;
+    const std::size_t n =
+        channel.stream->write(reinterpret_cast<const std::byte*>(peer.controls.data()) + peer.gone,
+                              peer.controls.size() - peer.gone);
     bytes_sent_ += static_cast<std::int64_t>(n);
-    peer.controls.erase(0, n);
+    peer.written += n;
+    peer.gone += n;
+    if (peer.gone == peer.controls.size() || peer.gone > kCompact)
+      peer.controls.erase(0, std::exchange(peer.gone, 0));
+    if (n > 0) bell_.ring();
     await_room(channel, !peer.controls.empty());
   } catch (const std::runtime_error& error) {
     end(channel, error.what());
@@ -200,7 +230,9 @@ void SocketLink::pump(Peer& peer) {
 void SocketLink::pump(Channel& channel) {
   Peer& peer = *channel.peer;
   try {
-    for (;;) {
+    // Others are looked at before the next ones leave.
+    constexpr int kPieces = 4;
+    for (int i = 0; i < kPieces; ++i) {
       if (!channel.out) {
         if (peer.pieces.empty()) return await_room(channel, false);
         channel.out = peer.pieces.front();
@@ -211,6 +243,7 @@ void SocketLink::pump(Channel& channel) {
       channel.out.reset();
       bell_.ring();
     }
+    await_room(channel, channel.out || !peer.pieces.empty());
   } catch (const std::runtime_error& error) {
     end(channel, error.what());
   }
@@ -218,6 +251,7 @@ void SocketLink::pump(Channel& channel) {
 
 bool SocketLink::advance(Channel& channel, Outbound& out) {
   const std::size_t total = sizeof(Piece) + out.piece.bytes;
+  out.offered = true;
   while (out.sent < total) {
     const bool header = out.sent < sizeof(Piece);
     const std::size_t n =
@@ -234,7 +268,7 @@ bool SocketLink::advance(Channel& channel, Outbound& out) {
 void SocketLink::await_room(Channel& channel, bool wanted) {
   if (channel.awaits_room == wanted) return;
   channel.awaits_room = wanted;
-  epoll_event event{.events = static_cast<std::uint32_t>(EPOLLIN | (wanted ? EPOLLOUT : 0)),
+  epoll_event event{.events = static_cast<std::uint32_t>(wanted ? EPOLLIN | EPOLLOUT : EPOLLIN),
                     .data = {.ptr = &channel}};
   ::epoll_ctl(poll_.get(), EPOLL_CTL_MOD, channel.stream->descriptor(), &event);
 }

@@ -1,18 +1,13 @@
 #include "trireme/comm/net/mesh.h"
 
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <optional>
 #include <set>
@@ -23,20 +18,22 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
-#include "trireme/comm/rendezvous/sockets.h"
+#include "trireme/comm/net/listener.h"
 #include "trireme/launch/elastic/backoff.h"
 #include "trireme/launch/elastic/secret.h"
 
 namespace trireme::comm {
 namespace {
 
-constexpr double kPatience = 10;  // seconds for one connection to prove itself
-constexpr std::size_t kMostPending = 256;
+constexpr double kPatience = 10;           // seconds for one connection to prove itself
+constexpr std::size_t kMostPending = 256;  // besides those of ranks
+constexpr int kAccepts = 16;               // connections taken before those that there are get on
+constexpr const char* kFailed = "net/failed";
 
 using Mac = std::array<char, elastic::kMacBytes>;
 
 // What the ends of a connection show each other, in this order: the acceptor its nonce, the dialler a Hello, the acceptor a
-// proof.
+// proof, the dialler one byte.
 struct Hello {
   std::int32_t from, to, stream;
   std::int32_t unused = 0;
@@ -90,7 +87,7 @@ class Transfer {
 };
 
 short events(const Stream& stream, const Transfer& transfer) {
-  const bool out = transfer.out() || stream.waits_for_room();
+  const bool out = stream.waits_for_room(transfer.out());
   return static_cast<short>(POLLIN | (out ? POLLOUT : 0));
 }
 
@@ -112,7 +109,7 @@ class Pending {
   // Whether it has proven itself; throws std::runtime_error where it cannot any more.
   bool advance(const Proofs& proofs, int own, const std::set<std::pair<int, int>>& expected) {
     if (watch_.seconds() > kPatience) throw std::runtime_error("too late");
-    for (; step_ < 3; ++step_) {
+    for (; step_ < kSteps; ++step_) {
       Transfer& transfer = transfers_[step_];
       if (!transfer.advance(*stream_)) return false;
       if (step_ != 1) continue;
@@ -124,8 +121,7 @@ class Pending {
     return true;
   }
   pollfd waits_for() const {
-    return {stream_->descriptor(), events(*stream_, transfers_[std::min<std::size_t>(step_, 2)]),
-            0};
+    return {stream_->descriptor(), events(*stream_, transfers_[std::min(step_, kSteps - 1)]), 0};
   }
   const Hello& hello() const { return hello_; }
   std::unique_ptr<Stream> take() { return std::move(stream_); }
@@ -134,98 +130,15 @@ class Pending {
   std::unique_ptr<Stream> stream_;
   Mac nonce_, answer_{};
   Hello hello_{};
+  char confirmed_ = 0;
+  static constexpr std::size_t kSteps = 4;
   std::size_t step_ = 0;
-  Transfer transfers_[3] = {{true, &nonce_, sizeof nonce_},
-                            {false, &hello_, sizeof hello_},
-                            {true, &answer_, sizeof answer_}};
+  Transfer transfers_[kSteps] = {{true, &nonce_, sizeof nonce_},
+                                 {false, &hello_, sizeof hello_},
+                                 {true, &answer_, sizeof answer_},
+                                 {false, &confirmed_, sizeof confirmed_}};
   Stopwatch watch_;
 };
-
-// This host's address of the interface, or else the one towards the store.
-std::string own_address(const RendezvousConfig& config) {
-  if (config.interface.empty()) return address_towards(config.host, config.port);
-  ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0) throw std::runtime_error(std::strerror(errno));
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> kept(all, &::freeifaddrs);
-  for (const ifaddrs* at = all; at != nullptr; at = at->ifa_next) {
-    if (at->ifa_addr == nullptr || config.interface != at->ifa_name) continue;
-    const bool v6 = at->ifa_addr->sa_family == AF_INET6;
-    if (at->ifa_addr->sa_family != AF_INET && !v6) continue;
-    char host[NI_MAXHOST];
-    const socklen_t size = v6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-    if (::getnameinfo(at->ifa_addr, size, host, sizeof host, nullptr, 0, NI_NUMERICHOST) == 0)
-      return host;
-  }
-  throw std::runtime_error("it has no address");
-}
-
-using Found = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
-
-Found resolve(const std::string& host, const std::string& port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICHOST;
-  addrinfo* found = nullptr;
-  if (const int error = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &found))
-    throw std::runtime_error(host + ": " + ::gai_strerror(error));
-  return {found, &::freeaddrinfo};
-}
-
-os::Descriptor open_socket(const addrinfo& at) {
-  os::Descriptor socket(::socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket.open()) throw std::runtime_error(std::strerror(errno));
-  return socket;
-}
-
-// Listens on a free port of the address.
-class Listener {
- public:
-  explicit Listener(const std::string& host) : socket_(listen(host)) {}
-
-  std::string port() const {
-    sockaddr_storage self{};
-    socklen_t size = sizeof self;
-    char port[NI_MAXSERV];
-    if (::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&self), &size) != 0 ||
-        ::getnameinfo(reinterpret_cast<sockaddr*>(&self), size, nullptr, 0, port, sizeof port,
-                      NI_NUMERICSERV) != 0)
-      throw std::runtime_error("no port");
-    return port;
-  }
-  // A connection, or nothing where none is waiting.
-  std::optional<os::Descriptor> accept() const {
-    os::Descriptor taken(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!taken.open()) return std::nullopt;
-    return taken;
-  }
-  int descriptor() const { return socket_.get(); }
-
- private:
-  static os::Descriptor listen(const std::string& host) {
-    constexpr int kBacklog = 1024;
-    const Found found = resolve(host, "0");
-    os::Descriptor socket(
-        ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!socket.open() || ::bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
-        ::listen(socket.get(), kBacklog) != 0)
-      throw std::runtime_error(std::strerror(errno));
-    return socket;
-  }
-
-  os::Descriptor socket_;
-};
-
-// A connected socket; throws std::runtime_error.
-os::Descriptor dial(const std::string& host, const std::string& port, double seconds) {
-  const Found found = resolve(host, port);
-  os::Descriptor socket = open_socket(*found);
-  timeval patience{};
-  patience.tv_sec = static_cast<long>(std::max(1.0, seconds));
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  if (::connect(socket.get(), found->ai_addr, found->ai_addrlen) != 0)
-    throw std::runtime_error(std::strerror(errno));
-  return socket;
-}
 
 class Mesh {
  public:
@@ -243,27 +156,55 @@ class Mesh {
   }
 
   Streams connect() {
+    try {
+      return connect_all();
+    } catch (...) {
+      tell_failure();
+      throw;
+    }
+  }
+
+ private:
+  Streams connect_all() {
     const Listener listener = listen();
     std::string failed;
+    std::atomic<bool> accepted = false;
     std::jthread accepting([&](const std::stop_token& stop) {
       try {
         accept_all(listener, stop);
       } catch (const std::exception& error) {
         failed = error.what();
       }
+      accepted = true;
     });
     for (auto& [peer, streams] : found_)
       for (int stream = 0; peer < config_.rank && stream < streams_; ++stream)
         streams[static_cast<std::size_t>(stream)] = dial_rank(peer, stream);
+    while (!accepted) {
+      check_others();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
     accepting.join();
     if (!failed.empty()) fail(ErrorKind::kPeerLost, "{}", failed);
-    // A rank that cannot have its connections is known to the others before they wait for data.
-    if (!rendezvous_.all_agree("net/connected", true))
-      fail(ErrorKind::kPeerLost, "rank {}: a rank has not connected", config_.rank);
     return std::move(found_);
   }
 
- private:
+  // A rank that cannot have its connections says so, and the others do not wait for it.
+  void tell_failure() {
+    try {
+      rendezvous_.store()->set(kFailed, {1});
+    } catch (const std::exception&) {
+      // The store is gone, which the others see as well.
+    }
+  }
+  void check_others() {
+    constexpr double kLook = 0.2;
+    if (watch_.seconds() - looked_at_ < kLook) return;
+    looked_at_ = watch_.seconds();
+    if (rendezvous_.store()->check({kFailed}))
+      fail(ErrorKind::kPeerLost, "rank {}: another rank could not connect", config_.rank);
+  }
+
   std::string key(int rank) const { return fmt::format("net/address/{}", rank); }
 
   Listener listen() {
@@ -289,6 +230,7 @@ class Mesh {
       if (left <= 0)
         fail(ErrorKind::kPeerLost, "rank {}: no connection to rank {} within {} s: {}",
              config_.rank, peer, config_.connect_timeout_s, why);
+      check_others();
       try {
         const auto value = rendezvous_.store()->get(key(peer));
         const std::string address(value.begin(), value.end());
@@ -320,6 +262,8 @@ class Mesh {
     move(*connection, {false, &proof, sizeof proof}, watch, kPatience);
     if (!proofs_.fits(proof, "acceptor", theirs, hello))
       throw std::runtime_error("what answers does not have the secret");
+    char confirmed = 1;
+    move(*connection, {true, &confirmed, sizeof confirmed}, watch, kPatience);
     return connection;
   }
 
@@ -340,6 +284,16 @@ class Mesh {
                                                         : tls_->server(std::move(*socket))));
       }
       std::erase_if(pending, [&](const auto& one) { return settle(*one); });
+    }
+  }
+
+  void take(os::Descriptor socket, std::deque<std::unique_ptr<Pending>>& pending) {
+    try {
+      pending.push_back(std::make_unique<Pending>(tls_ == nullptr
+                                                      ? make_plain_stream(std::move(socket))
+                                                      : tls_->server(std::move(socket))));
+    } catch (const std::runtime_error&) {
+      // It has ended already.
     }
   }
 
@@ -364,6 +318,7 @@ class Mesh {
   Streams found_;                           // each vector is written to by one thread
   std::set<std::pair<int, int>> expected_;  // ranks that are to connect, and their streams
   Stopwatch watch_;
+  double looked_at_ = 0;
 };
 
 }  // namespace

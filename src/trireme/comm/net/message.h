@@ -35,6 +35,8 @@ struct Departure {
   net::MessageId id{};
   Stamp stamp{};
   std::byte* data = nullptr;
+  std::uint64_t posted =
+      0;  // what the peer's control stream must have taken when a small message has left
   std::size_t queued = 0;  // chunks that the peer has granted
   Progress left,
       returned;  // chunks that the kernel has taken, and that are back; a small message returns as one

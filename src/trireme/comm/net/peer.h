@@ -23,6 +23,7 @@ struct Outbound {
   const std::byte* data = nullptr;
   Progress* left = nullptr;
   std::size_t sent = 0;  // header included
+  bool offered = false;  // to the stream, which may hold some of it however little was sent
 };
 // Bytes on their way in: a header, then what follows it.
 struct Inbound {
@@ -47,7 +48,10 @@ struct Peer {
   std::map<MessageId, Departure*> departures;
   std::map<MessageId, Arrival*> arrivals;
   std::map<MessageId, std::pair<Control, Small>> early;  // announced, not expected yet
-  std::string controls;                                  // bytes to be sent
+  std::string controls;  // bytes to be sent, of which so many have gone already
+  std::size_t gone = 0;
+  std::uint64_t posted = 0;               // bytes of control messages, ever
+  std::atomic<std::uint64_t> written{0};  // and of those that the stream has taken
   std::deque<Outbound> pieces;
   std::string why;  // it is broken
   std::atomic<bool> broken{false};

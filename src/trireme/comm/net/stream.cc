@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -116,8 +117,8 @@ class TlsStream final : public Stream {
     would_block(result);
     return 0;
   }
-  bool has_pending() const override { return ::SSL_has_pending(ssl_.get()) == 1; }
-  bool waits_for_room() const override { return waits_for_room_; }
+  bool has_pending() const override { return ::SSL_pending(ssl_.get()) > 0; }
+  bool waits_for_room(bool) const override { return waits_for_room_; }
   void shut() override {
     if (ready_) ::SSL_shutdown(ssl_.get());
     ::ERR_clear_error();
@@ -135,12 +136,18 @@ class TlsStream final : public Stream {
       throw std::runtime_error("TLS: the other side does not have the token");
     return ready_ = true;
   }
-  // A key protects at most 2^24.5 records of 16 KiB (RFC 8446, section 5.5).
+  // A key protects at most 2^24.5 records of 16 KiB, 360 GiB (RFC 8446, section 5.5). It changes when the socket has room:
+  // until the message that says so has left, nothing could be read either.
   void renew_key(std::size_t bytes) {
     constexpr std::uint64_t kBytesOfAKey = std::uint64_t{64} << 30;
     if ((under_key_ += bytes) < kBytesOfAKey) return;
+    pollfd room{socket_.get(), POLLOUT, 0};
+    if (::poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0) return;
+    ::ERR_clear_error();
+    if (::SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1 ||
+        ::SSL_do_handshake(ssl_.get()) != 1)
+      throw std::runtime_error(tls_error("change of keys"));
     under_key_ = 0;
-    ::SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
   }
   // After a failed call: true where it is to be repeated later. Throws where the connection is over.
   bool would_block(int result) {
@@ -182,7 +189,7 @@ const Tls& tls_of(SSL* ssl) {
 int present(SSL* ssl, const EVP_MD* digest, const unsigned char** id, std::size_t* size,
             SSL_SESSION** session) {
   *session = nullptr;
-  if (digest != nullptr && digest != ::EVP_sha256()) return 1;
+  if (digest != nullptr && ::EVP_MD_is_a(digest, "SHA256") != 1) return 1;
   const auto& identity = *static_cast<const std::string*>(SSL_get_app_data(ssl));
   *session = make_session(ssl, tls_of(ssl).key(identity));
   *id = reinterpret_cast<const unsigned char*>(identity.data());

@@ -23,8 +23,8 @@ class Stream {
   virtual std::size_t read(std::byte* into, std::size_t bytes) = 0;
   // Bytes were read from the socket that the caller has not read yet: the socket does not become readable for them.
   virtual bool has_pending() const { return false; }
-  // What the next call of a function that returned 0 waits for, besides the socket becoming readable.
-  virtual bool waits_for_room() const { return false; }
+  // Whether what a write (or else a read) that returned 0 waits for is room in the socket.
+  virtual bool waits_for_room(bool writing) const { return writing; }
   // The other side reads the end after the bytes written so far.
   virtual void shut() = 0;
 };

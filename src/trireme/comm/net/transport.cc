@@ -82,6 +82,10 @@ class SocketOutgoing final : public Outgoing {
       transport_.link().wait(departure_.rank, [&] { return departure_.left.count() > chunk; });
       transport_.moved();
     }
+    if (chunks == 0)
+      transport_.link().wait(departure_.rank, [&] {
+        return transport_.link().has_written(departure_.rank, departure_.posted);
+      });
     if (stamp.way != Way::kThereAndBack) return;
     transport_.link().wait(departure_.rank,
                            [&] { return departure_.returned.count() >= returns(stamp); });

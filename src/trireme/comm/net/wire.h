@@ -42,7 +42,7 @@ struct Control {
   Kind kind;
   std::uint32_t bytes = 0;
   std::uint64_t upto = 0;
-  Stamp stamp;
+  Stamp stamp{};
 };
 static_assert(sizeof(Control) == 72);
 
