@@ -1,4 +1,4 @@
-// GlooLink: one process's connections to all others through c10d; where LibTorch's versions differ.
+// GlooLink: one process's connection to all others through c10d; where LibTorch's versions differ.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ class GlooLink {
 
   const c10::intrusive_ptr<c10d::Store>& store() const { return rendezvous_->store(); }
 
-  // The first of three tags for a group: equal on all its ranks without a round through the store.
+  // The first of four tags for a group: equal on all its ranks without a round through the store.
   int claim_tag(const std::string& key);
 
   void abort(const std::string& cause) { rendezvous_->abort(cause); }
