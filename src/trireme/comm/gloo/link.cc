@@ -1,7 +1,6 @@
 #include "trireme/comm/gloo/link.h"
 
 #include <ATen/ops/from_blob.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,14 +17,6 @@ namespace {
 
 at::Tensor bytes_tensor(const std::byte* data, std::size_t bytes) {
   return at::from_blob(const_cast<std::byte*>(data), {static_cast<std::int64_t>(bytes)}, at::kByte);
-}
-
-// Gloo writes to sockets whose other end may be gone.
-void check_sigpipe() {
-  struct sigaction now {};
-  ::sigaction(SIGPIPE, nullptr, &now);
-  TRIREME_CHECK(now.sa_handler != SIG_DFL,
-                "a lost rank would end this one by SIGPIPE; ignore that before ranks connect");
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "trireme/comm/net/link.h"
 
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -13,6 +12,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/comm/rendezvous/sockets.h"
 
 namespace trireme::comm {
 
@@ -29,14 +29,6 @@ std::vector<int> all_others(const RendezvousConfig& config) {
   for (int rank = 0; rank < config.size; ++rank)
     if (rank != config.rank) ranks.push_back(rank);
   return ranks;
-}
-
-// OpenSSL writes to sockets whose other end may be gone.
-void check_sigpipe() {
-  struct sigaction now {};
-  ::sigaction(SIGPIPE, nullptr, &now);
-  TRIREME_CHECK(now.sa_handler != SIG_DFL,
-                "a lost rank would end this one by SIGPIPE; ignore that before ranks connect");
 }
 
 }  // namespace

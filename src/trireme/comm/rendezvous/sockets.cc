@@ -2,6 +2,7 @@
 
 #include <netdb.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "trireme/base/clock.h"
+#include "trireme/base/error.h"
 
 namespace trireme::comm {
 namespace {
@@ -43,6 +45,13 @@ Addresses resolve(const std::string& host, int port, int type) {
 }
 
 }  // namespace
+
+void check_sigpipe() {
+  struct sigaction now {};
+  ::sigaction(SIGPIPE, nullptr, &now);
+  TRIREME_CHECK(now.sa_handler != SIG_DFL,
+                "a lost rank would end this one by SIGPIPE; ignore that before ranks connect");
+}
 
 std::string address_towards(const std::string& host, int port) {
   const Addresses found = resolve(host, port, SOCK_DGRAM);

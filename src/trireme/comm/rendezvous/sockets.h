@@ -1,4 +1,4 @@
-// What must be known about addresses before LibTorch is asked to use them: it prints where it fails.
+// What must be known about addresses and signals before LibTorch is asked to use sockets: it prints where it fails.
 #pragma once
 
 #include <chrono>
@@ -11,6 +11,9 @@ namespace trireme::comm {
 inline std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
+
+// Gloo and OpenSSL write to sockets whose other end may be gone. Throws Error{kInternal} where that would end the process.
+void check_sigpipe();
 
 // The address of this machine that reaches host:port: where its own name points to is often only the
 // loopback. Throws std::runtime_error.
