@@ -28,8 +28,9 @@ void expect_parity(const Sets& sets, const std::vector<NamedLayout>& layouts) {
   constexpr int kSteps = 3;
   const JobTrace one = harness::run_job(crossing(sets), kSteps);
   for (const NamedLayout& layout : layouts)
-    // Queries of a Perceiver begin 50 times as large as other weights, and so do the differences of rounding.
-    EXPECT_LT(harness::distance(one, harness::run_job(crossing(sets + layout.sets), kSteps)), 1e-11)
+    // Queries of a Perceiver begin 50 times as large as other weights, and so do the differences of rounding: 1.4e-11 where
+    // vectors have four doubles (AVX2), less where they have eight.
+    EXPECT_LT(harness::distance(one, harness::run_job(crossing(sets + layout.sets), kSteps)), 2e-11)
         << layout.name;
 }
 
