@@ -355,7 +355,8 @@ TEST_F(Launched, SaysWhereSnapshotsHaveNoRoom) {
   EXPECT_EQ(small.exit_code, 0) << small.err;
   EXPECT_EQ(small.out.find(says), std::string::npos);
   std::vector<std::string> large = with_memory(words({}));
-  for (const char* word : {"--set", "model.layers=96", "model.hidden=65536", "model.heads=512"})
+  for (const char* word : {"--set", "model.layers=96", "model.hidden=65536", "model.heads=512",
+                           "run.memory_limit=500TiB"})
     large.emplace_back(word);
   const Result none = desk_.run(large, front());
   EXPECT_EQ(none.exit_code, 0) << none.err;
