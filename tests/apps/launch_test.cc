@@ -360,8 +360,7 @@ TEST_F(Launched, SaysWhereSnapshotsHaveNoRoom) {
     large.emplace_back(word);
   const Result none = desk_.run(large, front());
   EXPECT_EQ(none.exit_code, 0) << none.err;
-  EXPECT_THAT(none.out, HasSubstr(says));
-  EXPECT_THAT(none.out, HasSubstr("of /dev/shm, which has"));
+  EXPECT_THAT(none.out, ::testing::AllOf(HasSubstr(says), HasSubstr("of /dev/shm, which has")));
 }
 
 // It was not there while the run went on: what it has is not the past of what it joins.
