@@ -284,6 +284,36 @@ TEST_F(FaultPoints, AKillAtAChunkInsideAnOperationIsNeverHalfApplied) {
   desk_->clear("TRIREME_TRANSPORT");
 }
 
+// Within a chunk of an operation that all ranks are in: who is stuck is named, who waits for its data is not.
+TEST_F(FaultPoints, TheOneWhoIsStuckInsideAnOperationIsNamed) {
+  for (const char* transport : {"shm", "gloo"}) {
+    SCOPED_TRACE(transport);
+    desk_->set("TRIREME_TRANSPORT", transport);
+    const std::string out = std::string("stuck-") + transport;
+    const Result result = launch("rank=1 step=10 what=reduce_scatter chunk=0: delay=6000ms", out);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    expect_the_bits_of("whole", out);
+    std::vector<Json> silent = events(out);
+    std::erase_if(silent, [](const Json& event) { return event["class"] != "rank silent"; });
+    ASSERT_THAT(silent, SizeIs(1)) << result.err;
+    EXPECT_EQ(silent[0]["rank"], 1);
+    EXPECT_THAT(std::string(silent[0]["cause"]), HasSubstr("inside reduce_scatter"));
+  }
+  desk_->clear("TRIREME_TRANSPORT");
+}
+
+// Where nobody looks, the one who did not answer is blamed, not the one who says so.
+TEST_F(FaultPoints, TheOneWhoDidNotAnswerInTimeIsBlamed) {
+  const Result result =
+      launch("rank=1 step=10 what=reduce_scatter chunk=0: delay=60000ms", "unanswered",
+             {"--set", "run.hang_report_s=0", "--set", "parallel.comm_timeout_s=3"}, "0");
+  EXPECT_EQ(result.exit_code, 4);
+  const std::vector<Json> blamed = events("unanswered");
+  ASSERT_THAT(blamed, SizeIs(1)) << result.err;
+  EXPECT_EQ(blamed[0]["rank"], 1);
+  EXPECT_THAT(std::string(blamed[0]["cause"]), HasSubstr("rank 1 did not answer rank 0"));
+}
+
 TEST_F(FaultPoints, AKillAtAnyStageOfTheStartCostsOneRestart) {
   const std::string faults =
       "rank=1 start=process: kill; rank=0 start=store: kill; rank=1 start=ranks: kill; "
