@@ -9,7 +9,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "trireme/base/error.h"
 #include "trireme/base/json.h"
+#include "trireme/formats/checkpoint_draft.h"
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/formats/event.h"
 
@@ -34,6 +36,16 @@ std::int64_t last_step(const Path& metrics) {
   return step;
 }
 
+// The next start commits it.
+std::int64_t newest_complete_draft(const Path& checkpoints) {
+  try {
+    const auto steps = formats::complete_drafts(os::real_file_system(), checkpoints);
+    return steps.empty() ? 0 : std::ranges::max(steps);
+  } catch (const Error&) {
+    return 0;  // a disk that does not answer must not end the agent
+  }
+}
+
 }  // namespace
 
 std::int64_t newest_step(const Path& checkpoints) {
@@ -46,7 +58,8 @@ std::int64_t newest_step(const Path& checkpoints) {
 }
 
 elastic::Progress progress_of(const Path& run) {
-  const std::int64_t durable = newest_step(run / "checkpoints");
+  const std::int64_t durable =
+      std::max(newest_step(run / "checkpoints"), newest_complete_draft(run / "checkpoints"));
   return {.durable_step = durable,
           .last_step = std::max(durable, last_step(run / "metrics.jsonl"))};
 }

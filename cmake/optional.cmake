@@ -29,7 +29,7 @@ endif()
 string(COMPARE EQUAL "${TRIREME_FAMILIES}" all all_families)
 trireme_optional(${all_families} model/blocks/no_families
   "/model/blocks/(hnet|jepa|towers)/" "/model/blocks/family_blocks\\.cc$")
-trireme_optional(${all_families} worker/no_predict "/worker/predict\\.cc$")
-trireme_optional(${TRIREME_SYNTH} no_synth "/data/synthetic/" "/trireme/synth\\.cc$")
+trireme_optional(${all_families} worker/run/no_predict "/worker/run/predict\\.cc$")
+trireme_optional(${TRIREME_SYNTH} no_synth "/data/synthetic/" "/trireme/data/synth\\.cc$")
 trireme_optional(${TRIREME_BENCH} no_bench
-  "/worker/(bench_(context|kernels|memory|pipeline|recompute|step)|gemm_limit)\\.cc$")
+  "/worker/bench/(bench_(context|kernels|memory|pipeline|recompute|step)|gemm_limit)\\.cc$")

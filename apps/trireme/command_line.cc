@@ -105,8 +105,8 @@ Examples:
 
 constexpr char kDiffExamples[] = R"(
 A layout is key=value,key=value. Keys without a section belong to `parallel`; recompute.*, offload.*,
-precision.numerics and run.micro_batch are allowed too. Omitted degrees are 1, and other keys are the job's. Ranks are
-threads of one process. A job without data.path uses random tokens.
+precision.numerics, precision.group and run.micro_batch are allowed too. Omitted degrees are 1, and other keys are the
+job's. Ranks are threads of one process. A job without data.path uses random tokens.
 
 Examples:
   trireme diff recipes/gpt_tiny.yaml --layouts tp=2
@@ -267,15 +267,10 @@ void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
       ->allow_extra_args(false);
   app.add_option("--prompt", o.prompt, "Text to continue")->required();
   app.add_option("--image", o.image, "JPEG, PNG or WebP image for a vision-language model");
-  app.add_option("--tokens", o.tokens, "Maximum number of tokens to generate")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}))
-      ->capture_default_str();
-  app.add_option("--temperature", o.temperature, "Sampling temperature; 0: greedy")
-      ->check(CLI::Range(0.0, 100.0))
-      ->capture_default_str();
-  app.add_option("--top-k", o.top_k, "Sample from the k most probable tokens; 0: all")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31))
-      ->capture_default_str();
+  add_number(app, "--tokens", o.tokens, "Maximum number of tokens to generate", 1, 1000000);
+  add_number(app, "--temperature", o.temperature, "Sampling temperature; 0: greedy", 0.0, 100.0);
+  add_number(app, "--top-k", o.top_k, "Sample from the k most probable tokens; 0: all", 0,
+             std::int64_t{1} << 31);
   app.add_option("--top-p", o.top_p,
                  "Sample from the most probable tokens with this total probability; 1: all")
       ->check([](const std::string& text) {
@@ -300,9 +295,7 @@ void add_diff(CLI::App& root, DiffOptions& o, Run& run) {
          "Layouts to compare: one with --against or one rank, several with --against or the first")
       ->required();
   app.add_option("--against", o.against, "Reference layout");
-  app.add_option("--steps", o.steps, "Number of steps from the first")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
+  add_number(app, "--steps", o.steps, "Number of steps from the first", 1, 100000);
   app.add_option("--dtype", o.dtype, "precision.compute of both sides")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16"}))
       ->capture_default_str();

@@ -3,8 +3,9 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <type_traits>
 
-#include "bench_commands.h"
+#include "apps/trireme/bench/bench_commands.h"
 #include "commands.h"
 
 namespace trireme::app {
@@ -13,6 +14,13 @@ using Run = std::function<int()>;  // the command selected on the command line
 
 // Accepts `section.key=value` after --set, as a word, or as --section.key=value.
 void take_assignments(CLI::App& app, JobOptions& job);
+
+// A number from `least` to `most`; --help has its default.
+template <typename Number>
+void add_number(CLI::App& app, const char* name, Number& value, const char* about,
+                std::type_identity_t<Number> least, std::type_identity_t<Number> most) {
+  app.add_option(name, value, about)->check(CLI::Range(least, most))->capture_default_str();
+}
 
 void add_job_file(CLI::App& app, JobOptions& job);
 void add_job(CLI::App& app, JobOptions& job);

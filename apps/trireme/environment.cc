@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "../guard.h"
+#include "apps/guard.h"
 #include "trireme/base/error.h"
 
 namespace trireme::app {

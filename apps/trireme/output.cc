@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "../colour.h"
+#include "apps/colour.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "calibration.h"
+#include "apps/trireme/bench/calibration.h"
 #include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"

@@ -1,7 +1,7 @@
 // trireme version.
 #include <fmt/core.h>
 
-#include "../build_id.h"
+#include "apps/build_id.h"
 #include "commands.h"
 
 namespace trireme::app {

@@ -3,15 +3,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 
-#include "../enter_worker.h"
-#include "../guard.h"
-#include "../limits.h"
-#include "../run_record.h"
+#include "apps/guard.h"
+#include "apps/limits.h"
+#include "apps/run_record.h"
 #include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
+#include "trireme/base/free_memory.h"
+#include "trireme/job/runs/run_directory.h"
+#include "trireme/plan/text/text.h"
 
 namespace trireme::app {
 namespace {
@@ -65,6 +70,27 @@ elastic::Launch launch_of(const std::vector<std::string>& arguments, const Place
           .on_line = print_line_of};
 }
 
+[[noreturn]] void execute(std::vector<std::string> words, std::vector<std::string> environment) {
+  std::vector<char*> argv, envp;
+  for (std::string& word : words) argv.push_back(word.data());
+  for (std::string& entry : environment) envp.push_back(entry.data());
+  argv.push_back(nullptr);
+  envp.push_back(nullptr);
+  ::execve(argv[0], argv.data(), envp.data());
+  fail(ErrorKind::kUsage, "cannot run {}: {}", words.front(), std::strerror(errno));
+}
+
+// What a line about a rank that the kernel killed for lack of memory adds.
+std::string need_and_limit(const Path& run) {
+  const std::optional<std::int64_t> limit = memory_limit();
+  const std::string allowed = limit ? fmt::format("; its control group allows {}",
+                                                  plan::bytes_text(static_cast<double>(*limit)))
+                                    : "";
+  std::error_code absent;
+  if (!std::filesystem::is_regular_file(run / kNeedName, absent)) return allowed;
+  return fmt::format("; {}{}", read_file(run / kNeedName), allowed);
+}
+
 }  // namespace
 
 std::string worker_program() {
@@ -90,7 +116,7 @@ void check_limits(int processes, int ranks_of_each) {
   check_descriptors(kFiles + kOfEachRank * processes * ranks_of_each);
 }
 
-int become_worker(const std::vector<std::string>& arguments, const Place& place) {
+void become_worker(const std::vector<std::string>& arguments, const Place& place) {
   Environment environment = worker_environment();
   // The worker knows torchrun's names only, and takes its absence for a world of its own.
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
@@ -104,18 +130,21 @@ int become_worker(const std::vector<std::string>& arguments, const Place& place)
     environment.set("MASTER_PORT", std::to_string(place.port));
   }
   std::fflush(nullptr);
-  return enter_worker(command(arguments), environment.entries());
+  execute(command(arguments), environment.entries());
 }
 
 int report_outcome(const elastic::Outcome& outcome, const Path& run) {
   if (outcome.cause.empty()) return outcome.exit_code;
   const bool lost = outcome.exit_code == exit_code(ErrorKind::kPeerLost);
+  const bool starved =
+      outcome.exit_code == exit_code(ErrorKind::kNoRoom) && outcome.signal == SIGKILL;
   print_error(lost                      ? "peer lost"
               : outcome.exit_code > 128 ? "interrupted"
                                         : "worker",
               outcome.cause + (lost ? "; the same command with --out " + run.string() +
-                                          " goes on from the last checkpoint"
-                                    : ""));
+                                          " continues from the last checkpoint"
+                               : starved ? need_and_limit(run)
+                                         : ""));
   return outcome.exit_code;
 }
 

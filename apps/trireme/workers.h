@@ -15,9 +15,8 @@ namespace trireme::app {
 // The worker's path. Throws Error{kUsage} when it is not there: this is a build without LibTorch.
 std::string worker_program();
 
-// This process becomes the worker that is the rank that `place` says (with all its threads), as each of the two
-// programs does it (enter_worker). Returns the exit code, if at all.
-int become_worker(const std::vector<std::string>& arguments, const Place& place);
+// This process becomes the worker that is the rank that `place` says (with all its threads).
+[[noreturn]] void become_worker(const std::vector<std::string>& arguments, const Place& place);
 
 // Throws Error{kUsage} where so many rank processes, each with so many ranks, could not be started for lack of processes,
 // threads or descriptors.

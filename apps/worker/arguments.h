@@ -51,7 +51,7 @@ class Arguments {
     Number value{};
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc() || end != word.data() + word.size())
-      fail(ErrorKind::kUsage, "--{} {} is no number of that kind", name, word);
+      fail(ErrorKind::kUsage, "--{} {} is not a number of that kind", name, word);
     return value;
   }
 

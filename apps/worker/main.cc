@@ -1,24 +1,20 @@
-// trireme-worker: what computes. `trireme` starts it, or an agent lets it be copied when LibTorch is loaded.
+// trireme-worker: what computes. `trireme` starts it.
 #include <ATen/Parallel.h>
-#include <sys/prctl.h>
 
 #include <csignal>
 #include <cstdlib>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
-#include "../bus_error.h"
-#include "../enter_worker.h"
-#include "../guard.h"
-#include "../limits.h"
-#include "../trireme/command_line.h"
-#include "memory.h"
+#include "apps/bus_error.h"
+#include "apps/guard.h"
+#include "apps/limits.h"
+#include "apps/trireme/command_line.h"
+#include "apps/worker/memory/memory.h"
 #include "processes.h"
 #include "subcommands.h"
-#include "trireme/base/os/fork_server.h"
 #include "trireme/comm/gloo/gloo_world.h"
 
 namespace trireme::app {
@@ -56,44 +52,10 @@ int run(int argc, char** argv) {
   fail(ErrorKind::kUsage, "trireme-worker is called by trireme; use that");
 }
 
-void take_environment(const std::vector<std::string>& entries) {
-  ::clearenv();
-  for (const std::string& entry : entries)
-    if (const std::size_t is = entry.find('='); is != std::string::npos)
-      ::setenv(entry.substr(0, is).c_str(), entry.c_str() + is + 1, 1);
-}
-
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  return argv;
-}
-
-// What `ps` shows are the server's arguments: they say the job, and the name which rank it is.
-int serve_forks(const char* socket) {
-  ::prctl(PR_SET_NAME, "trireme-forks");
-  std::optional<os::Copy> copy = os::serve_forks(std::atoi(socket));
-  if (!copy) return 0;
-  take_environment(copy->environment);
-  ::prctl(PR_SET_NAME, ("rank-" + variable("RANK", "0")).c_str());
-  return run_command_line(static_cast<int>(copy->command.size()), pointers(copy->command).data());
-}
-
 }  // namespace
-
-int enter_worker(std::vector<std::string> words, std::vector<std::string> environment) {
-  take_environment(environment);
-  return run(static_cast<int>(words.size()), pointers(words).data());
-}
-
 }  // namespace trireme::app
 
 int main(int argc, char** argv) {
   trireme::app::name_file_of_bus_errors();
-  return trireme::app::guarded([&] {
-    if (argc > 2 && argv[1] == std::string_view("serve-forks"))
-      return trireme::app::serve_forks(argv[argc - 1]);
-    return trireme::app::run(argc, argv);
-  });
+  return trireme::app::guarded([&] { return trireme::app::run(argc, argv); });
 }

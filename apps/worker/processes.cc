@@ -13,7 +13,7 @@
 #include <optional>
 #include <set>
 
-#include "memory.h"
+#include "apps/worker/memory/memory.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/nccl/nccl_world.h"
@@ -35,7 +35,9 @@ comm::Route route() {
   if (name == "best") return comm::Route::kBest;
   if (name == "shm") return comm::Route::kShm;
   if (name == "gloo") return comm::Route::kGloo;
-  fail(ErrorKind::kUsage, "TRIREME_TRANSPORT={}; needs best, shm or gloo", name);
+  if (name == "tcp") return comm::Route::kTcp;
+  if (name == "tls") return comm::Route::kTls;
+  fail(ErrorKind::kUsage, "TRIREME_TRANSPORT={}; needs best, shm, tcp, tls or gloo", name);
 }
 
 // From the descriptor that the agent left open.

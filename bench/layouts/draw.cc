@@ -6,8 +6,8 @@
 #include "bench/layouts/pair.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 
@@ -55,8 +55,7 @@ const std::vector<Small>& recipes() {
        {"vision.image=16", "vision.patch=4", "vision.layers=2", "vision.hidden=24"}},
       {"clip_tiny.yaml",
        {"vision.image=16", "vision.layers=2", "vision.hidden=24", "vision.heads=2",
-        "model.hidden=24", "model.heads=2", "contrastive.width=16", "run.batch_scope=gradcache",
-        "parallel.schedule=gpipe"}},
+        "model.hidden=24", "model.heads=2", "contrastive.width=16", "parallel.schedule=gpipe"}},
       {"vjepa_tiny.yaml", with(kClips, {"jepa.layers=2", "jepa.hidden=16", "jepa.heads=2"})},
       {"hvjepa_tiny.yaml",
        with(kClips, {"jepa.layers=2", "jepa.hidden=16", "jepa.heads=2", "chunk.hidden=16"})},
@@ -95,7 +94,7 @@ Sets draw_model(Dice& dice, const Small& small) {
   if (recipe == "vlm_tiny.yaml" && dice.chance(25)) sets.emplace_back("vlm.balance=true");
   if (recipe == "vlm_tiny.yaml" && dice.chance(25)) sets.emplace_back("vlm.pack=true");
   if (recipe == "hvjepa_tiny.yaml")
-    for (const char* set : {"run.batch_scope=gradcache", "parallel.schedule=gpipe"})
+    for (const char* set : {"parallel.schedule=gpipe"})
       sets.emplace_back(dice.chance(50) ? "vicreg.weight=0" : set);
   return sets;
 }
@@ -187,7 +186,7 @@ Planned plan_of(const Pair& pair, const Sets& layout) {
   config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / pair.recipe);
   for (const Sets* sets : {&pair.model, &layout})
     for (const std::string& set : *sets) config::apply_set(job, set);
-  job = config::resolve(job, ranks_of(job), config::made_up(job.data.source)->facts);
+  job = config::resolve(job, ranks_of(job), config::synthetic_source(job.data.source)->facts);
   const model::ModelSpec model = model::describe(job);
   plan::PlanSet plan = plan::compile(model.program, model::mesh_of(job), model::recipe_of(job),
                                      model::grid_of(job, model));

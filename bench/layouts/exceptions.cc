@@ -22,7 +22,7 @@ const std::vector<Exception>& exceptions() {
   const Sets gpt = {"data.source=words", "model.layers=4", "model.hidden=32", "model.seq_len=16"};
   const Sets clips = {"vision.image=16",  "vision.patch=4", "vision.frames=4",   "vision.layers=2",
                       "vision.hidden=24", "vision.heads=2", "run.global_batch=8"};
-  const Sets whole = {"run.batch_scope=gradcache", "parallel.schedule=gpipe", "run.global_batch=8"};
+  const Sets whole = {"parallel.schedule=gpipe", "run.global_batch=8"};
   const Sets vlm = {"data.samples=256",  "vision.hidden=24", "vision.heads=2",  "vision.layers=2",
                     "vision.patch=16",   "model.hidden=32",  "model.heads=4",   "model.layers=2",
                     "model.ffn=48",      "model.seq_len=48", "model.vocab=260", "vlm.balance=true",

@@ -65,7 +65,7 @@ std::optional<Bandwidth> bus_bandwidth(const std::string& link, const std::strin
   const auto ranks = ranks_of(link, *cluster);
   if (!bytes || !ranks || *ranks < 2) return std::nullopt;
   if (says(quantity, "ring"))
-    for (planner::Tier& tier : cluster->tiers) tier.in_switch = 0;
+    for (planner::NetworkTier& tier : cluster->tiers) tier.in_switch = 0;
   const Network network(*cluster, mesh::Mesh({.dp_shard = *ranks}));
   const double sent = 2e-9 * (*ranks - 1.0) / *ranks * *bytes;
   const auto kind = plan::Exchange::kAllReduce;

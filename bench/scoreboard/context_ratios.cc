@@ -23,7 +23,7 @@ int degree_of(const std::string& method, const std::string& name) {
 }
 
 // GPU seconds of one block for a sequence of the model of 175B parameters, on Megatron-Core.
-double block_cost(const Dimensions& model, int tp, int cp, bool again, bool fp8) {
+double block_cost(const Dimensions& model, int tp, int cp, bool recomputed, bool fp8) {
   static const Cluster kCluster = find_cluster("dgx-h100");
   const Layout layout{.tp = tp, .sequence_parallel = true, .cp = cp};
   const Practice practice{.dropout = true,
@@ -31,8 +31,9 @@ double block_cost(const Dimensions& model, int tp, int cp, bool again, bool fp8)
                           .adds_weight_gradients = false,
                           .ring_homeward = true,
                           .tensor = TensorOverlap::kEverything};
-  const Candidate one(job_of(model, layout, again ? Again::kEverything : Again::kNothing, true),
-                      practice);
+  const Candidate one(
+      job_of(model, layout, recomputed ? Recomputed::kEverything : Recomputed::kNothing, true),
+      practice);
   const auto [forward, backward] = one.block_seconds(kCluster);
   return (forward + backward) * tp * cp;
 }

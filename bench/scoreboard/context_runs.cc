@@ -113,7 +113,7 @@ std::vector<Run> distflash_runs(const Csv& csv) {
                           .sequence_parallel = system->tensor,
                           .cp = system->tensor ? 1 : run.gpus,
                           .context = system->context};
-      add_setting(run, model, layout, Again::kEverything, false, system->practice);
+      add_setting(run, model, layout, Recomputed::kEverything, false, system->practice);
     }
     runs.push_back(std::move(run));
   }
@@ -166,7 +166,7 @@ std::vector<Run> llama3_runs(const Csv& csv) {
                           .global_batch = csv.need(row, "batch_per_dp") * count("dp"),
                           .cp = count("cp"),
                           .context = config::ContextMethod::kAllGather};
-      add_setting(run, model, layout, Again::kNothing, true, practice, true);
+      add_setting(run, model, layout, Recomputed::kNothing, true, practice, true);
     }
     runs.push_back(std::move(run));
   }

@@ -285,7 +285,8 @@ CasesByTable unmeasured_cases(const std::string& directory) {
   for (Cluster& cluster : clusters) {
     cluster.gpu.efficiency = {};
     cluster.gpu.fitted = false;
-    for (planner::Tier& tier : cluster.tiers) tier.efficiency = planner::Tier().efficiency;
+    for (planner::NetworkTier& tier : cluster.tiers)
+      tier.efficiency = planner::NetworkTier().efficiency;
   }
   CasesByTable cases;
   for (const auto& [name, runs] : tables)

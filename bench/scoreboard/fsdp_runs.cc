@@ -72,8 +72,8 @@ std::vector<Run> mosaicml_runs(const Csv& csv) {
                             .fp8 = in_fp8(csv, row),
                             .stops_early = csv.text(row, "precision").starts_with("amp")};
     add_setting(run, model, layout,
-                csv.flag(row, "activation_ckpt") ? Again::kEverything : Again::kNothing, false,
-                practice);
+                csv.flag(row, "activation_ckpt") ? Recomputed::kEverything : Recomputed::kNothing,
+                false, practice);
     runs.push_back(std::move(run));
   }
   return runs;

@@ -51,8 +51,10 @@ void add_flash(const std::string& name, double rate, Run& run) {
   run.group = large ? "GPT3-2.7B" : "GPT3-1.3B";
   run.seconds = uncausal_flops(model, large ? 2.65e9 : 1.31e9, kBatch) / (rate * 1e12 * run.gpus);
   const bool vast = *sequence > 4096;
-  const Again again = !plain ? Again::kNothing : vast ? Again::kEverything : Again::kAttention;
-  add_setting(run, model, layout, again, false, practice);
+  const Recomputed recomputed = !plain ? Recomputed::kNothing
+                                : vast ? Recomputed::kEverything
+                                       : Recomputed::kAttention;
+  add_setting(run, model, layout, recomputed, false, practice);
 }
 
 // Smith et al. 2022: 105 layers, DeepSpeed's pipeline over Megatron-LM's tensor parallelism, one sequence at a time.
@@ -75,7 +77,7 @@ void add_mt_nlg(const Csv& csv, std::size_t row, Run& run) {
                       .global_batch = *batch};
   Practice practice = megatron_2021();
   practice.splits_transfers = false;
-  add_setting(run, model, layout, Again::kEverything, false, practice);
+  add_setting(run, model, layout, Recomputed::kEverything, false, practice);
 }
 
 // BLOOM's own run: bf16, gradients summed in fp32.
@@ -104,7 +106,7 @@ void add_bloom(const Csv& csv, std::size_t row, Run& run) {
   Practice practice = megatron_2021();
   practice.splits_transfers = false;
   practice.blocks_launches = true;
-  add_setting(run, model, layout, Again::kEverything, true, practice, true);
+  add_setting(run, model, layout, Recomputed::kEverything, true, practice, true);
 }
 
 Run history_run(const Csv& csv, std::size_t row) {
@@ -156,7 +158,7 @@ Run v100_run(const Csv& csv, std::size_t row) {
                       .global_batch = csv.need(row, "gbs")};
   Practice practice = megatron_2021();
   practice.splits_transfers = false;
-  config::Job job = job_of(model, layout, Again::kEverything, true);
+  config::Job job = job_of(model, layout, Recomputed::kEverything, true);
   job.precision.compute = DType::kF16;  // a V100 has no bf16
   job.precision.reduce = DType::kBF16;  // as wide
   run.candidates.emplace_back(config::resolve(std::move(job), run.gpus, {}), practice);

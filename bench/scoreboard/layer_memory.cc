@@ -81,10 +81,10 @@ LayerBytes layer_bytes(const Decoder& model, const Split& split, const MemoryPra
   bytes.kept = kept(model, split, practice);
   const double input =
       practice.keeps == Keeps::kInputs ? kActivation * whole_width(model, split) : 0;
-  const double again = practice.keeps == Keeps::kAll         ? 0
-                       : practice.keeps == Keeps::kOperators ? bytes.kept
-                                                             : input;
-  if (practice.keeps != Keeps::kAll) bytes.working = all(model, split, practice) - again;
+  const double recomputed = practice.keeps == Keeps::kAll         ? 0
+                            : practice.keeps == Keeps::kOperators ? bytes.kept
+                                                                  : input;
+  if (practice.keeps != Keeps::kAll) bytes.working = all(model, split, practice) - recomputed;
   bytes.working += gathered(model, split);
   // Norms in fp32, an operation at a time.
   if (!practice.fused) bytes.working += 12 * whole_width(model, split);

@@ -31,7 +31,7 @@ Dimensions dimensions(const Decoder& model, double sequence) {
 }
 
 // Of so many of its blocks, the first ones, the input alone is kept.
-void run_again(config::Job& job, double blocks) {
+void set_recomputed(config::Job& job, double blocks) {
   const auto count = static_cast<std::int64_t>(std::round(blocks));
   if (count >= job.model.layers) {
     job.recompute.policy = config::RecomputePolicy::kFull;
@@ -80,11 +80,12 @@ void add_titan_setting(const Csv& csv, std::size_t row, const Decoder& model, Ru
       .tensor = hides_tensor(csv, row) ? TensorOverlap::kEverything : TensorOverlap::kNothing,
       .stops_early = true,
       .keeps_operators = keeps == Keeps::kOperators};
-  config::Job job = job_of(dimensions(model, csv.need(row, "seq")), layout, Again::kNothing, true);
+  config::Job job =
+      job_of(dimensions(model, csv.need(row, "seq")), layout, Recomputed::kNothing, true);
   job.parallel.cp = split.cp;
-  run_again(job, keeps == Keeps::kAll         ? 0
-                 : keeps == Keeps::kAlternate ? model.layers / 2
-                                              : model.layers);
+  set_recomputed(job, keeps == Keeps::kAll         ? 0
+                      : keeps == Keeps::kAlternate ? model.layers / 2
+                                                   : model.layers);
   run.candidates.emplace_back(config::resolve(std::move(job), run.gpus, {}), practice);
 }
 
@@ -139,16 +140,16 @@ Run fms_run(const Csv& csv, std::size_t row) {
   const double batch = csv.need(row, "batch_per_gpu"), sequence = csv.need(row, "seq");
   run.seconds = batch * sequence / csv.need(row, "tokens_s_gpu");
   run.held_out = gpu.starts_with("A100");
-  const double again = 3 * (csv.need(row, "hfu") / csv.need(row, "mfu") - 1);
+  const double recomputed = 3 * (csv.need(row, "hfu") / csv.need(row, "mfu") - 1);
   const Layout layout{
       .dp = run.gpus, .zero = 3, .micro_batch = batch, .global_batch = batch * run.gpus};
-  config::Job job = job_of(dimensions(*model, sequence), layout, Again::kNothing, false);
+  config::Job job = job_of(dimensions(*model, sequence), layout, Recomputed::kNothing, false);
   if (csv.text(row, "sharding") == "HSDP") {
     constexpr int kHost = 8;
     job.parallel.dp_shard = kHost;
     job.parallel.dp_replicate = run.gpus / kHost;
   }
-  run_again(job, again * model->layers);
+  set_recomputed(job, recomputed * model->layers);
   const Practice practice{.fusion = csv.flag(row, "compile") ? Fusion::kCompiled : Fusion::kEager,
                           .adds_weight_gradients = false,
                           .stops_early = true};
@@ -166,7 +167,8 @@ Run plain_pretraining(const Decoder& model, const char* cluster, double sequence
   const Practice practice{
       .fusion = Fusion::kEager, .adds_weight_gradients = false, .stops_early = true};
   add_setting(run, dimensions(model, sequence), layout,
-              model.parameters() > kLarge ? Again::kEverything : Again::kNothing, true, practice);
+              model.parameters() > kLarge ? Recomputed::kEverything : Recomputed::kNothing, true,
+              practice);
   return run;
 }
 

@@ -40,15 +40,15 @@ GptShape shape_of(const Dimensions& model) {
           .vocabulary = static_cast<double>(model.vocab)};
 }
 
-std::optional<Again> again_of(const std::string& text) {
-  if (text == "full") return Again::kEverything;
-  if (text == "selective") return Again::kAttention;
-  if (text == "no") return Again::kNothing;
+std::optional<Recomputed> recomputed_of(const std::string& text) {
+  if (text == "full") return Recomputed::kEverything;
+  if (text == "selective") return Recomputed::kAttention;
+  if (text == "no") return Recomputed::kNothing;
   return std::nullopt;
 }
 
 // Settings that a row leaves open: those of these that the layout can have.
-std::vector<Candidate> open_settings(const Dimensions& model, Layout layout, Again again,
+std::vector<Candidate> open_settings(const Dimensions& model, Layout layout, Recomputed recomputed,
                                      bool fp32_gradients, const Practice& practice,
                                      const std::vector<int>& micro_batches, int most_chunks) {
   std::vector<Candidate> candidates;
@@ -60,7 +60,7 @@ std::vector<Candidate> open_settings(const Dimensions& model, Layout layout, Aga
       if (model.layers % (layout.pp * count) != 0) continue;
       layout.micro_batch = micro_batch;
       layout.chunks = count;
-      candidates.emplace_back(job_of(model, layout, again, fp32_gradients), practice);
+      candidates.emplace_back(job_of(model, layout, recomputed, fp32_gradients), practice);
     }
   if (candidates.empty())
     fail(ErrorKind::kData,
@@ -78,9 +78,9 @@ std::vector<Run> korthikanti_runs(const Csv& csv) {
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const std::string& mode = csv.text(row, "mode");
     const bool sequence = mode.ends_with("_plus_SP");
-    const std::string again_text = mode.substr(0, mode.find("_recompute"));
-    const std::optional<Again> again = again_of(again_text);
-    if (!again || (!sequence && !mode.ends_with("_no_SP"))) csv.unknown(row, "mode");
+    const std::string recomputed_text = mode.substr(0, mode.find("_recompute"));
+    const std::optional<Recomputed> recomputed = recomputed_of(recomputed_text);
+    if (!recomputed || (!sequence && !mode.ends_with("_no_SP"))) csv.unknown(row, "mode");
     const Layout layout{.tp = csv.count(row, "tp"),
                         .pp = csv.count(row, "pp"),
                         .chunks = csv.count(row, "interleave_v"),
@@ -96,7 +96,7 @@ std::vector<Run> korthikanti_runs(const Csv& csv) {
             .seconds = csv.need(row, "iter_time_s")};
     Practice practice = megatron(false);
     practice.tensor = TensorOverlap::kBackward;
-    add_setting(run, gpt(csv, row), layout, *again, true, practice);
+    add_setting(run, gpt(csv, row), layout, *recomputed, true, practice);
     runs.push_back(std::move(run));
   }
   return runs;
@@ -118,7 +118,9 @@ std::vector<Run> korthikanti_layers(const Csv& csv) {
         .tp = 8, .sequence_parallel = sequence, .micro_batch = 4, .global_batch = 4};
     Practice practice = megatron(false);
     practice.tensor = TensorOverlap::kBackward;
-    const Again again = selective ? Again::kAttention : full ? Again::kEverything : Again::kNothing;
+    const Recomputed recomputed = selective ? Recomputed::kAttention
+                                  : full    ? Recomputed::kEverything
+                                            : Recomputed::kNothing;
     Run run{.row = experiment + ", forward",
             .group = "22B",
             .lines = {csv.line(row)},
@@ -126,7 +128,7 @@ std::vector<Run> korthikanti_layers(const Csv& csv) {
             .gpus = 8,
             .timed = Timed::kForward,
             .seconds = csv.need(row, "forward_ms") / 1e3};
-    add_setting(run, kModel, layout, again, true, practice);
+    add_setting(run, kModel, layout, recomputed, true, practice);
     runs.push_back(run);
     run.row = experiment + ", backward";
     run.timed = Timed::kBackward;
@@ -149,8 +151,8 @@ std::vector<Run> sc21_runs(const Csv& csv) {
             .cluster = "selene",
             .gpus = csv.count(row, "gpus"),
             .seconds = csv.need(row, "derived_iter_time_s")};
-    run.candidates = open_settings(gpt(csv, row), layout, Again::kEverything, false, megatron(true),
-                                   {1, 2, 4, 8, 16}, 6);
+    run.candidates = open_settings(gpt(csv, row), layout, Recomputed::kEverything, false,
+                                   megatron(true), {1, 2, 4, 8, 16}, 6);
     runs.push_back(std::move(run));
   }
   return runs;
@@ -180,9 +182,9 @@ std::vector<Run> sc21_zero3_runs(const Csv& csv) {
     const Dimensions model = gpt(csv, row);
     if (zero3) run.apart = "ZeRO-3";  // DeepSpeed's of 2021, for which nobody has a model
     if (zero3)
-      add_setting(run, model, layout, Again::kEverything, false, practice);
+      add_setting(run, model, layout, Recomputed::kEverything, false, practice);
     else
-      run.candidates = open_settings(model, layout, Again::kEverything, false, practice,
+      run.candidates = open_settings(model, layout, Recomputed::kEverything, false, practice,
                                      {static_cast<int>(layout.micro_batch)}, 4);
     runs.push_back(std::move(run));
   }
@@ -223,7 +225,7 @@ std::vector<Run> bloom_runs(const Csv& csv) {
       Practice practice = megatron(true);
       practice.splits_transfers = false;
       practice.blocks_launches = true;  // its scripts export CUDA_LAUNCH_BLOCKING=1
-      add_setting(run, model, layout, Again::kEverything, precision.sums_fp32, practice,
+      add_setting(run, model, layout, Recomputed::kEverything, precision.sums_fp32, practice,
                   precision.embedding_is_layer);
     }
     runs.push_back(std::move(run));
@@ -263,7 +265,7 @@ std::vector<Run> megascale_runs(const Csv& csv) {
                                   (0.01 * csv.need(row, "mfu_pct") * kA100 * run.gpus);
       Practice practice = megatron(false);
       practice.tensor = TensorOverlap::kBackward;
-      add_setting(run, model, layout, Again::kAttention, true, practice);
+      add_setting(run, model, layout, Recomputed::kAttention, true, practice);
     }
     runs.push_back(std::move(run));
   }
@@ -308,7 +310,8 @@ std::vector<Run> megatron_core_runs(const Csv& csv) {
                               .overlaps_gathers = true,
                               .tensor = TensorOverlap::kEverything,
                               .overlaps_transfers = true};
-      run.candidates = open_settings(model, layout, Again::kNothing, true, practice, {1, 2, 4}, 28);
+      run.candidates =
+          open_settings(model, layout, Recomputed::kNothing, true, practice, {1, 2, 4}, 28);
     }
     runs.push_back(std::move(run));
   }

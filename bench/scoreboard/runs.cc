@@ -23,8 +23,8 @@ std::string stages_text(const Dimensions& model, const Layout& layout, bool coun
 
 }  // namespace
 
-config::Job job_of(const Dimensions& model, const Layout& layout, Again again, bool fp32_gradients,
-                   bool counted) {
+config::Job job_of(const Dimensions& model, const Layout& layout, Recomputed recomputed,
+                   bool fp32_gradients, bool counted) {
   config::Job job;
   job.model = {.family = model.llama ? config::Family::kLlama : config::Family::kGpt,
                .layers = model.layers,
@@ -52,8 +52,8 @@ config::Job job_of(const Dimensions& model, const Layout& layout, Again again, b
   job.precision.master = DType::kF32;
   job.precision.grads = fp32_gradients ? DType::kF32 : DType::kBF16;
   job.precision.numerics = config::Numerics::kFast;
-  if (again == Again::kEverything) job.recompute.policy = config::RecomputePolicy::kFull;
-  if (again == Again::kAttention) {
+  if (recomputed == Recomputed::kEverything) job.recompute.policy = config::RecomputePolicy::kFull;
+  if (recomputed == Recomputed::kAttention) {
     job.recompute.policy = config::RecomputePolicy::kSelective;
     job.recompute.parts = "attention";
   }
@@ -66,9 +66,9 @@ config::Job job_of(const Dimensions& model, const Layout& layout, Again again, b
   return config::resolve(std::move(job), layout.tp * layout.pp * layout.cp * layout.dp, {});
 }
 
-void add_setting(Run& run, const Dimensions& model, const Layout& layout, Again again,
+void add_setting(Run& run, const Dimensions& model, const Layout& layout, Recomputed recomputed,
                  bool fp32_gradients, const Practice& practice, bool counted) {
-  run.candidates.emplace_back(job_of(model, layout, again, fp32_gradients, counted), practice);
+  run.candidates.emplace_back(job_of(model, layout, recomputed, fp32_gradients, counted), practice);
   run.scale =
       layout.global_batch / static_cast<double>(run.candidates.back().job().run.global_batch);
 }

@@ -47,16 +47,16 @@ struct Dimensions {
   bool tied = true;
   std::int64_t head_dim = 0;  // 0: hidden / heads
 };
-enum class Again { kNothing, kAttention, kEverything };
+enum class Recomputed { kNothing, kAttention, kEverything };
 
 // A job of 16-bit training with fp32 masters; resolved. Stages have as many blocks as their neighbours, the first ones one more;
 // embedding and head are beside the first and last or, `counted`, in place of a block. `scale` is set where the
 // batch is rounded to whole micro-batches.
-config::Job job_of(const Dimensions& model, const Layout& layout, Again again, bool fp32_gradients,
-                   bool counted = false);
+config::Job job_of(const Dimensions& model, const Layout& layout, Recomputed recomputed,
+                   bool fp32_gradients, bool counted = false);
 
 // Such a job as a setting of the run, whose scale follows from its batch.
-void add_setting(Run& run, const Dimensions& model, const Layout& layout, Again again,
+void add_setting(Run& run, const Dimensions& model, const Layout& layout, Recomputed recomputed,
                  bool fp32_gradients, const Practice& practice, bool counted = false);
 
 std::vector<Run> korthikanti_layers(const Csv& csv);

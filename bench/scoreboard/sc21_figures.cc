@@ -90,7 +90,8 @@ Run figure_run(const Csv& csv, std::size_t row) {
   const bool kept = series.starts_with("without recompute");
   Practice practice = megatron_2021();
   practice.splits_transfers = series != "unoptimised";
-  add_setting(run, model, layout, kept ? Again::kNothing : Again::kEverything, false, practice);
+  add_setting(run, model, layout, kept ? Recomputed::kNothing : Recomputed::kEverything, false,
+              practice);
   const GptShape shape{.layers = static_cast<double>(model.layers),
                        .hidden = static_cast<double>(model.hidden),
                        .heads = static_cast<double>(model.heads),

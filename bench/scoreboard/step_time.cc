@@ -14,10 +14,10 @@ namespace {
 double operations(const Candidate& candidate) {
   const config::Job& job = candidate.job();
   const double tokens = static_cast<double>(job.run.global_batch * job.model.seq_len);
-  const bool again =
+  const bool recomputed =
       job.recompute.policy == config::RecomputePolicy::kFull && job.recompute.nodes.empty();
   return model::flops_per_token(job.model, model::FlopsConvention::kNanoGpt) * tokens *
-         (again ? 4.0 / 3 : 1);
+         (recomputed ? 4.0 / 3 : 1);
 }
 
 // The stupidest model that still works: one rate of operations, the middle one of the table's runs on the same

@@ -1,4 +1,4 @@
-#include "apps/worker/arena.h"
+#include "apps/worker/memory/arena.h"
 
 #include <gtest/gtest.h>
 

@@ -309,7 +309,7 @@ TEST_F(BrokenInput, RunDirectories) {
   desk_.write("run/job.lock.yaml", kGoodJob);
   desk_.write("mine/thesis.txt", "work of years");
   refused({"train", "job.yaml", "--out", "run", "--resume", "never"}, 2, "would overwrite them");
-  refused({"train", "job.yaml", "--out", "mine"}, 2, "is not empty and is no run");
+  refused({"train", "job.yaml", "--out", "mine"}, 2, "is not empty and is not a run");
   refused({"train", "job.yaml", "--out", "text.txt"}, 2, "is not a directory");
   refused({"train", "job.yaml", "--out", "text.txt/run"}, 2, "is not a directory");
   // Even root cannot create this one.

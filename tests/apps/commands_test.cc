@@ -190,7 +190,7 @@ TEST(Explain, PipelinesAreDrawnAndTraced) {
   const Result refused =
       desk.run({"explain", (kRecipes / "gpt_tiny.yaml").string(), "--communication"});
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("--communication goes with --format csv, not text"));
+  EXPECT_THAT(refused.err, HasSubstr("--communication needs --format csv, not text"));
 }
 
 // A cluster is explained where none is: 64 ranks as 8 x 4 x 2, and 16,384.

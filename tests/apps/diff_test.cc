@@ -50,7 +50,7 @@ TEST_F(Diff, RefusesWhatIsNoLayout) {
   expect_refused({"--layouts", "dp_shard=60000,dp_replicate=60000"}, "needs 1024 or fewer");
   expect_refused({"--layouts", "pp=9"}, "9 pipeline stages for the ");
   expect_refused({"--layouts", "run.micro_batch=2", "--set", "model.dropout=0.1"}, "other noise");
-  expect_refused({"--layouts", "model.hidden=64"}, "model.hidden is no part of a layout");
+  expect_refused({"--layouts", "model.hidden=64"}, "model.hidden is not a part of a layout");
   expect_refused({"--layouts", "tp=2", "--against", "tq=1"}, "layout 'tq=1'");
   expect_refused({"--layouts", "tp=2", "--dtype", "fp8"}, "fp8");
   expect_refused({"--layouts", "tp=2", "--steps", "0"}, "--steps");
@@ -132,7 +132,7 @@ TEST_F(Diff, TakesTheModelsOwnVocabularyWhereNoDataAreRead) {
 
 // Every family's recipe, whatever its rows.
 TEST_F(Diff, TakesEveryFamily) {
-  const std::vector<std::string> joint = {"run.batch_scope=gradcache", "parallel.schedule=gpipe"};
+  const std::vector<std::string> joint = {"parallel.schedule=gpipe"};
   for (const char* recipe : {"vjepa_tiny", "hvjepa_tiny", "probe_tiny", "ac_tiny", "vit_tiny",
                              "clip_tiny", "vlm_tiny", "arrcoc_tiny", "hnet_tiny", "llama_tiny"}) {
     std::vector<std::string> arguments = {

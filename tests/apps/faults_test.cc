@@ -47,7 +47,7 @@ TEST(Faults, AreRefusedUnlessAllowedAndUnderstood) {
 // A step in some milliseconds on two ranks, with a checkpoint after each.
 class FaultPoints : public ::testing::Test {
  protected:
-  static constexpr int kSteps = 40;
+  static constexpr int kSteps = 48;
 
   static void SetUpTestSuite() {
     desk_ = new Desk;
@@ -284,24 +284,6 @@ TEST_F(FaultPoints, AKillAtAChunkInsideAnOperationIsNeverHalfApplied) {
   desk_->clear("TRIREME_TRANSPORT");
 }
 
-// Within a chunk of an operation that all ranks are in: who is stuck is named, who waits for its data is not.
-TEST_F(FaultPoints, TheOneWhoIsStuckInsideAnOperationIsNamed) {
-  for (const char* transport : {"shm", "gloo"}) {
-    SCOPED_TRACE(transport);
-    desk_->set("TRIREME_TRANSPORT", transport);
-    const std::string out = std::string("stuck-") + transport;
-    const Result result = launch("rank=1 step=10 what=reduce_scatter chunk=0: delay=6000ms", out);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    expect_the_bits_of("whole", out);
-    std::vector<Json> silent = events(out);
-    std::erase_if(silent, [](const Json& event) { return event["class"] != "rank silent"; });
-    ASSERT_THAT(silent, SizeIs(1)) << result.err;
-    EXPECT_EQ(silent[0]["rank"], 1);
-    EXPECT_THAT(std::string(silent[0]["cause"]), HasSubstr("inside reduce_scatter"));
-  }
-  desk_->clear("TRIREME_TRANSPORT");
-}
-
 // Where nobody looks, the one who did not answer is blamed, not the one who says so.
 TEST_F(FaultPoints, TheOneWhoDidNotAnswerInTimeIsBlamed) {
   const Result result =
@@ -373,6 +355,17 @@ TEST_F(FaultPoints, ADiskThatFailsCostsTheCheckpointAndNoMore) {
   EXPECT_THAT(result.out + result.err, Not(HasSubstr("step 18 not written")));
   EXPECT_THAT(result.out + result.err, Not(HasSubstr("step 26 not written")));
   EXPECT_THAT(result.err, Not(HasSubstr("restarting")));
+}
+
+// Half a second into step 21 all files of the checkpoint after step 20 are there, and no rank commits it any more.
+TEST_F(FaultPoints, AHangInTheNextStepCostsNoCheckpoint) {
+  const Result result = launch("rank=1 step=21 line=2: delay=500ms; rank=1 step=21 line=3: stop",
+                               "hang", {"--set", "checkpoint.every=20", "checkpoint.async=true"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("restarting from step 20"));
+  EXPECT_THAT(result.err, HasSubstr("step-20 was complete when its run ended"));
+  EXPECT_THAT(result.out, HasSubstr("step-20 (step 20)"));
+  expect_the_bits_of("whole", "hang");
 }
 
 // A write that lies is found by reading back, and costs that snapshot; a torn one, or a kill, leaves those before it.

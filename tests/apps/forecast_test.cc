@@ -131,6 +131,14 @@ TEST(Calibration, AFirstRunMeasuresBriefly) {
   EXPECT_THAT(first.out, HasSubstr("measure   this machine, for at most 5 s and once"));
   EXPECT_THAT(first.out, HasSubstr("by the brief calibration of "));
   EXPECT_TRUE(std::filesystem::exists(kept));
+  // Pictures are made, not only copied: however slow the machine is, their rate is measured.
+  const Json core = parse_json(read_file(kept), "calibration")["core"];
+  EXPECT_LT(core["load_rate"].get<double>(), 0.5 * core["update_rate"].get<double>());
+  // One fact of the process's memory: what stops a job counts what forecasts count.
+  const Json memory =
+      parse_json(desk.run({"explain", "job.yaml", "--memory", "--format", "json"}).out, "memory");
+  EXPECT_NEAR(memory["lists"][0]["library_bytes"].get<double>(), core["process"].get<double>(), 1);
+  EXPECT_EQ(memory["lists"][0]["library_measured"], true);
   std::ifstream cpuinfo("/proc/cpuinfo");
   const std::string cpu{std::istreambuf_iterator<char>(cpuinfo), {}};
   if (cpu.find("model name") != cpu.npos)
@@ -140,7 +148,8 @@ TEST(Calibration, AFirstRunMeasuresBriefly) {
   EXPECT_THAT(desk.run({"train", "job.yaml"}).out, Not(HasSubstr("measure   ")));
 }
 
-// Gross errors only: ./dev bench first_run holds the bars, which this forecast does not meet everywhere yet.
+// ./dev bench first_run holds the bars, 0.99 to 1.10. With one rank this forecast was at 0.98 to 0.99, with two at 0.99; two points
+// are for runs beside other work (docs/results/forecasts.md).
 TEST(Calibration, AFirstRunForecastsTheMemoryOfItsProcess) {
   Desk desk;
   desk.set("XDG_CACHE_HOME", (desk / "cache").string());
@@ -153,8 +162,8 @@ TEST(Calibration, AFirstRunForecastsTheMemoryOfItsProcess) {
     const double forecast = number_in(run.out, "rank 0's process: ([0-9.]+) MiB forecast");
     const double measured =
         number_in(run.out, "rank 0's process: [0-9.]+ MiB forecast, ([0-9.]+) MiB measured");
-    EXPECT_GE(forecast, 0.80 * measured) << ranks;
-    EXPECT_LE(forecast, 1.25 * measured) << ranks;
+    EXPECT_GE(forecast, 0.96 * measured) << ranks;
+    EXPECT_LE(forecast, 1.10 * measured) << ranks;
   }
 }
 
@@ -177,9 +186,9 @@ run: {global_batch: 64}
   const std::string today = plan({}), planned = plan({"--as", "planned"});
   EXPECT_THAT(today, StartsWith("runtime   today's: "));
   EXPECT_THAT(today, HasSubstr("no GPU has run it"));
-  EXPECT_THAT(today, Not(HasSubstr("not there yet")));
+  EXPECT_THAT(today, Not(HasSubstr("not implemented yet")));
   EXPECT_THAT(planned, StartsWith("runtime   planned: "));
-  EXPECT_THAT(planned, HasSubstr("not there yet"));
+  EXPECT_THAT(planned, HasSubstr("not implemented yet"));
   const auto step = [&](const char* as) {
     return parse_json(plan({"--as", as, "--format", "json"}), "plan")["options"][0]["step_s"]
         .get<double>();

@@ -88,8 +88,7 @@ class Launched : public ::testing::Test {
   }
 
   void worker(const std::string& script) {
-    const Path file = desk_.write("bin/trireme-worker",
-                                  "#!/bin/sh\n[ $1 = serve-forks ] && exit\n" + script + "\n");
+    const Path file = desk_.write("bin/trireme-worker", "#!/bin/sh\n" + script + "\n");
     ::chmod(file.c_str(), 0700);
   }
   std::string front() const { return (desk_ / "bin/trireme").string(); }

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/program.h"
-#include "tests/planner/made_up_machine.h"
+#include "tests/planner/synthetic_machine.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
 
@@ -148,7 +148,7 @@ TEST(Calibration, IsOfThisMachine) {
     const std::size_t at = text.find(", not ") + 6;
     return text.substr(at, text.find("); ", at) - at);
   };
-  planner::Calibration made = planner::made_up();
+  planner::Calibration made = planner::synthetic_calibration();
   const std::string text = planner::print_calibration(made);
   EXPECT_THAT(source(text.substr(0, text.size() / 2)), HasSubstr("uncalibrated: "));
   const std::string processor = source(text);

@@ -187,7 +187,7 @@ TEST(Recipes, OfVjepaAreListedAsWhatConvertWouldWrite) {
               ::testing::HasSubstr("leave OUT=out out"));
   EXPECT_THAT(
       refused({"checkpoint", "convert", TRIREME_SOURCE_DIR "/recipes/vjepa_tiny.yaml", "--list"}),
-      ::testing::HasSubstr("has rotary_compat only"));
+      ::testing::HasSubstr("can have rotary_compat only"));
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A control group of version 1 or 2 with one limit, for the processes of a shell that joins it.
 class ControlGroup {
@@ -113,19 +114,45 @@ TEST_F(Resources, SomeProcessesAreEnough) {
     EXPECT_EQ(shell(group.join(), command).exit_code, 0) << command;
 }
 
-TEST_F(Resources, AKillForLackOfMemoryIsToldAsSuch) {
-  const ControlGroup group("memory", "memory.limit_in_bytes", "memory.max",
-                           std::to_string(std::int64_t{300} << 20));
-  TRIREME_NEEDS("control groups", group.problem());
-  const Result result = shell(
-      group.join(), std::string(kProcesses) + " --set model.hidden=1536 --set model.layers=4");
-  EXPECT_EQ(result.exit_code, 6) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("the kernel killed rank "));
-  EXPECT_THAT(result.err, HasSubstr("for lack of memory"));
-  const std::vector<Json> events = lines_of(desk_ / "run/events.jsonl");
-  ASSERT_EQ(events.size(), 1u);
-  EXPECT_EQ(events[0]["class"], "rank killed");
-  EXPECT_THAT(events[0]["cause"].get<std::string>(), HasSubstr("for lack of memory"));
+// Two ranks of 766 MiB each.
+constexpr char kLarge[] = " --set model.hidden=1024 model.layers=3";
+
+class LittleMemory : public Resources {
+ protected:
+  ControlGroup group_{"memory", "memory.limit_in_bytes", "memory.max",
+                      std::to_string(std::int64_t{350} << 20)};
+};
+
+TEST_F(LittleMemory, AJobThatCannotFitIsRefusedAtItsStart) {
+  TRIREME_NEEDS("control groups", group_.problem());
+  for (const char* command : {kThreads, kProcesses, kLaunch}) {
+    const Result result = shell(group_.join(), std::string(command) + kLarge);
+    EXPECT_EQ(result.exit_code, 6) << command << ": " << result.err;
+    EXPECT_THAT(result.err, HasSubstr("2 ranks of this host need 1.")) << command;
+    EXPECT_THAT(result.err, HasSubstr("of the 350.0 MiB that its control group allows")) << command;
+    expect_one_line(result.err);
+    EXPECT_FALSE(fs::exists(desk_ / "run/job.lock.yaml")) << command;
+  }
+}
+
+// Where the key says how much a rank may need, the start only warns.
+TEST_F(LittleMemory, AKillByTheKernelIsReportedWithNeedAndLimit) {
+  TRIREME_NEEDS("control groups", group_.problem());
+  for (const char* command : {kProcesses, kLaunch}) {
+    const Result result =
+        shell(group_.join(), std::string(command) + kLarge + " run.memory_limit=1GiB");
+    EXPECT_EQ(result.exit_code, 6) << command << ": " << result.err;
+    EXPECT_THAT(result.out, HasSubstr("the kernel may kill one")) << command;
+    EXPECT_THAT(result.err, HasSubstr("the kernel killed rank ")) << command;
+    EXPECT_THAT(result.err, HasSubstr("for lack of memory")) << command;
+    EXPECT_THAT(result.err, HasSubstr("2 ranks of this host need 1.")) << command;
+    EXPECT_THAT(result.err, HasSubstr("its control group allows 350.0 MiB")) << command;
+    EXPECT_THAT(result.err, Not(HasSubstr("restarting"))) << command;
+    const std::vector<Json> events = lines_of(desk_ / "run/events.jsonl");
+    ASSERT_EQ(events.size(), 1u) << command;
+    EXPECT_EQ(events[0]["class"], "rank killed");
+    EXPECT_THAT(events[0]["cause"].get<std::string>(), HasSubstr("for lack of memory"));
+  }
 }
 
 }  // namespace

@@ -48,6 +48,19 @@ TEST_F(FreeMemory, IsWithinTheGroupsOfVersion2) {
   EXPECT_EQ(free(), 0);
 }
 
+TEST_F(FreeMemory, LimitIsThatOfTheTightestGroup) {
+  EXPECT_EQ(memory_limit(root_.path()), std::nullopt);
+  write("proc/self/cgroup", "0::/slice/job\n");
+  write("sys/fs/cgroup/slice/job/memory.max", "max\n");
+  EXPECT_EQ(memory_limit(root_.path()), std::nullopt);
+  write("sys/fs/cgroup/slice/memory.max", "500000\n");
+  write("sys/fs/cgroup/memory.max", "700000\n");
+  EXPECT_EQ(memory_limit(root_.path()), 500'000);
+  write("proc/self/cgroup", "4:memory:/\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(memory_limit(root_.path()), std::nullopt) << "as version 1 writes none";
+}
+
 TEST_F(FreeMemory, IsWithinTheGroupsOfVersion1) {
   write("proc/self/cgroup", "4:memory:/docker/abc\n3:cpu,cpuacct:/other\n0::/\n");
   write("sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "700000\n");

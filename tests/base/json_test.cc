@@ -35,7 +35,7 @@ TEST(Json, KeepsWhatWasWrittenInItsOrder) {
 
 TEST(Json, RefusesWhatIsNotStrict) {
   EXPECT_THAT(refusal(R"({"a": {"b": 1, "c": {"b": 2}, "b": 3}})"),
-              HasSubstr("key \"b\" stands twice"));
+              HasSubstr("key \"b\" appears twice"));
   for (const char* text :
        {"", "{", "[1,]", "[1] 2", "{1: 2}", "[1e400]", "[NaN]", "\"\xFF\"", "'a'"})
     EXPECT_THAT(refusal(text), HasSubstr("not valid JSON")) << text;

@@ -12,7 +12,6 @@
 #include "tests/harness/ranks.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
-#include "trireme/comm/fake/fake_world.h"
 #include "trireme/comm/gloo/gloo_world.h"
 
 namespace trireme::comm::failure_test {
@@ -192,7 +191,7 @@ TEST_P(FailureOn, LeavingUnfinishedOperationsIsTold) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, FailureOn,
                          testing::Values(Backend::kLocal, Backend::kShm, Backend::kGloo,
-                                         Backend::kHosts),
+                                         Backend::kTcp, Backend::kTls, Backend::kHosts),
                          [](const auto& info) { return harness::name(info.param); });
 
 TEST(GlooWorld, PortInUseIsAUsersError) {
@@ -232,28 +231,6 @@ TEST(GlooWorld, AProcessThatSigpipeWouldEndIsRefused) {
 TEST(GlooWorld, BadConfigIsRefused) {
   EXPECT_EQ(outcome_of([] { connect_gloo({.rank = 2, .size = 2}); }).kind, ErrorKind::kUsage);
   EXPECT_EQ(outcome_of([] { connect_gloo({.size = 2, .port = 70000}); }).kind, ErrorKind::kUsage);
-}
-
-TEST(FakeWorld, PeersHoldTheSame) {
-  const auto world = make_fake_world(2, 5);
-  const auto group = world->make_group("dp", {0, 1, 2, 3, 4});
-  std::vector<float> x = {1, 2, 3, 4, 5}, one(1), all(5);
-  group->all_reduce({x.data(), 5, DType::kF32}).wait();
-  EXPECT_EQ(x, (std::vector<float>{5, 10, 15, 20, 25}));
-  group->reduce_scatter({x.data(), 5, DType::kF32}, {one.data(), 1, DType::kF32}, Reduce::kAvg)
-      .wait();
-  EXPECT_EQ(one[0], 15);
-  group->all_gather({one.data(), 1, DType::kF32}, {all.data(), 5, DType::kF32}).wait();
-  EXPECT_EQ(all, std::vector<float>(5, 15));
-  const std::vector<std::int64_t> counts = {1, 0, 2, 0, 2}, back = {0, 1, 2, 2, 0};
-  x = {1, 2, 3, 4, 5};
-  group->all_to_all({x.data(), 5, DType::kF32}, counts, {all.data(), 5, DType::kF32}, back).wait();
-  EXPECT_EQ(all, (std::vector<float>{2, 2, 3, 2, 3}));
-  group->recv({all.data(), 5, DType::kF32}, 0).wait();
-  EXPECT_EQ(all, std::vector<float>(5, 0));
-  EXPECT_EQ(world->exchange("x"), std::vector<std::string>(5, "x"));
-  world->abort("stop");
-  EXPECT_EQ(outcome_of([&] { group->barrier().wait(); }).kind, ErrorKind::kPeerLost);
 }
 
 }  // namespace

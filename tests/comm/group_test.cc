@@ -230,7 +230,8 @@ TEST(Group, EveryOperationOnHostsOfEverySize) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, GroupMatrix,
                          testing::Combine(testing::Values(Backend::kLocal, Backend::kShm,
-                                                          Backend::kGloo, Backend::kHosts),
+                                                          Backend::kGloo, Backend::kTcp,
+                                                          Backend::kTls, Backend::kHosts),
                                           testing::Range(1, 9)),
                          [](const auto& info) {
                            return fmt::format("{}{}", harness::name(std::get<0>(info.param)),
@@ -321,7 +322,7 @@ TEST_P(GroupOn, WorldExchangesTexts) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, GroupOn,
                          testing::Values(Backend::kLocal, Backend::kShm, Backend::kGloo,
-                                         Backend::kHosts),
+                                         Backend::kTcp, Backend::kTls, Backend::kHosts),
                          [](const auto& info) { return harness::name(info.param); });
 
 TEST(Group, OfOneCopiesAtOnce) {

@@ -51,17 +51,15 @@ TEST(HostsWorld, NamesWhatCarriesWhat) {
     return text;
   };
   EXPECT_EQ(via({3}), "shared memory");
-  EXPECT_EQ(via({1, 1}), "Gloo over TCP");
-  EXPECT_EQ(
-      via({2, 2}),
-      "hosts of 2+2 ranks: shared memory, and Gloo over TCP between hosts: sums host by host");
-  EXPECT_EQ(
-      via({1, 3}),
-      "hosts of 1+3 ranks: shared memory, and Gloo over TCP between hosts: sums rank by rank, "
-      "as hosts hold no aligned blocks of one power of two");
+  EXPECT_EQ(via({1, 1}), "TCP");
+  EXPECT_EQ(via({2, 2}),
+            "hosts of 2+2 ranks: shared memory, and TCP between hosts: sums host by host");
+  EXPECT_EQ(via({1, 3}),
+            "hosts of 1+3 ranks: shared memory, and TCP between hosts: sums rank by rank, "
+            "as hosts hold no aligned blocks of one power of two");
   harness::run_ranks_on({2, 2}, 30.0, [&](World& world) {
     EXPECT_EQ(world.via({2, 3}), "shared memory");
-    EXPECT_EQ(world.via({1, 3}), "Gloo over TCP");
+    EXPECT_EQ(world.via({1, 3}), "TCP");
     EXPECT_NE(world.via({0, 2, 3}).find("rank by rank"), std::string::npos);
   });
 }

@@ -13,8 +13,10 @@ struct BackEnd {
   Route route;
   bool hosts;
 };
-inline constexpr BackEnd kWays[] = {
-    {"shm", Route::kShm, false}, {"gloo", Route::kGloo, false}, {"hosts", Route::kBest, true}};
+inline constexpr BackEnd kWays[] = {{"shm", Route::kShm, false},
+                                    {"gloo", Route::kGloo, false},
+                                    {"tcp", Route::kTcp, false},
+                                    {"hosts", Route::kBest, true}};
 
 inline constexpr char kChunksFlag[] = "--chunks";
 

@@ -29,7 +29,7 @@ TEST(Arrcoc, TheBudgetIsNineQuartersOfTheLeast) {
   EXPECT_EQ(resolved({}).arrcoc.budget, 576);  // 144 a region
   EXPECT_EQ(resolved({"arrcoc.least=2", "arrcoc.most=8"}).arrcoc.budget, 36);
   EXPECT_EQ(resolved({"arrcoc.least=7", "arrcoc.most=8"}).arrcoc.budget, 256);
-  EXPECT_THAT(refusal({"arrcoc.budget=255"}), HasSubstr("have 256 to 1600"));
+  EXPECT_THAT(refusal({"arrcoc.budget=255"}), HasSubstr("need 256 to 1600"));
   EXPECT_THAT(refusal({"model.seq_len=576"}), HasSubstr("set model.seq_len=577"));
   EXPECT_THAT(refusal({"arrcoc.least=20"}), HasSubstr("arrcoc.least=20"));
 }
@@ -61,11 +61,12 @@ TEST(Arrcoc, WidthsOfScorersFollowFromOne) {
 }
 
 TEST(Arrcoc, OnlyScorersThatTrainAreCharged) {
-  EXPECT_TRUE(resolved({"arrcoc.learn_budget=true", "arrcoc.budget_weight=0.1"}).arrcoc.gate);
-  EXPECT_THAT(refusal({"arrcoc.budget_weight=0.1"}), HasSubstr("set arrcoc.learn_budget=true"));
-  EXPECT_THAT(refusal({"arrcoc.learn_budget=true", "arrcoc.gate=false"}),
-              HasSubstr("arrcoc.learn_budget=true"));
-  EXPECT_THAT(refusal({"arrcoc.entropy_weight=0.01", "arrcoc.allocation=random"}),
+  const std::string kBudget = "arrcoc.scorers=information,salience,coupling,budget";
+  EXPECT_TRUE(resolved({kBudget, "arrcoc.budget_weight=0.1"}).arrcoc.gate);
+  EXPECT_THAT(refusal({"arrcoc.budget_weight=0.1"}),
+              HasSubstr("set arrcoc.scorers=information,salience,coupling,budget"));
+  EXPECT_THAT(refusal({kBudget, "arrcoc.gate=false"}), HasSubstr("budget in arrcoc.scorers"));
+  EXPECT_THAT(refusal({"arrcoc.entropy_weight=0.01", "arrcoc.scorers=random"}),
               HasSubstr("arrcoc.entropy_weight=0.01"));
 }
 

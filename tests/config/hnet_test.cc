@@ -57,9 +57,9 @@ TEST(HnetStages, EachMayHaveAWindow) {
   EXPECT_THAT(why_no_stages(hnet),
               HasSubstr("hnet.window=1023 has 1 entries, but hnet.layout needs 3"));
   hnet.window = "1023,-2,-1";
-  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"-2\" is no whole number from -1"));
+  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"-2\" is not a whole number from -1"));
   hnet.window = "1023,2.5,-1";
-  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"2.5\" is no whole number"));
+  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"2.5\" is not a whole number"));
 }
 
 TEST(HnetStages, AreTheTinyOnesWhereNothingIsSet) {
@@ -109,13 +109,13 @@ TEST(HnetStages, ListsMustFitTheLayout) {
               HasSubstr("hnet.ratio=3 has 1 entries, but hnet.layout needs 2"));
   hnet = nested();
   hnet.ratio = "3,1";
-  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"1\" is no number"));
+  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"1\" is not a number"));
   hnet = nested();
   hnet.heads = "16,nan,16";
-  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"nan\" is no whole number"));
+  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"nan\" is not a whole number"));
   hnet = nested();
   hnet.hidden = "1024,1024,1536.5";
-  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"1536.5\" is no whole number"));
+  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"1536.5\" is not a whole number"));
   hnet = nested();
   hnet.hidden = "1024,960,1536";
   EXPECT_THAT(why_no_stages(hnet), HasSubstr("stage 1 is narrower"));
@@ -128,7 +128,7 @@ TEST(HnetStages, ListsMustFitTheLayout) {
   hnet = nested();
   hnet.ffn = "64,2816,4096";
   EXPECT_THAT(why_no_stages(hnet),
-              HasSubstr("stage 0 of blocks t and m alone has no use for ffn=64"));
+              HasSubstr("stage 0 of blocks t and m alone does not use ffn=64"));
 }
 
 TEST(HnetStages, AnyTextIsStagesOrRefused) {
@@ -188,14 +188,14 @@ TEST(HnetJob, TakesBytesAndTheLayoutsThatItsBlocksHave) {
 TEST(HnetJob, RefusesKeysOfOtherFamilies) {
   Job other = hnet_job();
   other.model.layers = 3;
-  EXPECT_THAT(why_no_job(other, 1), HasSubstr("model.layers=3: family hnet has no use for it"));
+  EXPECT_THAT(why_no_job(other, 1), HasSubstr("model.layers=3: family hnet does not use it"));
   other = hnet_job();
   other.model.family = Family::kGpt;
   other.hnet.ratio = "5";
   EXPECT_THAT(why_no_job(other, 1), HasSubstr("hnet.ratio"));
 }
 
-TEST(MadeUpText, NeedsNoFileAndTakesNone) {
+TEST(SyntheticText, NeedsNoFileAndTakesNone) {
   Job words = hnet_job();
   words.data.source = DataSource::kWords;
   EXPECT_NO_THROW(resolve(words, 1, kByteFacts));

@@ -58,9 +58,13 @@ Value draw(std::mt19937_64& random, const Field& field) {
     case Field::Kind::kText: return draw_text(random);
     case Field::Kind::kChoice: return field.choices[below(random, field.choices.size())];
     case Field::Kind::kNumber: return draw_number(random, field.range);
-    case Field::Kind::kTwoNumbers:
-      return std::array<double, 2>{draw_number(random, field.range),
-                                   draw_number(random, field.range)};
+    case Field::Kind::kTwoNumbers: {
+      std::array<double, 2> pair = {draw_number(random, field.range),
+                                    draw_number(random, field.range)};
+      if (field.whole)
+        std::ranges::transform(pair, pair.begin(), [](double x) { return std::floor(x); });
+      return pair;
+    }
     case Field::Kind::kBytes:
       return Bytes{static_cast<std::int64_t>((random() >> 11) >> below(random, 53))};
     case Field::Kind::kInteger: break;
@@ -273,9 +277,10 @@ TEST(Fields, SizesAreWrittenAsPeopleWriteThem) {
   EXPECT_EQ(read("1e9", false), Value(Bytes{1'000'000'000}));
   EXPECT_EQ(write_value(Bytes{20LL << 30}), "20GiB");
   EXPECT_EQ(write_value(Bytes{0}), "0");
-  EXPECT_EQ(usage_error_of([&] { read("20 gigs", false); }),
-            "job.yaml:1:1: run.size: \"20 gigs\" is no size; needs a size such as 20GiB, 512MiB or "
-            "1e9");
+  EXPECT_EQ(
+      usage_error_of([&] { read("20 gigs", false); }),
+      "job.yaml:1:1: run.size: \"20 gigs\" is not a size; needs a size such as 20GiB, 512MiB or "
+      "1e9");
   EXPECT_THAT(usage_error_of([&] { read_value(field, {.kind = YamlNode::Kind::kList}, ""); }),
               HasSubstr("run.size: has a list; needs a size"));
 }
@@ -336,9 +341,12 @@ TEST(Help, DocsConfigIsGenerated) {
 
 TEST(Help, NamesEveryKeyWithItsDefault) {
   const std::string text = help_config();
-  for (const Field& field : fields())
+  for (const Field& field : fields()) {
+    EXPECT_TRUE(field.fixed || !(field.inherited || field.compared))
+        << field.key;  // the marks say so
     EXPECT_THAT(text, HasSubstr(fmt::format("- `{}` ({}; default `{}`", field.key, describe(field),
                                             write_value(field.get(Job{})))));
+  }
 }
 
 }  // namespace

@@ -56,9 +56,9 @@ TEST(Phases, AreRefusedInOneLine) {
   EXPECT_THAT(error("[first]"), HasSubstr("a phase is a map"));
   EXPECT_THAT(error("[{run: {steps: 1}}]"), HasSubstr("a phase needs a name"));
   EXPECT_THAT(error("[{name: ../up}]"), HasSubstr("needs a word"));
-  EXPECT_THAT(error("[{name: a}, {name: a}]"), HasSubstr("a second phase a"));
+  EXPECT_THAT(error("[{name: a}, {name: a}]"), HasSubstr("two phases have the name a"));
   EXPECT_THAT(error("[{name: a}, {name: b, from: c}]"),
-              HasSubstr("phase b begins from c, which is no earlier phase; these are: a"));
+              HasSubstr("phase b begins from c, which is not an earlier phase; these are: a"));
   EXPECT_THAT(error("[{name: a, from: b}]"), HasSubstr("there is none"));
   EXPECT_THAT(error("[{name: a}, {name: b, from: a, model: {weights: x}}]"),
               HasSubstr("leave one out"));

@@ -23,31 +23,29 @@ Job seeing(const std::vector<std::string>& sets) {
 }
 
 TEST(PixelScale, IsPublishedUnderANameOrThreeNumbers) {
-  const PixelScale clip = pixel_scale(seeing({"vision.mean=clip", "vision.std=clip"}));
+  const PixelScale clip = pixel_scale(seeing({"vision.pixels=clip"}));
   EXPECT_EQ(clip.mean, (std::array{0.48145466, 0.4578275, 0.40821073}));
   EXPECT_EQ(clip.std, (std::array{0.26862954, 0.26130258, 0.27577711}));
-  const PixelScale own = pixel_scale(seeing({"vision.mean=0,0.25,1", "vision.std=1,0.5,1e-3"}));
+  const PixelScale own = pixel_scale(seeing({"vision.pixels=0,0.25,1/1,0.5,1e-3"}));
   EXPECT_EQ(own.mean, (std::array{0.0, 0.25, 1.0}));
   EXPECT_EQ(own.std, (std::array{1.0, 0.5, 1e-3}));
   EXPECT_EQ(pixel_scale(seeing({})).mean, (std::array{0.5, 0.5, 0.5}));
-  EXPECT_EQ(pixel_scale(seeing({"vision.std=imagenet"})).mean, (std::array{0.5, 0.5, 0.5}));
   for (const char* name : {"clip", "siglip", "imagenet"}) {
     const std::string text = name;
-    const PixelScale scale = pixel_scale(seeing({"vision.mean=" + text, "vision.std=" + text}));
-    EXPECT_EQ(written_mean(scale.mean), text);
-    EXPECT_EQ(written_std(scale.std), text);
+    const PixelScale scale = pixel_scale(seeing({"vision.pixels=" + text}));
+    EXPECT_EQ(written(scale), text);
   }
-  EXPECT_EQ(written_mean(own.mean), "0,0.25,1");
+  EXPECT_EQ(written(own), "0,0.25,1/1,0.5,0.001");
 }
 
 TEST(PixelScale, OfAnotherFormIsRefused) {
-  for (const char* wrong : {"CLIP", "0.5", "0.5,0.5", "0.5,0.5,0.5,0.5", "0.5,0.5,1.1", "a,b,c",
-                            "-0.1,0,0", "nan,0,0", "0.5,,0.5"})
-    EXPECT_THAT(usage_error_of([&] { seeing({std::string("vision.mean=") + wrong}); }),
-                HasSubstr(std::string("vision.mean=") + wrong +
-                          ": needs clip, siglip, imagenet or three numbers from 0 to 1"));
-  EXPECT_THAT(usage_error_of([&] { seeing({"vision.std=0,1,1"}); }),
-              HasSubstr("three numbers above 0 and up to 1"));
+  for (const char* wrong :
+       {"CLIP", "0.5", "0.5,0.5", "0.5,0.5,0.5", "0.5,0.5,0.5,0.5/1,1,1", "0.5,0.5,1.1/1,1,1",
+        "a,b,c/1,1,1", "-0.1,0,0/1,1,1", "nan,0,0/1,1,1", "0.5,,0.5/1,1,1", "0,0,0/0,1,1",
+        "0,0,0/1,1", "0,0,0/1,1,1/1,1,1", "clip/clip"})
+    EXPECT_THAT(usage_error_of([&] { seeing({std::string("vision.pixels=") + wrong}); }),
+                HasSubstr(std::string("vision.pixels=") + wrong +
+                          ": needs clip, siglip, imagenet or three means from 0 to 1"));
 }
 
 }  // namespace

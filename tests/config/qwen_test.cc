@@ -38,7 +38,7 @@ TEST(QwenKeys, RefusedWithTheWayOut) {
   EXPECT_THAT(usage_error_of([] {
                 qwen_job({"model.family=hnet", "data.source=words", "model.qk_norm=true"});
               }),
-              HasSubstr("model.qk_norm=true: family hnet has no use for it"));
+              HasSubstr("model.qk_norm=true: family hnet does not use it"));
 }
 
 }  // namespace

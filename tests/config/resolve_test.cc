@@ -7,8 +7,8 @@
 
 #include "tests/config/error_of.h"
 #include "trireme/base/cpu.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/phases.h"
+#include "trireme/config/synthetic.h"
 
 namespace trireme::config::resolve_test {
 namespace {
@@ -70,6 +70,33 @@ TEST(Resolve, FillsWhatIsDerived) {
   EXPECT_EQ(parse_job(print_yaml(resolved), "job.lock.yaml"), resolved);
 }
 
+// precision.group follows from the global batch, as far as ranks have multiples of it.
+TEST(Resolve, GroupsOfMicroBatchesFollowFromTheGlobalBatch) {
+  const auto with = [](std::int64_t batch, int ranks, std::int64_t group,
+                       Numerics numerics = Numerics::kCanonical) {
+    Job job;
+    job.run.global_batch = batch;
+    job.precision.group = group;
+    job.precision.numerics = numerics;
+    return resolve(job, ranks, {.vocab = 256});
+  };
+  for (std::int64_t batch : {1, 8, 64}) EXPECT_EQ(sum_group(with(batch, 1, 0)), 1) << batch;
+  for (int ranks : {1, 2, 64}) EXPECT_EQ(sum_group(with(1024, ranks, 0)), 16) << ranks;
+  EXPECT_EQ(sum_group(with(1024, 1, 0, Numerics::kFast)), 1);
+  EXPECT_EQ(sum_group(with(1024, 1024, 0)), 1);  // one micro-batch a rank
+  EXPECT_THAT(notes(with(1024, 128, 0)),
+              ::testing::Contains(HasSubstr("groups of 8 here, with other bits than on at most 64 "
+                                            "data-parallel ranks; precision.group=8 on both")));
+  EXPECT_THAT(notes(with(1024, 64, 0)), ::testing::Not(::testing::Contains(HasSubstr("groups"))));
+  EXPECT_EQ(sum_group(with(32, 2, 16)), 16);
+  EXPECT_THAT(
+      usage_error_of([&] { with(32, 4, 16); }),
+      HasSubstr("precision.group=16: a rank has 8 of 32 micro-batches, no multiple of it; "
+                "set a number of data-parallel ranks that divides 2, or precision.group=8"));
+  EXPECT_THAT(usage_error_of([&] { with(32, 1, 16, Numerics::kFast); }),
+              HasSubstr("leave group out"));
+}
+
 TEST(Resolve, GpusDoNotSumCanonically) {
   Job job;
   job.run.device = Device::kCuda;
@@ -106,7 +133,7 @@ TEST(Resolve, OffloadKeysHaveSomethingToSay) {
               HasSubstr("nothing is offloaded to nvme"));
   EXPECT_THAT(usage_error_of([&] { with({"offload.params=tp"}); }), HasSubstr("none, host"));
   EXPECT_THAT(notes(with({"offload.grads=host"})),
-              ::testing::Contains(HasSubstr("host memory is where ranks compute")));
+              ::testing::Contains(HasSubstr("ranks compute in host memory")));
   EXPECT_THAT(notes(with({"offload.grads=host", "run.device=cuda"})),
               ::testing::Contains(HasSubstr("synchronous and from pageable memory")));
   EXPECT_THAT(notes(with({"offload.grads=nvme"})),
@@ -214,8 +241,9 @@ void expect_jobs(const std::string& folder, int at_least) {
     const std::string text = read_file(entry.path());
     for (const Phase& phase : load_phases(entry.path())) {
       EXPECT_EQ(phase.job.data.path, "");
-      const MadeUpSource* made_up = config::made_up(phase.job.data.source);
-      const DatasetFacts facts = made_up != nullptr ? made_up->facts : DatasetFacts{.vocab = 256};
+      const SyntheticSource* synthetic = config::synthetic_source(phase.job.data.source);
+      const DatasetFacts facts =
+          synthetic != nullptr ? synthetic->facts : DatasetFacts{.vocab = 256};
       Job given = phase.job;
       if (!files_of(given.data.source).empty()) given.data.path = "PAIRS";
       const Job job = resolve(given, ranks_of(text), facts);
@@ -274,10 +302,10 @@ TEST(Resolve, SpikesNeedSomethingToGoBackTo) {
   resolved({"run.spike_zscore=10", "checkpoint.every=50", "checkpoint.keep_last=3"});
   resolved({"run.spike_zscore=10", "checkpoint.every=50", "checkpoint.keep_last=1",
             "checkpoint.keep_every=100"});
-  EXPECT_THAT(error({"run.spike_skip=100"}), HasSubstr("run.spike_skip=100 with "
-                                                       "run.spike_zscore=0"));
-  EXPECT_THAT(error({"run.spike_zscore=10"}), HasSubstr("checkpoint.every=0: there would be "
-                                                        "nothing to go back to"));
+  EXPECT_THAT(error({"run.spike_window=50"}),
+              HasSubstr("run.spike_window=50 has no effect with run.spike_zscore=0"));
+  EXPECT_THAT(error({"run.spike_zscore=10"}),
+              HasSubstr("checkpoint.every=0: there would be no checkpoint to rewind to"));
   EXPECT_THAT(error({"run.spike_zscore=10", "checkpoint.every=50", "checkpoint.keep_last=2"}),
               HasSubstr("only 51 steps before a spike; set checkpoint.keep_last=3 or more"));
   EXPECT_THAT(error({"run.spike_zscore=10", "checkpoint.every=10", "checkpoint.keep_last=2"}),

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <utility>
+
 #include "tests/config/error_of.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/job.h"
@@ -18,19 +21,26 @@ Job read(const std::string& text) { return parse_job(text, "job.yaml"); }
 // A job as releases before these keys went stored it, under a family that uses most of them.
 TEST(Retired, AStoredJobWithTheValuesOfTheCodeIsRead) {
   const Job job = read(
-      "model: {family: hvjepa}\n"
-      "jepa: {short_blocks: 8, short_scale: 0.15, long_blocks: 2, long_scale: 0.7, cut: none}\n"
+      "model: {family: hvjepa, init_std: 0.05}\n"
+      "vision: {init_std: 0.05, mean: \"\", std: \"\"}\n"
+      "jepa: {short_blocks: 8, short_scale: 0.15, long_blocks: 2, long_scale: 0.7, cut: none, "
+      "cut_samples: 24}\n"
+      "action: {size: 7}\n"
+      "probe: {crop: 0.08, augment: 4, erase: 0.25}\n"
       "chunk: {ratio_weight: 0.1, hidden: 48, neighbours: 8}\n"
       "vicreg: {invariance: 25, variance: 25, covariance: 1, alpha: 0.75, statistics: match, "
-      "width: 96, matches: 20}\n"
-      "arrcoc: {temperature: 0.5, hidden: 40, fovea: [0.5, 0.5]}\n"
-      "parallel: {transfer: 0, prefetch: 1}\n"
+      "width: 96, matches: 20, feature_matches: 20}\n"
+      "arrcoc: {temperature: 0.5, hidden: 40, fovea: [0.5, 0.5], allocation: learned, "
+      "learn_budget: false}\n"
+      "vlm: {tie: tall, aspect: stretch, fusion: tokens, cross_every: 1, cross_heads: 8}\n"
+      "parallel: {transfer: 0, prefetch: 1, schedule_file: \"\", context_inner: 2}\n"
       "precision: {master: bf16, rounding: stochastic, loss_scale_start: 65536, "
       "loss_scale_window: 1000, loss_scale_factor: 2, loss_scale_hysteresis: 2, "
       "loss_scale_floor: 1}\n"
       "recompute: {every: 0, first: 0}\n"
       "offload: {prefetch: 1, engine: auto}\n"
-      "run: {micro_batch: 4, find_micro_batch: false, spike_limit: 3, hang_restart_s: 25}\n"
+      "run: {micro_batch: 4, find_micro_batch: false, batch_scope: gradcache, spike_limit: 3, "
+      "spike_rewind: 100, spike_skip: 200, hang_restart_s: 25}\n"
       "checkpoint: {memory_distance: 1}\n");
   EXPECT_EQ(job.chunk.hidden, 48);
   EXPECT_EQ(job.vicreg.width, 96);
@@ -50,6 +60,18 @@ TEST(Retired, AnotherValueIsRefusedWithTheNewSpellingOrTheValueOfTheCode) {
   EXPECT_THAT(refusal("jepa: {short_scale: 0.2}"), HasSubstr("jepa.masks, such as 8x0.15,2x0.7"));
   EXPECT_THAT(refusal("run: {find_micro_batch: true}"), HasSubstr("set run.micro_batch=0"));
   EXPECT_THAT(refusal("recompute: {first: 3}"), HasSubstr("recompute.nodes"));
+  for (const auto& [text, now] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"jepa: {cut: batch}", "set jepa.cut_batch"},
+           {"probe: {erase: 0.5, augment: 4}", "0.25 where probe.augment is above 0"},
+           {"vision: {mean: clip}", "set vision.pixels"},
+           {"vision: {init_std: 0.05}", "set model.init_std"},
+           {"vlm: {fusion: cross}", "set vlm.cross"},
+           {"vlm: {aspect: pad}", "set vlm.fit=pad"},
+           {"arrcoc: {allocation: uniform}", "set arrcoc.scorers"},
+           {"parallel: {schedule_file: s.csv}", "set parallel.schedule"},
+           {"parallel: {context_inner: 4}", "set parallel.context=hierarchical:N"},
+           {"run: {spike_skip: 10}", "twice run.spike_window"}})
+    EXPECT_THAT(refusal(text), HasSubstr(now)) << text;
   EXPECT_THAT(refusal("recompute: {policy: uniform, every: 2}"),
               HasSubstr("recompute.policy: uniform is an old spelling; it is recompute.policy=full "
                         "with recompute.every"));
@@ -66,7 +88,30 @@ TEST(Retired, AnotherValueIsRefusedWithTheNewSpellingOrTheValueOfTheCode) {
 
 TEST(Retired, NoKeyThatThereIsCountsAsRetired) {
   for (const Field& field : fields()) EXPECT_FALSE(retired(field.key).has_value()) << field.key;
-  EXPECT_LE(fields().size(), 203u) << "a new key needs a recipe or a user who sets it";
+  EXPECT_LE(fields().size(), 186u) << "a new key needs a recipe or a user who sets it";
+}
+
+// Keys that took the place of several.
+TEST(Joined, EachValueIsPrintedAsItIsSet) {
+  const auto set = [](const char* assignment) {
+    Job job;
+    apply_set(job, assignment);
+    EXPECT_EQ(read(print_yaml(job)), job) << assignment;
+    return job;
+  };
+  EXPECT_EQ(set("parallel.schedule=some/zb.csv").parallel.schedule_file, "some/zb.csv");
+  EXPECT_EQ(set("parallel.schedule=gpipe").parallel.schedule_file, "");
+  EXPECT_EQ(set("parallel.context=hierarchical:4").parallel.context_inner, 4);
+  EXPECT_EQ(set("parallel.context=hierarchical").parallel.context_inner, 2);
+  EXPECT_EQ(set("arrcoc.scorers=uniform").arrcoc.allocation, Allocation::kUniform);
+  const Arrcoc learned = set("arrcoc.scorers=salience,budget").arrcoc;
+  EXPECT_TRUE(learned.learn_budget);
+  EXPECT_EQ(learned.scorers, "salience");
+  EXPECT_EQ(set("model.init_std=0.05").vision.init_std, 0.05);
+  EXPECT_EQ(set("vlm.cross=[4, 8]").vlm.cross, (std::array<std::int64_t, 2>{4, 8}));
+  for (const char* wrong : {"parallel.schedule=zb.txt", "parallel.context=hierarchical:1",
+                            "parallel.context=hierarchical:x", "parallel.context=ring:4"})
+    EXPECT_THAT(usage_error_of([&] { set(wrong); }), HasSubstr(" is unknown; needs one of"));
 }
 
 TEST(MicroBatch, ZeroAsksForTheLargest) {

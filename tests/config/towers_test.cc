@@ -4,8 +4,8 @@
 
 #include "tests/config/error_of.h"
 #include "trireme/config/families.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 
 namespace trireme::config::towers_test {
 namespace {
@@ -27,7 +27,7 @@ const Sets kClip = {"model.family=clip", "data.source=scenes", "model.seq_len=64
 
 Job resolved_tower(const Sets& base, const Sets& sets, int world = 1) {
   const Job job = tower_job(base, sets);
-  const MadeUpSource* source = made_up(job.data.source);
+  const SyntheticSource* source = synthetic_source(job.data.source);
   return resolve(job, world, source == nullptr ? DatasetFacts{} : source->facts);
 }
 
@@ -50,14 +50,12 @@ TEST(Towers, SizesThatStandForOthersAreFilledIn) {
 
 TEST(Towers, KeysWithoutUseAreRefusedAndNotPrinted) {
   EXPECT_THAT(tower_refusal(kVit, {"model.layers=3"}),
-              HasSubstr("model.layers=3: family vit has no use for it"));
+              HasSubstr("model.layers=3: family vit does not use it"));
   EXPECT_THAT(tower_refusal(kVit, {"contrastive.width=32"}),
-              HasSubstr("family vit has no use for it"));
-  EXPECT_THAT(tower_refusal(kClip, {"vision.classes=4"}),
-              HasSubstr("family clip has no use for it"));
-  EXPECT_THAT(tower_refusal(kClip, {"model.tied=false"}),
-              HasSubstr("family clip has no use for it"));
-  EXPECT_THAT(tower_refusal({}, {"vision.layers=3"}), HasSubstr("family gpt has no use for it"));
+              HasSubstr("family vit does not use it"));
+  EXPECT_THAT(tower_refusal(kClip, {"vision.classes=4"}), HasSubstr("family clip does not use it"));
+  EXPECT_THAT(tower_refusal(kClip, {"model.tied=false"}), HasSubstr("family clip does not use it"));
+  EXPECT_THAT(tower_refusal({}, {"vision.layers=3"}), HasSubstr("family gpt does not use it"));
   EXPECT_THAT(print_yaml(resolved_tower(kVit, {})), Not(HasSubstr("seq_len")));
   EXPECT_THAT(tower_refusal(kVit, {"recompute.logits=true"}),
               HasSubstr("recompute.logits=true: family vit"));
@@ -129,14 +127,14 @@ TEST(Towers, ContrastiveLossesSeeTheWholeBatch) {
   EXPECT_THAT(tower_refusal(kClip, {"run.micro_batch=4"}),
               HasSubstr("run.global_batch=8, but run.micro_batch=4 x dp=1"));
   EXPECT_THAT(tower_refusal(kClip, {"run.micro_batch=2"}, 2),
-              HasSubstr("set run.batch_scope=gradcache, run.micro_batch=4 or run.global_batch=4"));
+              HasSubstr("Set parallel.schedule=gpipe, run.micro_batch=4 or run.global_batch=4"));
   EXPECT_THAT(tower_refusal(kClip, {"run.micro_batch=4", "parallel.pp=2"}, 2),
-              HasSubstr("set run.batch_scope=gradcache, run.micro_batch=8 or run.global_batch=4"));
+              HasSubstr("Set parallel.schedule=gpipe, run.micro_batch=8 or run.global_batch=4"));
   EXPECT_EQ(resolved_tower(kClip, {"parallel.pp=2"}, 2).parallel.pp, 2);
 }
 
 TEST(Towers, GradcacheTakesSeveralMicroBatchesOneAfterTheOther) {
-  const Sets cached = {"run.micro_batch=2", "run.batch_scope=gradcache"};
+  const Sets cached = {"run.micro_batch=2"};
   const auto with = [&](const char* set) {
     Sets sets = cached;
     sets.emplace_back(set);
@@ -145,10 +143,8 @@ TEST(Towers, GradcacheTakesSeveralMicroBatchesOneAfterTheOther) {
   EXPECT_EQ(accumulation(resolved_tower(kClip, with("parallel.schedule=gpipe"), 2)), 2);
   EXPECT_EQ(accumulation(resolved_tower(kClip, cached, 4)), 1);
   EXPECT_THAT(tower_refusal(kClip, cached, 2),
-              HasSubstr("gradcache with 2 micro-batches a rank: parallel.schedule=1f1b has "
-                        "backwards before the last forward; set parallel.schedule=gpipe"));
-  EXPECT_THAT(tower_refusal(kVit, {"run.batch_scope=gradcache"}),
-              HasSubstr("run.batch_scope=gradcache: no loss of family vit compares samples"));
+              HasSubstr("of 2 micro-batches a rank, but parallel.schedule=1f1b has backwards before "
+                        "the last forward. Set parallel.schedule=gpipe"));
 }
 
 }  // namespace

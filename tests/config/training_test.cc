@@ -18,11 +18,10 @@ std::string training_refusal(const std::vector<std::string>& sets) {
 }
 
 TEST(Training, KeysWithoutUseAreRefused) {
-  EXPECT_THAT(training_refusal({"lora.alpha=8"}),
-              HasSubstr("lora.rank=0 is a model without adapters"));
-  EXPECT_THAT(training_refusal({"lora.also=head"}), HasSubstr("lora.also=head; set lora.rank"));
+  EXPECT_THAT(training_refusal({"lora.alpha=8"}), HasSubstr("lora.rank=0 means no adapters"));
+  EXPECT_THAT(training_refusal({"lora.also=head"}), HasSubstr("lora.also=head has no effect; set lora.rank"));
   EXPECT_THAT(training_refusal({"lora.targets=mlp", "lora.dropout=0.5"}),
-              HasSubstr("no use for lora.dropout=0.5, lora.targets=mlp; set lora.rank"));
+              HasSubstr("lora.dropout=0.5, lora.targets=mlp has no effect; set lora.rank"));
   EXPECT_THAT(training_refusal({"model.frozen=head,block.[0"}),
               HasSubstr("model.frozen=head,block.[0: the brackets of \"block.[0\""));
   EXPECT_THAT(training_refusal({"lora.rank=4", "lora.also=block.[a]"}),
@@ -31,10 +30,10 @@ TEST(Training, KeysWithoutUseAreRefused) {
   EXPECT_THAT(training_refusal({"lora.rank=33", "lora.targets=mlp", "model.ffn=32"}),
               HasSubstr("set lora.rank=32 or less"));
   EXPECT_THAT(training_refusal({"lora.rank=4", "model.frozen=embed"}),
-              HasSubstr("name what trains beside them in lora.also"));
-  EXPECT_THAT(training_refusal({"checkpoint.trainable_only=true"}), HasSubstr("everything trains"));
+              HasSubstr("name units that also train in lora.also"));
+  EXPECT_THAT(training_refusal({"checkpoint.trainable_only=true"}), HasSubstr("every unit trains"));
   EXPECT_THAT(training_refusal({"checkpoint.trainable_only=true", "lora.rank=4"}),
-              HasSubstr("set model.weights to the one it comes from"));
+              HasSubstr("set model.weights to the checkpoint that holds them"));
 }
 
 TEST(Training, RefusesRetentionThatKeepsNothingMore) {
@@ -45,7 +44,7 @@ TEST(Training, RefusesRetentionThatKeepsNothingMore) {
               HasSubstr("needs a validation at each checkpoint"));
   EXPECT_THAT(training_refusal({"checkpoint.keep_last=2", "checkpoint.keep_best=1",
                                 "checkpoint.every=10", "run.eval_every=4"}),
-              HasSubstr("checkpoint.every=10 is no multiple of run.eval_every=4"));
+              HasSubstr("checkpoint.every=10 is not a multiple of run.eval_every=4"));
   Job job;
   for (const char* set : {"checkpoint.keep_last=2", "checkpoint.keep_best=1", "checkpoint.every=10",
                           "run.eval_every=5", "checkpoint.keep_every=50"})
@@ -55,7 +54,7 @@ TEST(Training, RefusesRetentionThatKeepsNothingMore) {
 
 TEST(Training, RefusesSnapshotsInMemoryThatCannotBe) {
   EXPECT_THAT(training_refusal({"checkpoint.memory_every=5", "offload.optimizer=nvme"}),
-              HasSubstr("has no room in memory; set memory_every=0"));
+              HasSubstr("do not fit in memory; set memory_every=0"));
   Job job;
   for (const char* set : {"checkpoint.memory_every=5", "offload.activations=nvme"})
     apply_set(job, set);

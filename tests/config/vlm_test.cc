@@ -31,14 +31,14 @@ TEST(Vlm, DeepstackNamesBlocksOfTheTowerThatRun) {
   EXPECT_THAT(deepstack_layers(vlm_resolved({"vlm.deepstack=0,2"})), ElementsAre(0, 2));
   for (const char* wrong : {"3", "-1", "1,1", "2,0", "0,", "x", "0 1"})
     EXPECT_THAT(vlm_refusal({std::string("vlm.deepstack=") + wrong}),
-                HasSubstr("needs ascending blocks of the tower that run, 0 to 2 (vlm.layer=-2)"));
+                HasSubstr("needs ascending blocks from 0 to 2 of the tower (vlm.layer=-2)"));
   EXPECT_THAT(vlm_refusal({"model.layers=1", "vlm.deepstack=0,1"}), HasSubstr("name fewer"));
 }
 
 TEST(Vlm, AnImageIsPaddedWhereItIsOneTile) {
-  EXPECT_EQ(vlm_resolved({"vlm.aspect=pad", "vlm.max_tiles=0"}).vlm.aspect, VlmAspect::kPad);
-  EXPECT_THAT(vlm_refusal({"vlm.aspect=pad"}),
-              HasSubstr("vlm.aspect=pad, vlm.max_tiles=4: an image is padded"));
+  EXPECT_EQ(vlm_resolved({"vlm.fit=pad", "vlm.max_tiles=0"}).vlm.fit, VlmFit::kPad);
+  EXPECT_THAT(vlm_refusal({"vlm.fit=pad"}),
+              HasSubstr("vlm.fit=pad, vlm.max_tiles=4: an image is padded"));
 }
 
 TEST(Vlm, TheTowerIsReadAtALayerFromEitherEnd) {
@@ -119,10 +119,10 @@ TEST(Vlm, WhatDoesNotFitIsRefused) {
 
 TEST(Vlm, ADecoderThatAttendsToImagesHasNoneOfTheirTokens) {
   const auto crossing = [](std::vector<std::string> sets) {
-    sets.insert(sets.begin(), {"vlm.fusion=cross", "vlm.max_tiles=0"});
+    sets.insert(sets.begin(), {"vlm.cross=[1, 8]", "vlm.max_tiles=0"});
     return sets;
   };
-  const Job job = vlm_resolved(crossing({"model.layers=5", "vlm.cross_every=2"}));
+  const Job job = vlm_resolved(crossing({"model.layers=5", "vlm.cross=[2, 8]"}));
   std::vector<std::int64_t> before;
   for (std::int64_t block = 0; block < 5; ++block)
     if (crosses_before(job, block)) before.push_back(block);
@@ -131,24 +131,28 @@ TEST(Vlm, ADecoderThatAttendsToImagesHasNoneOfTheirTokens) {
   EXPECT_EQ(projected_width(job), job.model.hidden);
   EXPECT_EQ(projected_width(vlm_resolved(crossing({"projector.kind=perceiver"}))), 128);
   EXPECT_EQ(projected_width(vlm_resolved({"projector.kind=perceiver"})), 64);
-  EXPECT_THAT(vlm_refusal({"vlm.fusion=cross"}), HasSubstr("set vlm.max_tiles=0"));
-  EXPECT_THAT(vlm_refusal({"vlm.cross_every=2"}), HasSubstr("set vlm.fusion=cross"));
+  EXPECT_THAT(vlm_refusal({"vlm.cross=[1, 8]"}), HasSubstr("set vlm.max_tiles=0"));
+  EXPECT_THAT(vlm_refusal(crossing({"vlm.cross=[1, 0]"})), HasSubstr("needs 1 to 1024 heads"));
+  EXPECT_THAT(vlm_refusal({"vlm.cross=[1.5, 8]"}), HasSubstr("1.5 is not whole; needs a list of "
+                                                             "two whole numbers from 0"));
   EXPECT_THAT(vlm_refusal(crossing({"vlm.pack=true"})), HasSubstr("set vlm.pack=false"));
-  EXPECT_THAT(vlm_refusal(crossing({"vlm.mrope=4,2,2"})), HasSubstr("vlm.mrope=4,2,2: it is of"));
-  EXPECT_THAT(vlm_refusal(crossing({"vlm.deepstack=0"})), HasSubstr("vlm.deepstack=0: it is of"));
-  EXPECT_THAT(vlm_refusal(crossing({"vlm.cross_every=9"})), HasSubstr("vlm.cross_every=2 or less"));
+  EXPECT_THAT(vlm_refusal(crossing({"vlm.mrope=4,2,2"})),
+              HasSubstr("vlm.mrope=4,2,2: it applies to"));
+  EXPECT_THAT(vlm_refusal(crossing({"vlm.deepstack=0"})),
+              HasSubstr("vlm.deepstack=0: it applies to"));
+  EXPECT_THAT(vlm_refusal(crossing({"vlm.cross=[9, 8]"})), HasSubstr("set [2, 8] or fewer"));
   EXPECT_THAT(usage_error_of([&] {
-                resolve(vlm_job(crossing({"vlm.cross_heads=2", "parallel.tp=4"})), 4, {});
+                resolve(vlm_job(crossing({"vlm.cross=[1, 2]", "parallel.tp=4"})), 4, {});
               }),
-              HasSubstr("vlm.cross_heads=2"));
-  EXPECT_THAT(vlm_refusal({"vlm.tower=jepa", "data.source=squares", "vlm.fusion=cross"}),
-              HasSubstr("leave all out but tower and mrope"));
+              HasSubstr("the heads of vlm.cross=[1, 2]"));
+  EXPECT_THAT(vlm_refusal({"vlm.tower=jepa", "data.source=squares", "vlm.cross=[1, 8]"}),
+              HasSubstr("set only tower and mrope"));
 }
 
 TEST(Vlm, FeaturesAreKeptOfAFrozenTowerAlone) {
   EXPECT_THAT(vlm_refusal({"vlm.features=somewhere"}), HasSubstr("model.frozen=vision.*"));
   EXPECT_THAT(vlm_refusal({"vlm.features=somewhere", "model.frozen=vision.embed,vision.block.0"}),
-              HasSubstr("vision.block.1 trains"));
+              HasSubstr("vision.block.1 is trainable"));
   EXPECT_EQ(vlm_resolved({"vlm.features=somewhere", "model.frozen=vision.*"}).vlm.features,
             "somewhere");
   // Blocks behind the one that is read are no part of the model.
@@ -167,7 +171,7 @@ TEST(Vlm, RowsAndTheirPlacesAreOfFamilyVlmAlone) {
                   apply_set(job, set);
                   resolve(job, 1, {.vocab = 256});
                 }),
-                HasSubstr("no use for it"))
+                HasSubstr("does not use"))
         << set;
   Job saved = vlm_resolved({}), now = vlm_resolved({"vlm.balance=true"});
   check_resumable(saved, now);
@@ -185,7 +189,7 @@ TEST(Mrope, SectionsShareOutAHeadsFrequencies) {
   EXPECT_THAT(counted, ElementsAre(24, 20, 20));
   EXPECT_THAT(std::vector(qwen.end() - 4, qwen.end()), ElementsAre(0, 0, 0, 0));
   EXPECT_EQ(vlm_resolved({"vlm.mrope=4,2,2"}).vlm.mrope, "4,2,2");
-  EXPECT_THAT(vlm_refusal({"vlm.mrope=4,2,3"}), HasSubstr("shares out 9 frequencies"));
+  EXPECT_THAT(vlm_refusal({"vlm.mrope=4,2,3"}), HasSubstr("assigns 9 frequencies, but"));
   for (const char* broken : {"4,4", "4,2,2,", "4,2,x", "-4,10,2", "4,2,2 mixed"})
     EXPECT_THAT(vlm_refusal({std::string("vlm.mrope=") + broken}),
                 HasSubstr("needs the frequencies"));

@@ -92,7 +92,7 @@ TEST(Weights, FamiliesCompareWhatTheyShare) {
   clip.model.family = Family::kClip;
   vlm.model.family = Family::kVlm;
   clip.model.layers = 12;
-  EXPECT_TRUE(other_meaning(clip, vlm, {"vision.mean", "vision.std"}).empty());
+  EXPECT_TRUE(other_meaning(clip, vlm, {"vision.pixels"}).empty());
   EXPECT_EQ(defaults_from(clip, Family::kVlm).model.layers, Job{}.model.layers);
   Job llama;
   llama.model.family = Family::kLlama;
@@ -105,17 +105,14 @@ TEST(Weights, PixelsAreSeenAsTheWeightsSawThem) {
   Job clip, vlm;
   clip.model.family = Family::kClip;
   vlm.model.family = Family::kVlm;
-  EXPECT_EQ(defaults_from(clip, Family::kClip).vision.mean, "");
-  EXPECT_EQ(defaults_from(clip, Family::kVlm).vision.mean, "imagenet");
-  EXPECT_EQ(names(other_meaning(clip, vlm, {})),
-            (std::vector<std::string>{"vision.mean", "vision.std"}));
-  vlm.vision.mean = "0.485,0.456,0.406";
-  vlm.vision.std = "imagenet";
+  EXPECT_EQ(defaults_from(clip, Family::kClip).vision.pixels, "");
+  EXPECT_EQ(defaults_from(clip, Family::kVlm).vision.pixels, "imagenet");
+  EXPECT_EQ(names(other_meaning(clip, vlm, {})), (std::vector<std::string>{"vision.pixels"}));
+  vlm.vision.pixels = "0.485,0.456,0.406/0.229,0.224,0.225";
   EXPECT_TRUE(other_meaning(clip, vlm, {}).empty());
-  clip.vision.mean = clip.vision.std = "clip";
+  clip.vision.pixels = "clip";
   const Job seeing = defaults_from(clip, Family::kVlm);
-  EXPECT_EQ(seeing.vision.mean, "clip");
-  EXPECT_EQ(seeing.vision.std, "clip");
+  EXPECT_EQ(seeing.vision.pixels, "clip");
 }
 
 TEST(Weights, AdaptersAreComparedWithAdapters) {
@@ -152,34 +149,27 @@ TEST(Weights, NoKeyOfAModelIsForgotten) {
                                       "vision.image",
                                       "vision.frames",
                                       "vision.position_grid",
-                                      "vision.init_std",
                                       "jepa.momentum",
                                       "jepa.momentum_end",
                                       "jepa.masks",
-                                      "jepa.cut",
-                                      "jepa.cut_samples",
+                                      "jepa.cut_batch",
                                       "action.rollout",
                                       "probe.lr",
                                       "probe.weight_decay",
-                                      "probe.crop",
                                       "probe.augment",
-                                      "probe.erase",
                                       "probe.segments",
                                       "probe.views",
                                       "hnet.ratio",
                                       "hnet.ratio_weight",
                                       "hnet.lr",
                                       "vicreg.weight",
-                                      "vicreg.statistics",
-                                      "vicreg.feature_matches",
                                       "arrcoc.budget",
                                       "arrcoc.gate",
                                       "arrcoc.explore",
                                       "arrcoc.budget_weight",
                                       "arrcoc.entropy_weight",
                                       "vlm.max_tiles",
-                                      "vlm.tie",
-                                      "vlm.aspect",
+                                      "vlm.fit",
                                       "vlm.pack",
                                       "vlm.balance",
                                       "vlm.features"};

@@ -40,7 +40,7 @@ class SumOfSquares : public Block {
   }
 };
 
-class TwoStates : public Updater {
+class TwoStates : public Optimizer {
  public:
   explicit TwoStates(bool int8) {
     for (const char* name : {"a", "b"}) {
@@ -63,14 +63,14 @@ class TwoStates : public Updater {
 
 // Of which the block `typed` computes in fp32, whatever the others do; -1: none. With `chunks` the second half is a chunk of
 // its own, whose last block has the first one's unit.
-Model linear_chain(at::ScalarType compute, int typed, bool chunks) {
+Model linear_chain(at::ScalarType compute, int typed, bool chunks, int blocks = kBlocks) {
   Model model;
   plan::Program& program = model.spec.program;
   program.name = "linear_chain";
   program.values = {{.name = "x", .differentiable = false}};
-  for (int i = 0; i < kBlocks; ++i) {
+  for (int i = 0; i < blocks; ++i) {
     const std::string name = fmt::format("block.{}", i);
-    const int used = chunks && i == kBlocks - 1 ? 0 : i;
+    const int used = chunks && i == blocks - 1 ? 0 : i;
     model::UnitSpec unit{.name = name,
                          .params = {{.name = name + ".weight",
                                      .shape = {kWidth, kWidth},
@@ -86,7 +86,7 @@ Model linear_chain(at::ScalarType compute, int typed, bool chunks) {
                              .reads = {i},
                              .writes = {i + 1},
                              .units = {used},
-                             .chunk = chunks && i >= kBlocks / 2});
+                             .chunk = chunks && i >= blocks / 2});
     model.spec.node_params.push_back({{used, 0}, {used, 1}});
     model.blocks.push_back(std::make_unique<Linear>());
     if (i == typed)
@@ -96,7 +96,7 @@ Model linear_chain(at::ScalarType compute, int typed, bool chunks) {
   }
   program.values.push_back({.name = "loss"});
   program.nodes.push_back(
-      {.name = "loss", .reads = {kBlocks}, .writes = {kBlocks + 1}, .loss = true, .chunk = chunks});
+      {.name = "loss", .reads = {blocks}, .writes = {blocks + 1}, .loss = true, .chunk = chunks});
   model.spec.node_params.push_back({});
   model.blocks.push_back(std::make_unique<SumOfSquares>());
   return model;
@@ -112,6 +112,7 @@ struct Case {
   Variant variant = Variant::kNone;
   plan::Offload offload{};
   std::string away{};
+  int group = 1;
 };
 
 std::int64_t without_activations(const plan::MemoryPoint& point) {
@@ -140,12 +141,12 @@ TEST(InitialValues, TakeLittleBesideTheParameters) {
   model.spec.node_params = {{{0, 0}}};
   model.blocks.push_back(std::make_unique<SumOfSquares>());
   comm::run_local_ranks(1, 60, [&](comm::World& world) {
-    TwoStates updater(false);
+    TwoStates optimizer(false);
     std::optional<Session> session;
     const std::int64_t most = count.peak_of([&] {
       session.emplace(std::move(model),
                       SessionSetup{.recipe = {.micro_batches = 1, .optimizer_states = 2}}, world,
-                      updater);
+                      optimizer);
     });
     const std::int64_t params = kNumel * static_cast<std::int64_t>(sizeof(float));
     EXPECT_LE(most - session->units().memory().live, params / 2);
@@ -164,6 +165,7 @@ TEST_P(UnitMemory, IsWhatThePlanPredicted) {
       .zero = param.zero,
       .micro_batches = param.micro_batches,
       .canonical = param.canonical,
+      .group = param.group,
       .schedule = param.variant == Variant::kChunks ? schedules::Schedule::kInterleaved
                                                     : schedules::Schedule::k1F1B,
       .compute = param.compute,
@@ -173,12 +175,12 @@ TEST_P(UnitMemory, IsWhatThePlanPredicted) {
       .int8_states = param.variant == Variant::kStates,
       .offload = param.offload};
   comm::run_local_ranks(mesh.world(), 60, [&](comm::World& world) {
-    TwoStates updater(recipe.int8_states);
+    TwoStates optimizer(recipe.int8_states);
     const at::ScalarType compute = comm::scalar_type(param.compute);
     Session session(linear_chain(compute, param.variant == Variant::kUnit ? 1 : -1,
                                  param.variant == Variant::kChunks),
                     {.mesh = mesh, .recipe = recipe, .scratch = harness::open_scratch}, world,
-                    updater);
+                    optimizer);
     const plan::MemoryAccount account = plan::memory_account(session.plan(), world.rank());
     EXPECT_EQ(session.units().memory().live, without_activations(account.persistent));
     EXPECT_EQ(session.units().memory().host,
@@ -209,6 +211,59 @@ TEST_P(UnitMemory, IsWhatThePlanPredicted) {
                 0.02 * formula[param.zero] * parameters);
   });
 }
+
+// Added in a row, all micro-batches of a rank have one sum: the peak is that of one micro-batch, but for the gradient of one
+// unit.
+TEST(GroupedSums, PeakLikeOneMicroBatch) {
+  const auto peak = [](int zero, int micro_batches, int group) {
+    std::int64_t most = 0;
+    comm::run_local_ranks(2, 60, [&](comm::World& world) {
+      TwoStates optimizer(false);
+      Session session(linear_chain(at::kFloat, -1, false, /*blocks=*/24),
+                      {.mesh = mesh::Mesh({.dp_shard = 2}),
+                       .recipe = {.zero = zero, .micro_batches = micro_batches, .group = group},
+                       .scratch = harness::open_scratch},
+                      world, optimizer);
+      session.step({.load = [](int) {
+        return std::vector<at::Tensor>{at::full({2, kWidth}, 0.5)};
+      }});
+      if (world.rank() == 0) most = session.units().memory().peak;
+    });
+    return static_cast<double>(most);
+  };
+  for (int zero : {0, 1}) {
+    EXPECT_LE(peak(zero, 16, 16), 1.05 * peak(zero, 1, 1)) << zero;
+    EXPECT_GE(peak(zero, 16, 1), 1.5 * peak(zero, 1, 1)) << zero;
+  }
+}
+
+std::vector<Case> group_cases() {
+  std::vector<Case> all;
+  for (int zero : {0, 1, 2, 3})
+    for (const auto& [micro_batches, group] : {std::pair{4, 2}, {4, 4}, {6, 3}})
+      for (const auto& [replicate, shard] : {std::pair{1, 1}, {1, 2}, {1, 3}, {1, 4}, {2, 2}})
+        for (Variant variant : {Variant::kNone, Variant::kReduce, Variant::kChunks})
+          for (bool away : {false, true})
+            all.push_back({.replicate = replicate,
+                           .shard = shard,
+                           .zero = zero,
+                           .micro_batches = micro_batches,
+                           .compute = variant == Variant::kReduce ? DType::kBF16 : DType::kF32,
+                           .canonical = true,
+                           .variant = variant,
+                           .offload = {.grads = away ? plan::Tier::kHost : plan::Tier::kNone},
+                           .away = away ? "away" : "here",
+                           .group = group});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Groups, UnitMemory, testing::ValuesIn(group_cases()),
+                         [](const auto& info) {
+                           const Case& c = info.param;
+                           return fmt::format("zero{}_r{}_s{}_mb{}_group{}_{}_{}", c.zero,
+                                              c.replicate, c.shard, c.micro_batches, c.group,
+                                              static_cast<int>(c.variant), c.away);
+                         });
 
 std::vector<Case> cases() {
   std::vector<Case> all;

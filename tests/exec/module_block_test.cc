@@ -55,7 +55,7 @@ Model partly_frozen(bool frozen) {
 
 Subject subject(bool frozen) {
   return {.model = [=] { return partly_frozen(frozen); },
-          .updater = [] { return std::make_unique<MomentumSgd>(); },
+          .optimizer = [] { return std::make_unique<MomentumSgd>(); },
           .batch =
               [](std::int64_t step, std::int64_t micro_batch) {
                 const BlockContext key{.seed = 4, .step = step, .micro_batch = micro_batch};
@@ -81,9 +81,9 @@ Ending train(bool frozen, int steps) {
   Ending ending;
   const Subject run = subject(frozen);
   comm::run_local_ranks(1, 60, [&](comm::World& world) {
-    MomentumSgd updater;
+    MomentumSgd optimizer;
     Session session(run.model(), {.mesh = mesh::Mesh{}, .recipe = layout(1, 0).recipe, .seed = 1},
-                    world, updater);
+                    world, optimizer);
     for (int step = 0; step < steps; ++step)
       session.step({.step = step,
                     .loss_scale = run.loss_scale,

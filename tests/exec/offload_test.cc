@@ -77,7 +77,7 @@ Model layers() {
 
 Subject subject(DType type, int micro_batches) {
   return {.model = layers,
-          .updater = [] { return std::make_unique<harness::MomentumSgd>(); },
+          .optimizer = [] { return std::make_unique<harness::MomentumSgd>(); },
           .batch =
               [=](std::int64_t step, std::int64_t micro_batch) {
                 const BlockContext key{.seed = 4, .step = step, .micro_batch = micro_batch};
@@ -139,7 +139,7 @@ void expect_end(const OpenScratch& open, const std::string& cause) {
   std::mutex mutex;
   const auto run = [&] {
     comm::run_local_ranks(2, 20, [&](comm::World& world) {
-      harness::MomentumSgd updater;
+      harness::MomentumSgd optimizer;
       try {
         Session session(layers(),
                         {.mesh = mesh::Mesh({.dp_shard = 2}),
@@ -150,7 +150,7 @@ void expect_end(const OpenScratch& open, const std::string& cause) {
                                                 .params = Tier::kNvme,
                                                 .grads = Tier::kNvme}},
                          .scratch = world.rank() == 0 ? harness::open_scratch : open},
-                        world, updater);
+                        world, optimizer);
         const Subject one = subject(DType::kF32, 4);
         for (int step = 0; step < 5; ++step)
           session.step({.step = step,
@@ -205,14 +205,14 @@ INSTANTIATE_TEST_SUITE_P(Engines, FailingDisks,
 TEST(Offload, SlicesAreReadAndWrittenWhereTheyWait) {
   for (Tier tier : {Tier::kHost, Tier::kNvme})
     comm::run_local_ranks(1, 20, [&](comm::World& world) {
-      harness::MomentumSgd updater;
+      harness::MomentumSgd optimizer;
       Session session(layers(),
                       {.mesh = mesh::Mesh(),
                        .recipe = {.compute = DType::kBF16,
                                   .optimizer_states = 1,
                                   .offload = {.optimizer = tier, .params = tier}},
                        .scratch = harness::open_scratch},
-                      world, updater);
+                      world, optimizer);
       Units& units = session.units();
       EXPECT_EQ(units.memory().live, 0);
       for (StateSlice slice : units.local_slices()) {

@@ -148,7 +148,7 @@ Subject subject(Model (*make)(), const Layout& layout) {
                     pipeline);
                 return model;
               },
-          .updater = [] { return std::make_unique<harness::MomentumSgd>(); },
+          .optimizer = [] { return std::make_unique<harness::MomentumSgd>(); },
           .batch =
               [](std::int64_t step, std::int64_t micro_batch) {
                 const BlockContext context{.seed = 3, .step = step, .micro_batch = micro_batch};

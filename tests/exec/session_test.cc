@@ -58,7 +58,7 @@ Model chain(at::ScalarType type) {
 
 Subject subject(at::ScalarType type, int global_micro_batches) {
   return {.model = [=] { return chain(type); },
-          .updater = [] { return std::make_unique<MomentumSgd>(); },
+          .optimizer = [] { return std::make_unique<MomentumSgd>(); },
           .batch =
               [=](std::int64_t step, std::int64_t micro_batch) {
                 const BlockContext context{.seed = 11, .step = step, .micro_batch = micro_batch};

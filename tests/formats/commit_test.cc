@@ -11,6 +11,8 @@
 #include "tests/harness/power_loss.h"
 #include "tests/harness/small_checkpoint.h"
 #include "trireme/base/error.h"
+#include "trireme/base/os/durable.h"
+#include "trireme/formats/checkpoint_draft.h"
 #include "trireme/formats/retention.h"
 
 namespace trireme::formats::commit_test {
@@ -57,6 +59,13 @@ class Forgetful : public FailingFiles {
 // What a resume finds: a step, 0 for nothing, -1 for one with other values than were saved.
 std::int64_t found_on(harness::Disk disk) {
   MemoryFiles after(std::move(disk));
+  const std::vector<Path> committed = CheckpointDraft::commit_complete(after, kRoot);
+  try {
+    for (const Path& path : committed)
+      if (!SmallCheckpoint().intact(after, path)) return -1;
+  } catch (const Error&) {
+    return -1;
+  }
   try {
     const auto newest = newest_checkpoint(kRoot, kEveryByte, after);
     if (!newest) return 0;
@@ -172,10 +181,94 @@ TEST_P(EveryCall, FailingKeepsWhatWasAndTheNextSaveWorks) {
     EXPECT_EQ(names_in(files, kRoot).size(), 2u) << nth;
   }
   EXPECT_GE(nth, 18);
-  // A signal in an fsync counts as a failure of it; what was written wrong is found by reading back.
+  // A signal in an fsync counts as a failure of it; what was written wrong is found by reading back: two files, their
+  // digests, and the manifest, announced and whole.
   EXPECT_EQ(failures, fault == FileFault::kError  ? nth - 1
                       : fault == FileFault::kKill ? nth - 1
-                                                  : 3);
+                                                  : 6);
+}
+
+// A rank of a run whose ranks end while it writes step 3: all of it, or all but what `lost` names.
+void leave_draft(os::FileSystem& files, const std::string& lost = "") {
+  CheckpointDraft draft(files, kRoot, 3);
+  SmallCheckpoint().write(draft, files, kRoot, 3);
+  draft.leave();
+  if (!lost.empty()) os::remove_tree(files, CheckpointDraft::directory(kRoot, 3) / lost);
+}
+
+TEST(Draft, TheNextStartCommitsWhatIsComplete) {
+  MemoryFiles files;
+  Retention retention(files, kRoot, {});
+  begin(files, retention);
+  leave_draft(files);
+  EXPECT_EQ(newest_checkpoint(kRoot, kEveryByte, files)->manifest.step, 2);
+  EXPECT_EQ(CheckpointDraft::commit_complete(files, kRoot), (std::vector<Path>{kRoot / "step-3"}));
+  EXPECT_TRUE(SmallCheckpoint().intact(files, kRoot / "step-3"));
+  EXPECT_EQ(names_in(files, kRoot), (std::vector<std::string>{"step-1", "step-2", "step-3"}));
+  // The same files as of one that its run has committed.
+  EXPECT_EQ(names_in(files, kRoot / "step-3"), names_in(files, kRoot / "step-2"));
+  EXPECT_THAT(CheckpointDraft::commit_complete(files, kRoot), testing::IsEmpty());
+  EXPECT_THAT(CheckpointDraft::commit_complete(files, "/elsewhere"), testing::IsEmpty());
+}
+
+TEST(Draft, WithoutAnyPartItStaysUncommitted) {
+  for (const char* lost :
+       {"rank-0.safetensors", "rank-1.safetensors.digest.json", "manifest.announced.json"}) {
+    MemoryFiles files;
+    Retention retention(files, kRoot, {});
+    begin(files, retention);
+    leave_draft(files, lost);
+    EXPECT_THAT(CheckpointDraft::commit_complete(files, kRoot), testing::IsEmpty()) << lost;
+    EXPECT_EQ(names_in(files, kRoot).size(), 3u) << lost;
+    remove_drafts(files, kRoot);
+    EXPECT_EQ(names_in(files, kRoot), (std::vector<std::string>{"step-1", "step-2"})) << lost;
+  }
+}
+
+// A digest of another file, or a file of another size.
+TEST(Draft, PartsThatDoNotFitAreNotCommitted) {
+  const Path draft = CheckpointDraft::directory(kRoot, 3);
+  const std::string digest = "rank-0.safetensors.digest.json";
+  for (const std::string& other : {std::string("rank-0.safetensors"), digest}) {
+    MemoryFiles files;
+    Retention retention(files, kRoot, {});
+    begin(files, retention);
+    leave_draft(files, other);
+    os::write_new_file(files, draft / other,
+                       print(ManifestFile{.name = "rank-1.safetensors", .size = 0}));
+    EXPECT_THAT(CheckpointDraft::commit_complete(files, kRoot), testing::IsEmpty()) << other;
+  }
+}
+
+// The process may end at any call of a save, and again at any call of the commit at the next start.
+TEST(Draft, AKillAtAnyCallLosesNothingThatWasComplete) {
+  int complete = 0;
+  bool fired = true;
+  for (int nth = 0; fired; ++nth) {
+    MemoryFiles memory;
+    FailingFiles files(memory);
+    Retention retention(files, kRoot, {});
+    begin(memory, retention);
+    files.fail(nth, FileFault::kKill);
+    try {
+      SmallCheckpoint().save(files, kRoot, 3);
+    } catch (const Error&) {
+    }
+    fired = files.calls() > nth;
+    bool refired = true;
+    for (int again = 0; refired; ++again) {
+      MemoryFiles after(memory.disk());
+      FailingFiles dying(after);
+      dying.fail(again, FileFault::kKill);
+      CheckpointDraft::commit_complete(dying, kRoot);
+      refired = dying.calls() > again;
+      CheckpointDraft::commit_complete(after, kRoot);
+      const auto newest = newest_checkpoint(kRoot, kEveryByte, after);
+      EXPECT_TRUE(SmallCheckpoint().intact(after, newest->path)) << nth << " " << again;
+      if (!refired) complete += newest->manifest.step == 3;
+    }
+  }
+  EXPECT_GE(complete, 5) << "from the last digest on";
 }
 
 INSTANTIATE_TEST_SUITE_P(

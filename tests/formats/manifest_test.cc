@@ -78,7 +78,7 @@ TEST(Manifest, RefusesForgeries) {
       {"\"dp_shard\": 2", "\"dp_shard\": 3", "do not multiply to a world of 2"},
       {"\"dp_shard\": 2", "\"dp_shard\": 0", "dp_shard: is 0"},
       {"\"dp_shard\": 2", "\"dp_shard\": " + huge, "do not multiply"},
-      {"\"dp_shard\": 2", "\"tp\": 2", "stands twice"},
+      {"\"dp_shard\": 2", "\"tp\": 2", "appears twice"},
       {"\"blocks\": \"0000000000000007\"", "\"blocks\": \"\"", "has no hashes of blocks"},
       {"\"blocks\": \"0000000000000007\"", "\"blocks\": \"000000000000007\"", "16 hex digits"},
       {"\"blocks\": \"0000000000000007\"", "\"blocks\": \"00000000000000070000000000000007\"",
@@ -91,7 +91,7 @@ TEST(Manifest, RefusesForgeries) {
       {"\"step\": 40", "\"step\": 18446744073709551615", "must be in"},
       {"\"world\": 2", "\"world\": 0", "world: is 0"},
       {"\"world\": 2", "\"word\": 2", "unknown key \"word\""},
-      {"\"world\": 2", "\"step\": 2", "stands twice"},
+      {"\"world\": 2", "\"step\": 2", "appears twice"},
       {"\"world\": 2", "\"world\": \"2\"", "whole number"},
       {"\"name\": \"shard-0.safetensors\"", "\"name\": \"../shard-0.safetensors\"",
        "may not name a file"},
@@ -99,7 +99,7 @@ TEST(Manifest, RefusesForgeries) {
       {"\"name\": \"shard-0.safetensors\"", "\"name\": \"a\\u0000b\"", "may not name a file"},
       {"\"name\": \"shard-0.safetensors\"", "\"name\": \"\\u001b[2J\"", "\"\\x1b[2J\""},
       {"\"name\": \"shard-0.safetensors\"", "\"name\": \"manifest.json\"", "may not name a file"},
-      {"\"name\": \"shard-0.safetensors\"", "\"name\": \"shard-1.safetensors\"", "stands twice"},
+      {"\"name\": \"shard-0.safetensors\"", "\"name\": \"shard-1.safetensors\"", "appears twice"},
       {"\"name\": \"shard-0.safetensors\"", "\"name\": \"shard-2.safetensors\"",
        "not among the files"},
       {"\"size\": 10", "\"size\": -10", "size: is -10"},
@@ -117,7 +117,7 @@ TEST(Manifest, RefusesForgeries) {
       {"\"tensor\": \"u0.m\"", "\"tensor\": \"u0.param\"", "holds two slices"},
       {"\"offset\": 6", "\"offset\": 5", "overlap another"},
       {"\"offset\": 6", "\"offset\": 8", "leave the unit's 10"},
-      {"\"name\": \"b\"", "\"name\": \"w\"", "stands twice"},
+      {"\"name\": \"b\"", "\"name\": \"w\"", "appears twice"},
       {"   2,\n", "   72057594037927936,\n", "2^56"},
       {"\"train_state\": {", "\"train_state\": 1, \"job2\": {", "unknown key \"job2\""},
   };
@@ -270,7 +270,7 @@ TEST(Checkpoint, RefusesBrokenDirectoriesByFile) {
               }),
               HasSubstr("has 1099511627776 bytes, the manifest says 120"));
   EXPECT_THAT(broken([](const Path& d) { remove(d / "manifest.json"); }),
-              HasSubstr("no complete checkpoint"));
+              HasSubstr("not a complete checkpoint"));
   EXPECT_THAT(broken([](const Path& d) {
                 Manifest m = read_manifest(d);
                 m.units[0].slices[1].tensor = "v";
@@ -301,7 +301,7 @@ TEST(Checkpoint, NewestUsableIsFoundAndNewerAreExplained) {
   const auto newest = newest_checkpoint(scratch.path());
   EXPECT_EQ(newest->path, scratch / "step-10");
   ASSERT_EQ(newest->refused.size(), 2u);
-  EXPECT_THAT(newest->refused[0].problem, HasSubstr("no complete checkpoint"));
+  EXPECT_THAT(newest->refused[0].problem, HasSubstr("not a complete checkpoint"));
   EXPECT_THAT(newest->refused[1].problem, HasSubstr("shard-0.safetensors: has 3 bytes"));
   const auto listed = list_checkpoints(scratch.path());
   ASSERT_EQ(listed.size(), 4u);

@@ -11,7 +11,8 @@ namespace {
 // 336 pixels and 24 tokens a side.
 std::int64_t kept_tokens(ImageSize image) {
   const TileGrid grid = choose_grid(image, tile_grids(4), 336);
-  return 24 * 24 + covered(image, grid, 24).with_newlines();
+  const TokenRectangle kept = covered(image, grid, 24);
+  return 24 * 24 + kept.rows * (kept.columns + 1);  // one more behind each row
 }
 std::int64_t all_tokens(ImageSize image) {
   return 24 * 24 * (1 + choose_grid(image, tile_grids(4), 336).tiles());

@@ -17,14 +17,14 @@
 #include <vector>
 
 #include "apps/guard.h"
-#include "tests/planner/made_up_machine.h"
+#include "tests/planner/synthetic_machine.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/hash.h"
 #include "trireme/config/fields/fields.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/phases.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
@@ -34,7 +34,7 @@
 #include "trireme/planner/hardware/calibrate.h"
 #include "trireme/planner/hardware/cluster_file.h"
 #include "trireme/planner/report/question.h"
-#include "trireme/planner/search/sieve.h"
+#include "trireme/planner/search/screen.h"
 #include "trireme/planner/search/space.h"
 
 namespace trireme::frozen {
@@ -101,7 +101,8 @@ struct Pair {
 std::string digits(double value) { return fmt::format("{:.12g}", value); }
 
 config::DatasetFacts facts_of(const config::Job& job) {
-  if (const config::MadeUpSource* source = config::made_up(job.data.source)) return source->facts;
+  if (const config::SyntheticSource* source = config::synthetic_source(job.data.source))
+    return source->facts;
   return {.vocab = job.model.vocab > 0 ? job.model.vocab : 1024, .classes = 10};
 }
 
@@ -148,7 +149,7 @@ struct NamedPractice {
 // GPUs that run each operation alone, those with compiled kernels and fp8, and this runtime on GPUs and on a CPU.
 std::vector<NamedPractice> practices(const planner::Cluster& gpus) {
   static const planner::Cluster cores = [] {
-    planner::Cluster machine = planner::made_up().machine;
+    planner::Cluster machine = planner::synthetic_calibration().machine;
     machine.gpus_per_host = 8;
     return machine;
   }();
@@ -226,14 +227,14 @@ Pair search_pair(const config::Job& recipe, const planner::Cluster& gpus) {
   try {
     const planner::Question question =
         planner::completed({.job = recipe, .cluster = gpus, .gpus = 8, .data = facts_of(recipe)});
-    const planner::Sieve sieve(question);
+    const planner::Screen screen(question);
     Part part{"sieve", "", ""};
     std::int64_t layouts = 0;
     double least = INFINITY;
-    planner::for_layouts(question, sieve, planner::Away::kNothing,
+    planner::for_layouts(question, screen, planner::Away::kNothing,
                          [&](const planner::Layout& layout, const planner::Family& family) {
                            const planner::Costs costs =
-                               sieve.price(layout, *family.parts, *family.traffic);
+                               screen.price(layout, *family.parts, *family.traffic);
                            ++layouts;
                            least = std::min(least, costs.seconds);
                            part.text += fmt::format("{}: {} {} {} {}\n", planner::text(layout),

@@ -1,12 +1,12 @@
 // Measured seconds of nodes, as parallel.costs names them.
 #include "tests/fuzz/target.h"
+#include "tests/harness/examples.h"
 #include "trireme/model/account/costs.h"
-#include "trireme/model/examples.h"
 
 using namespace trireme;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const plan::Program example = model::chain_example();
+  static const plan::Program example = harness::chain_example();
   fuzz::takes([&] {
     plan::Program program = example;
     model::read_costs(fuzz::text_of(data, size), "f", program);

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "tests/data/media/exif_files.h"
+#include "tests/harness/examples.h"
 #include "tests/harness/scratch_directory.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
@@ -24,7 +25,6 @@
 #include "trireme/formats/safetensors.h"
 #include "trireme/launch/elastic/frame.h"
 #include "trireme/launch/elastic/messages.h"
-#include "trireme/model/examples.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/schedules/csv.h"
 #include "trireme/plan/schedules/schedule.h"
@@ -199,10 +199,10 @@ Seeds plans() {
                        const plan::Recipe& recipe) {
     return print(plan::compile(program, mesh::Mesh(degrees), recipe));
   };
-  return {plan(model::chain_example(), {}, {}),
-          plan(model::chain_example(), {.dp_shard = 2}, {.zero = 3, .micro_batches = 2}),
-          plan(model::tied_example(2), {.pp = 2, .dp_replicate = 2}, {.micro_batches = 2}),
-          plan(model::spread_example(), {.cp = 2, .tp = 2}, {.zero = 1, .micro_batches = 1})};
+  return {plan(harness::chain_example(), {}, {}),
+          plan(harness::chain_example(), {.dp_shard = 2}, {.zero = 3, .micro_batches = 2}),
+          plan(harness::tied_example(2), {.pp = 2, .dp_replicate = 2}, {.micro_batches = 2}),
+          plan(harness::spread_example(), {.cp = 2, .tp = 2}, {.zero = 1, .micro_batches = 1})};
 }
 
 Seeds schedules() {
@@ -219,7 +219,7 @@ Seeds schedules() {
 
 std::string costs() {
   Json nodes = Json::object();
-  for (const plan::Node& node : model::chain_example().nodes)
+  for (const plan::Node& node : harness::chain_example().nodes)
     nodes[node.name] = {{"forward", 0.5}, {"input", 1}, {"weight", 1e-3}};
   return Json{{"nodes", nodes}}.dump(1);
 }

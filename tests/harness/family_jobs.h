@@ -27,7 +27,7 @@ inline config::Job clip_job() {
   return job_with({"model.family=clip", "data.source=scenes", "vision.image=16", "vision.patch=4",
                    "vision.hidden=24", "vision.heads=4", "vision.layers=2", "vision.pooling=class",
                    "model.seq_len=55", "model.hidden=16", "model.heads=4", "contrastive.width=12",
-                   "run.batch_scope=gradcache", "parallel.schedule=gpipe"});
+                   "parallel.schedule=gpipe"});
 }
 
 inline config::Job vlm_job() {

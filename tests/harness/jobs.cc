@@ -6,8 +6,8 @@
 
 #include "tests/harness/job_states.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/loaders/tokens/random_tokens.h"
 #include "trireme/model/layout.h"
@@ -49,7 +49,7 @@ int world_of(const config::Job& job) {
 }
 
 config::Job resolve(const config::Job& job) {
-  const config::MadeUpSource* known = config::made_up(job.data.source);
+  const config::SyntheticSource* known = config::synthetic_source(job.data.source);
   return config::resolve(job, world_of(job),
                          known != nullptr
                              ? known->facts

@@ -66,7 +66,7 @@ std::string Layout::name() const {
 }
 
 Trace run_rank(const Subject& subject, const Layout& layout, int steps, comm::World& world) {
-  std::unique_ptr<exec::Updater> updater = subject.updater();
+  std::unique_ptr<exec::Optimizer> optimizer = subject.optimizer();
   exec::Model model = subject.model();
   if (layout.segments > 0)
     model.spec.program = plan::recompute_whole(std::move(model.spec.program), layout.segments);
@@ -75,7 +75,7 @@ Trace run_rank(const Subject& subject, const Layout& layout, int steps, comm::Wo
                          .recipe = layout.recipe,
                          .seed = subject.seed,
                          .scratch = open_scratch},
-                        world, *updater);
+                        world, *optimizer);
   Trace trace;
   std::optional<optim::LossScaler> scaler;
   if (subject.loss_scaler) scaler.emplace(*subject.loss_scaler);

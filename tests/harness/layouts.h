@@ -34,7 +34,7 @@ struct Trace {
 
 struct Subject {
   std::function<exec::Model()> model;
-  std::function<std::unique_ptr<exec::Updater>()> updater;
+  std::function<std::unique_ptr<exec::Optimizer>()> optimizer;
   // Inputs of one global micro-batch id of one step.
   std::function<std::vector<at::Tensor>(std::int64_t step, std::int64_t micro_batch)> batch;
   double loss_scale = 1;

@@ -93,7 +93,7 @@ inline std::string text_of(const Disk& disk, int at = 0) {
 class MemoryFiles : public os::FileSystem {
  public:
   MemoryFiles() = default;
-  explicit MemoryFiles(Disk disk) : disk_(std::move(disk)) {}
+  explicit MemoryFiles(Disk disk) : disk_(std::move(disk)), numbers_(disk_.nodes.rbegin()->first) {}
 
   std::vector<DiskOp> log() const { return log_; }
   Disk& disk() { return disk_; }
@@ -187,7 +187,7 @@ class MemoryFiles : public os::FileSystem {
   std::mutex mutex_;
   Disk disk_;
   std::vector<DiskOp> log_;
-  int numbers_ = 0;
+  int numbers_ = 0;  // the highest that is taken
 };
 
 }  // namespace trireme::harness

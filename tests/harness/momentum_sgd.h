@@ -1,14 +1,14 @@
-// The smallest updater with a state of its own.
+// The smallest optimizer with a state of its own.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "trireme/exec/updater.h"
+#include "trireme/exec/optimizer.h"
 
 namespace trireme::harness {
 
-class MomentumSgd : public exec::Updater {
+class MomentumSgd : public exec::Optimizer {
  public:
   const std::vector<exec::StateSpec>& states() const override { return states_; }
   void update(at::Tensor param, const at::Tensor& grad, std::span<at::Tensor> states,

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,10 +13,10 @@
 
 namespace trireme::harness {
 
-enum class Backend { kLocal, kShm, kGloo, kHosts };
+enum class Backend { kLocal, kShm, kGloo, kTcp, kTls, kHosts };
 
 inline std::string name(Backend backend) {
-  constexpr const char* kNames[] = {"local", "shm", "gloo", "hosts"};
+  constexpr const char* kNames[] = {"local", "shm", "gloo", "tcp", "tls", "hosts"};
   return kNames[static_cast<int>(backend)];
 }
 
@@ -51,11 +52,18 @@ inline void run_ranks(Backend backend, int size, double timeout_s,
     return run_ranks_on(hosts, timeout_s, body);
   }
   ignore_sigpipe();
+  const std::map<Backend, comm::Route> routes = {{Backend::kShm, comm::Route::kShm},
+                                                 {Backend::kGloo, comm::Route::kGloo},
+                                                 {Backend::kTcp, comm::Route::kTcp},
+                                                 {Backend::kTls, comm::Route::kTls}};
   const int port = free_port();
   comm::run_ranks(size, body, [&](int rank) {
-    return comm::connect_processes(
-        {.rank = rank, .size = size, .port = port, .timeout_s = timeout_s},
-        backend == Backend::kShm ? comm::Route::kShm : comm::Route::kGloo);
+    return comm::connect_processes({.rank = rank,
+                                    .size = size,
+                                    .port = port,
+                                    .agent_token = "a token that no stranger has",
+                                    .timeout_s = timeout_s},
+                                   routes.at(backend));
   });
 }
 

@@ -4,8 +4,8 @@
 #include <sstream>
 #include <string>
 
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/train/recording/recording.h"
 #include "trireme/train/run/samples.h"
 
@@ -30,7 +30,7 @@ inline config::Job laid_out(config::Job job, const std::string& layout) {
   for (std::string item; std::getline(items, item, ',');)
     config::apply_set(job, item.find('.') == std::string::npos ? "parallel." + item : item);
   const config::Parallel& p = job.parallel;
-  const config::MadeUpSource* source = config::made_up(job.data.source);
+  const config::SyntheticSource* source = config::synthetic_source(job.data.source);
   return config::resolve(job, p.pp * p.dp_replicate * p.dp_shard * p.cp * p.tp,
                          source != nullptr ? source->facts : config::DatasetFacts{});
 }

@@ -27,8 +27,14 @@ struct SmallCheckpoint {
   }
 
   void save(os::FileSystem& files, const Path& root, std::int64_t step) const {
-    constexpr const char* kKinds[] = {"param", "exp_avg"};
     formats::CheckpointDraft draft(files, root, step);
+    draft.commit(write(draft, files, root, step));
+  }
+
+  // All that is written before the commit.
+  formats::Manifest write(const formats::CheckpointDraft& draft, os::FileSystem& files,
+                          const Path& root, std::int64_t step) const {
+    constexpr const char* kKinds[] = {"param", "exp_avg"};
     formats::Manifest manifest{.step = step,
                                .world = ranks,
                                .layout = {{"dp_shard", ranks}},
@@ -37,22 +43,27 @@ struct SmallCheckpoint {
                                .units = {{.name = "u", .numel = ranks * elements}}};
     manifest.units[0].parameters = {{.name = "w", .shape = {ranks * elements}, .offset = 0}};
     for (int rank = 0; rank < ranks; ++rank) {
-      const std::string name = "rank-" + std::to_string(rank) + ".safetensors";
-      std::vector<formats::TensorInfo> tensors;
-      for (const char* kind : kKinds) {
-        tensors.push_back({.name = std::string("u.") + kind, .shape = {elements}});
-        manifest.units[0].slices.push_back(
-            {name, tensors.back().name, kind, rank * elements, elements});
-      }
-      std::vector<float> now;
-      manifest.files.push_back(
-          formats::write_shard(files, formats::CheckpointDraft::directory(root, step), name, step,
-                               tensors, [&](std::size_t kind) {
-                                 now = values(step, rank, static_cast<int>(kind), elements);
-                                 return std::as_bytes(std::span(now));
-                               }));
+      manifest.files.push_back({.name = "rank-" + std::to_string(rank) + ".safetensors"});
+      for (const char* kind : kKinds)
+        manifest.units[0].slices.push_back({manifest.files.back().name, std::string("u.") + kind,
+                                            kind, rank * elements, elements});
     }
-    draft.commit(manifest);
+    draft.announce(manifest);
+    const Path directory = formats::CheckpointDraft::directory(root, step);
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::vector<formats::TensorInfo> tensors;
+      for (const char* kind : kKinds)
+        tensors.push_back({.name = std::string("u.") + kind, .shape = {elements}});
+      std::vector<float> now;
+      formats::ManifestFile& file = manifest.files[static_cast<std::size_t>(rank)];
+      file =
+          formats::write_shard(files, directory, file.name, step, tensors, [&](std::size_t kind) {
+            now = values(step, rank, static_cast<int>(kind), elements);
+            return std::as_bytes(std::span(now));
+          });
+      formats::write_digest(files, directory, file);
+    }
+    return manifest;
   }
 
   // Whether every value is what save() wrote; throws where it is refused.

@@ -48,7 +48,8 @@ TEST(ArrcocSpec, WhatIsChargedIsOneMoreTensionAndOneMoreValue) {
   const auto count = [](const ModelSpec& spec) { return std::ssize(spec.program.values); };
   const ModelSpec plain = recipe("arrcoc_tiny.yaml");
   const ModelSpec learnt =
-      recipe("arrcoc_tiny.yaml", {"arrcoc.learn_budget=true", "arrcoc.budget_weight=0.1"});
+      recipe("arrcoc_tiny.yaml",
+             {"arrcoc.scorers=information,salience,coupling,budget", "arrcoc.budget_weight=0.1"});
   EXPECT_EQ(learnt.parameters() - plain.parameters(), 40 + 1);
   EXPECT_EQ(count(learnt) - count(plain), 1);
   EXPECT_EQ(learnt.metrics.back(), "image_tokens");
@@ -65,7 +66,7 @@ TEST(ArrcocSpec, ScorersThatAreNotNamedHaveNoParametersAndTheGateDecidesWhetherT
   EXPECT_LT(two.parameters(), all.parameters());
   EXPECT_TRUE(unit(all, "scorers")->trainable);
   EXPECT_FALSE(unit(recipe("arrcoc_tiny.yaml", {"arrcoc.gate=false"}), "scorers")->trainable);
-  EXPECT_EQ(unit(recipe("arrcoc_tiny.yaml", {"arrcoc.allocation=uniform"}), "scorers"), nullptr);
+  EXPECT_EQ(unit(recipe("arrcoc_tiny.yaml", {"arrcoc.scorers=uniform"}), "scorers"), nullptr);
   EXPECT_EQ(recipe("arrcoc_tiny.yaml", {"arrcoc.channels=rgb"}).parameters(), all.parameters());
 }
 

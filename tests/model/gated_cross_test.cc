@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 ModelSpec crossing(const std::vector<std::string>& sets, int ranks = 1) {
   config::Job job;
   for (const char* set :
-       {"model.family=vlm", "data.source=scenes", "vlm.fusion=cross", "vlm.max_tiles=0"})
+       {"model.family=vlm", "data.source=scenes", "vlm.cross=[1, 8]", "vlm.max_tiles=0"})
     config::apply_set(job, set);
   for (const std::string& set : sets) config::apply_set(job, set);
   return describe(config::resolve(job, ranks, {}));
@@ -37,7 +37,7 @@ const plan::Node& cross_node(const ModelSpec& spec, const std::string& name) {
 TEST(GatedCross, HasThePublishedParameters) {
   const std::vector<std::string> sets = {
       "vision.hidden=1024", "vision.heads=16", "projector.kind=perceiver", "projector.queries=64",
-      "model.hidden=4096",  "model.heads=32",  "model.layers=32",          "vlm.cross_every=4"};
+      "model.hidden=4096",  "model.heads=32",  "model.layers=32",          "vlm.cross=[4, 8]"};
   const ModelSpec spec = crossing(sets);
   EXPECT_EQ(parameters_of(spec, "projector"), 63'019'008);
   for (const char* block : {"cross.3", "cross.7", "cross.31"})
@@ -57,7 +57,7 @@ TEST(GatedCross, StandsBeforeTheLastOfSoManyBlocks) {
   };
   EXPECT_THAT(decoder({"model.layers=2"}), ElementsAre("projector", "embed", "cross.0", "block.0",
                                                        "cross.1", "block.1", "head"));
-  EXPECT_THAT(decoder({"model.layers=5", "vlm.cross_every=2"}),
+  EXPECT_THAT(decoder({"model.layers=5", "vlm.cross=[2, 8]"}),
               ElementsAre("projector", "embed", "block.0", "cross.1", "block.1", "block.2",
                           "cross.3", "block.3", "block.4", "head"));
   const ModelSpec spec = crossing({"model.layers=2"});
@@ -68,8 +68,8 @@ TEST(GatedCross, StandsBeforeTheLastOfSoManyBlocks) {
 }
 
 TEST(GatedCross, HeadsAndFeaturesAreSharedByTensorParallelRanks) {
-  const ModelSpec one = crossing({"vlm.cross_heads=4"}),
-                  two = crossing({"vlm.cross_heads=4", "parallel.tp=2"}, 2);
+  const ModelSpec one = crossing({"vlm.cross=[1, 4]"}),
+                  two = crossing({"vlm.cross=[1, 4]", "parallel.tp=2"}, 2);
   const auto unit = [](const ModelSpec& spec) {
     return *std::ranges::find(spec.program.units, "cross.0", &plan::Unit::name);
   };
@@ -98,7 +98,7 @@ TEST(GatedCross, FrozenDecodersPassGradientsOn) {
 TEST(GatedCross, RowsHaveRoomForAnImageToEverySecondToken) {
   const config::Job job = [] {
     config::Job made;
-    for (const char* set : {"model.family=vlm", "data.source=scenes", "vlm.fusion=cross",
+    for (const char* set : {"model.family=vlm", "data.source=scenes", "vlm.cross=[1, 8]",
                             "vlm.max_tiles=0", "model.seq_len=24"})
       config::apply_set(made, set);
     return config::resolve(made, 1, {});

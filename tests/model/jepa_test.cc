@@ -279,10 +279,9 @@ TEST(Jepa, WhatItCannotUseIsRefused) {
   EXPECT_THAT(refusal(Family::kJepa, {"jepa.masks=8x0.15,2x1"}), HasSubstr("leaves no context"));
   EXPECT_THAT(refusal(Family::kJepa, {"jepa.masks=8x0.01,2x0.7"}), HasSubstr("less than one"));
   EXPECT_THAT(refusal(Family::kJepa, {"jepa.mask_tokens=3"}), HasSubstr("jepa.mask_tokens"));
-  EXPECT_THAT(refusal(Family::kJepa, {"jepa.cut_samples=8"}), HasSubstr("set jepa.cut=batch"));
-  EXPECT_THAT(refusal(Family::kProbe, {"jepa.cut=batch"}), HasSubstr("no use for it"));
+  EXPECT_THAT(refusal(Family::kProbe, {"jepa.cut_batch=24"}), HasSubstr("does not use"));
   EXPECT_THAT(refusal(Family::kJepa, {"data.source=arm"}), HasSubstr("data.source=squares"));
-  EXPECT_THAT(refusal(Family::kJepa, {"probe.layers=2"}), HasSubstr("no use for it"));
+  EXPECT_THAT(refusal(Family::kJepa, {"probe.layers=2"}), HasSubstr("does not use"));
   EXPECT_THAT(refusal(Family::kProbe, {"vision.classes=4"}), HasSubstr("8 classes"));
   EXPECT_THAT(refusal(Family::kProbe, {"probe.views=3"}), HasSubstr("Set data.source=clips"));
   const Sets clips = {"data.source=clips", "data.path=x"};
@@ -296,7 +295,6 @@ TEST(Jepa, WhatItCannotUseIsRefused) {
               HasSubstr("has 1 weights"));
   EXPECT_THAT(refusal(Family::kProbe, {"data.weights=1"}), HasSubstr("reads one data set"));
   EXPECT_THAT(refusal(Family::kJepaAc, {"action.rollout=4"}), HasSubstr("action.rollout=4"));
-  EXPECT_THAT(refusal(Family::kJepaAc, {"action.size=2"}), HasSubstr("needs 3 or more"));
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ TEST(Layout, SchedulesFromFiles) {
   const schedules::Grid grid = schedules::make_grid(schedules::Schedule::kZbV,
                                                     {.ranks = 2, .chunks = 2, .micro_batches = 16});
   const std::string file =
-      "parallel.schedule_file=" + scratch.write("zb_v.csv", schedules::compute_csv(grid)).string();
+      "parallel.schedule=" + scratch.write("zb_v.csv", schedules::compute_csv(grid)).string();
   const plan::PlanSet given = plan_of({"parallel.pp=2", file});
   EXPECT_EQ(given.recipe.schedule, schedules::Schedule::kGiven);
   EXPECT_EQ(plan::parse(plan::print(given)), given);
@@ -149,7 +149,7 @@ TEST(Layout, SchedulesFromFiles) {
   EXPECT_THAT(refusal({"parallel.pp=2", "run.global_batch=8", file}, ErrorKind::kUsage),
               HasSubstr("16 micro-batches"));
   EXPECT_THAT(refusal({"parallel.pp=2",
-                       "parallel.schedule_file=" + scratch.write("bad.csv", "0F0,oops\n").string()},
+                       "parallel.schedule=" + scratch.write("bad.csv", "0F0,oops\n").string()},
                       ErrorKind::kData),
               HasSubstr("bad.csv"));
 }

@@ -111,15 +111,15 @@ TEST(RecomputePolicy, RefusesWhatIsNotThere) {
   EXPECT_THAT(no_program({"recompute.policy=full", "recompute.nodes=blok.*"}),
               HasSubstr("recompute.nodes=blok.*: \"blok.*\" matches none of the 10 names embed"));
   EXPECT_THAT(no_program({"recompute.policy=full", "recompute.nodes=head"}),
-              HasSubstr("none of these keeps anything that it could compute again whole"));
+              HasSubstr("none of these keeps an activation that full recomputation could free;"));
   const Sets only_head = {"model.frozen=embed,block.*", "model.tied=false"};
   EXPECT_THAT(no_program(only_head + Sets{"recompute.policy=full"}),
-              HasSubstr("recompute.policy=full: none of the model's nodes keeps anything"));
+              HasSubstr("recompute.policy=full: none of the model's nodes keeps an activation"));
   EXPECT_THAT(no_program(only_head + Sets{"recompute.policy=selective"}),
               HasSubstr("no chosen node keeps a part \"norms\"; there are logits"));
   EXPECT_THAT(
       no_program(only_head + Sets{"recompute.policy=selective", "recompute.nodes=block.*"}),
-      HasSubstr("recompute.nodes=block.*: none of these keeps a part that it could leave out"));
+      HasSubstr("recompute.nodes=block.*: none of these keeps a part that it could recompute;"));
   EXPECT_THAT(
       no_program({"recompute.policy=selective", "recompute.parts=norms,gelu"}),
       HasSubstr("no chosen node keeps a part \"gelu\"; there are attention, logits, mlp, norms"));
@@ -177,8 +177,7 @@ TEST(RecomputePolicy, AutoFitsAnyBudgetAtLeastCost) {
 TEST(RecomputePolicy, AutoShowsTheArithmeticWhereNothingFits) {
   const std::string message = no_program(
       {"recompute.policy=auto", "recompute.memory=1MiB", "model.hidden=128"}, ErrorKind::kNoRoom);
-  EXPECT_THAT(message,
-              HasSubstr("recompute.memory=1MiB: no choice of what is computed again fits"));
+  EXPECT_THAT(message, HasSubstr("recompute.memory=1MiB: no choice of recomputed nodes fits"));
   EXPECT_THAT(message, HasSubstr("optimizer "));
   EXPECT_THAT(message, HasSubstr("smaller micro-batches"));
 }

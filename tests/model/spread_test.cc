@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/config/error_of.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 
 namespace trireme::model::spread_test {
@@ -26,7 +26,7 @@ ModelSpec vit(const Sets& sets) {
     config::apply_set(job, set);
   for (const std::string& set : sets) config::apply_set(job, set);
   return describe(config::resolve(job, job.parallel.cp * job.parallel.pp,
-                                  config::made_up(job.data.source)->facts));
+                                  config::synthetic_source(job.data.source)->facts));
 }
 
 const plan::Node& node(const ModelSpec& spec, std::string_view name) {
@@ -81,7 +81,7 @@ TEST(SpreadRows, ThatDoNotGoRoundAreRefused) {
               HasSubstr("65 ranks share 64 rows of x.0; set parallel.cp=64 or less"));
   const Sets uneven = {"parallel.cp=2", "parallel.pp=2", "vision.pooling=class"};
   EXPECT_THAT(usage_error_of([&] { vit(uneven); }),
-              HasSubstr("unlike numbers of the 65 rows of x.0"));
+              HasSubstr("different numbers of the 65 rows of x.0"));
 }
 
 }  // namespace

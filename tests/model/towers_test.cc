@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/families/clip.h"
 #include "trireme/model/layout.h"
@@ -22,7 +22,7 @@ using Sets = std::vector<std::string>;
 config::Job tower_job(const Sets& sets, int world = 1) {
   config::Job job;
   for (const std::string& set : sets) config::apply_set(job, set);
-  return config::resolve(job, world, config::made_up(job.data.source)->facts);
+  return config::resolve(job, world, config::synthetic_source(job.data.source)->facts);
 }
 
 Sets vit(int width, int depth, int heads, int ffn) {
@@ -225,8 +225,8 @@ TEST(Towers, AJointLossIsThatOfTheWholeShare) {
     return describe(tower_job(with(clip({64, 1, 4, 32, 8}, 48, 32, 4), sets), 2));
   };
   const ModelSpec one = spec_of({"run.global_batch=8", "run.micro_batch=4"});
-  const ModelSpec joint = spec_of({"run.global_batch=8", "run.micro_batch=1",
-                                   "run.batch_scope=gradcache", "parallel.schedule=gpipe"});
+  const ModelSpec joint =
+      spec_of({"run.global_batch=8", "run.micro_batch=1", "parallel.schedule=gpipe"});
   const plan::Node &whole = one.program.nodes.back(), &loss = joint.program.nodes.back();
   EXPECT_FALSE(whole.joint);
   EXPECT_TRUE(loss.joint);
@@ -254,7 +254,7 @@ TEST(Towers, GradcacheWithRecomputationKeepsFeatures) {
     const auto line = static_cast<std::size_t>(plan.lists[0].rend() - last) - 1;
     return Activations{account.peak[kKind], account.at_line[line][kKind]};
   };
-  const Sets cached = {"run.micro_batch=1", "run.batch_scope=gradcache", "parallel.schedule=gpipe"};
+  const Sets cached = {"run.micro_batch=1", "parallel.schedule=gpipe"};
   const Activations whole = activations({"run.micro_batch=16"});
   const Activations kept = activations(cached);
   const Activations blocks = activations(with(cached, {"recompute.policy=full"}));

@@ -272,7 +272,7 @@ TEST(VlmSpec, FeaturesAreKeptOfATowerOfOneStage) {
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    EXPECT_NE(std::string(error.what()).find("vision.block.2 is of another stage"),
+    EXPECT_NE(std::string(error.what()).find("vision.block.2 is on another stage"),
               std::string::npos)
         << error.what();
   }

@@ -189,7 +189,7 @@ TEST(Attention, Dropout) {
   EXPECT_GT(mass.std().item<double>(), 0.05);
 }
 
-TEST(Attention, DocumentsFromLengthsAndPositions) {
+TEST(Attention, DocumentsFromLengths) {
   const at::Tensor lengths = at::tensor({0, 3, 5, 8, 12}, at::kInt);
   const Documents documents =
       documents_of_lengths(lengths, 2, 6);  // the third crosses into sample 1
@@ -197,10 +197,6 @@ TEST(Attention, DocumentsFromLengthsAndPositions) {
                         at::tensor({0, 0, 0, 3, 3, 5, 0, 0, 2, 2, 2, 2}, at::kLong).view({2, 6})));
   EXPECT_TRUE(at::equal(documents.end,
                         at::tensor({3, 3, 3, 5, 5, 6, 2, 2, 6, 6, 6, 6}, at::kLong).view({2, 6})));
-  const Documents same = documents_of_positions(
-      at::tensor({0, 1, 2, 0, 1, 0, 1, 2, 0, 1, 2, 3}, at::kLong).view({2, 6}));
-  EXPECT_TRUE(at::equal(same.begin, documents.begin));
-  EXPECT_TRUE(at::equal(same.end, documents.end));
   for (const at::Tensor& bad : {at::tensor({0, 3, 11}, at::kLong), at::tensor({1, 12}, at::kLong),
                                 at::tensor({0, 7, 5, 12}, at::kLong)}) {
     try {

@@ -13,7 +13,7 @@
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 #include "trireme/ops/pointwise.h"
-#include "trireme/ops/regions.h"
+#include "trireme/ops/tensor_parallel_rows.h"
 
 namespace trireme::ops::tensor_parallel_test {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "trireme/ops/again.h"
+#include "trireme/ops/recomputed.h"
 
 namespace trireme::ops {
 

@@ -13,7 +13,6 @@
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/feed_forward.h"
-#include "trireme/ops/gradient_memory.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
@@ -35,19 +34,17 @@ Tensors leaves_of(const Tensors& values, at::ScalarType type) {
   return leaves;
 }
 
-// Of gradients before a backward: none; in the type of sums with numbers in it, with zeros, or with bytes that count as
-// zeros.
-enum class Memory { kNone, kWide, kZeros, kLent };
+// Of gradients before a backward: none; in the type of sums with numbers in it, with zeros, or with bytes that begin()
+// makes count as zeros.
+enum class Memory { kNone, kWide, kZeros, kAnything };
 
 void open_gradients(const Tensors& params, Memory memory) {
   std::uint64_t seed = 50;
   for (const at::Tensor& param : params) {
     const at::Tensor sum = normal(param.sizes().vec(), seed++).to(wide(param.scalar_type()));
-    if (memory == Memory::kLent) {
-      param.mutable_grad() = lent_gradient(sum.fill_(std::numeric_limits<double>::quiet_NaN()));
-    } else if (memory != Memory::kNone) {
-      param.mutable_grad() = memory == Memory::kWide ? sum : sum.zero_();
-    }
+    if (memory == Memory::kZeros) sum.zero_();
+    if (memory == Memory::kAnything) sum.fill_(std::numeric_limits<double>::quiet_NaN());
+    if (memory != Memory::kNone) param.mutable_grad() = sum;
   }
 }
 
@@ -56,26 +53,24 @@ enum class Backward { kWhole, kWholeWithQueue, kHalves };
 // The result, and gradients of all inputs and parameters.
 Tensors results(const Op& op, at::ScalarType type, Memory memory, Backward backward) {
   const Tensors in = leaves_of(op.inputs, type), params = leaves_of(op.params, type);
-  const auto gradients =
-      backward == Backward::kWhole ? nullptr : std::make_shared<WeightGradients>();
-  if (memory == Memory::kLent) open_gradients(params, memory);
+  const auto gradients = backward == Backward::kWhole && memory != Memory::kAnything
+                             ? nullptr
+                             : std::make_shared<WeightGradients>();
   const at::Tensor out = op.run(in, params, gradients);
   const at::Tensor dout = normal(out.sizes().vec(), 99).to(out.scalar_type());
   if (backward == Backward::kHalves) {
     gradients->defer();
     out.backward(dout);
     for (const at::Tensor& param : params) EXPECT_FALSE(param.grad().defined()) << op.name;
-    open_gradients(params, memory);
-    gradients->run();
-  } else {
-    if (memory == Memory::kLent)
-      for (const at::Tensor& param : params) begin_gradient(param.grad());
-    else
-      open_gradients(params, memory);
-    out.backward(dout);
   }
-  for (const at::Tensor& param : params)
-    if (param.grad().defined()) settle_gradient(param.grad());
+  open_gradients(params, memory);
+  if (memory == Memory::kAnything)
+    for (const at::Tensor& param : params) gradients->begin(param);
+  if (backward == Backward::kHalves)
+    gradients->run();
+  else
+    out.backward(dout);
+  if (gradients != nullptr) gradients->settle();
   Tensors all = {out.detach()};
   for (const at::Tensor& leaf : in) all.push_back(leaf.grad());
   for (const at::Tensor& param : params) all.push_back(param.grad());
@@ -159,7 +154,7 @@ std::vector<Op> ops_with_parameters() {
 TEST(WeightGradients, HalvesGiveTheBitsOfTheWhole) {
   for (const Op& op : ops_with_parameters())
     for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
-      for (const Memory memory : {Memory::kNone, Memory::kWide}) {
+      for (const Memory memory : {Memory::kNone, Memory::kWide, Memory::kAnything}) {
         const Tensors whole = results(op, type, memory, Backward::kWhole);
         for (const Backward backward : {Backward::kWholeWithQueue, Backward::kHalves}) {
           const Tensors actual = results(op, type, memory, backward);
@@ -168,7 +163,7 @@ TEST(WeightGradients, HalvesGiveTheBitsOfTheWhole) {
             EXPECT_EQ(actual[i].scalar_type(), whole[i].scalar_type());
             EXPECT_TRUE(at::equal(actual[i], whole[i]))
                 << op.name << ", result " << i << " in " << type << ", memory "
-                << (memory == Memory::kWide);
+                << static_cast<int>(memory);
           }
         }
       }
@@ -177,23 +172,23 @@ TEST(WeightGradients, HalvesGiveTheBitsOfTheWhole) {
 TEST(WeightGradients, MemoryThatWasNotZeroedCountsAsZeros) {
   std::vector<Op> ops = ops_with_parameters();
   const at::Tensor tokens = (normal({3, 101}, 9).abs() * 1e6).to(at::kLong).remainder(31);
-  ops.push_back({"embedding",
-                 {},
-                 {normal({37, 19}, 1)},
-                 [=](const Tensors&, const Tensors& p, const WeightGradientsPtr&) {
-                   return ops::embedding(tokens, p[0]);
-                 }});
   // Another op may have named a parameter that they share.
   for (std::size_t i = 0, count = ops.size(); i < count; ++i) {
     Op shared = ops[i];
     shared.name += ", all parameters shared";
     shared.run = [run = ops[i].run](const Tensors& in, const Tensors& p,
                                     const WeightGradientsPtr& later) {
-      for (const at::Tensor& param : p) adds_in_place(param);
+      for (const at::Tensor& param : p) adds_in_place(param, later);
       return run(in, p, later);
     };
     ops.push_back(std::move(shared));
   }
+  ops.push_back({"embedding",
+                 {},
+                 {normal({37, 19}, 1)},
+                 [=](const Tensors&, const Tensors& p, const WeightGradientsPtr&) {
+                   return ops::embedding(tokens, p[0]);
+                 }});
   ops.push_back({"operators of LibTorch, beside a parameter that nothing uses",
                  {normal({11, 19}, 1)},
                  {normal({7, 19}, 2), normal({5}, 3)},
@@ -203,7 +198,7 @@ TEST(WeightGradients, MemoryThatWasNotZeroedCountsAsZeros) {
   for (const Op& op : ops)
     for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
       const Tensors expected = results(op, type, Memory::kZeros, Backward::kWhole);
-      const Tensors actual = results(op, type, Memory::kLent, Backward::kWhole);
+      const Tensors actual = results(op, type, Memory::kAnything, Backward::kWhole);
       for (std::size_t i = 0; i < expected.size(); ++i)
         EXPECT_TRUE(at::equal(actual[i], expected[i]))
             << op.name << ", result " << i << " in " << type;
@@ -214,21 +209,25 @@ TEST(WeightGradients, AutogradAddsToWhatAnOpHasWritten) {
   const Op both = {"both",
                    {normal({11, 19}, 1)},
                    {normal({7, 19}, 2)},
-                   [](const Tensors& in, const Tensors& p, const WeightGradientsPtr&) {
-                     const at::Tensor y = ops::linear(in[0], p[0]);
+                   [](const Tensors& in, const Tensors& p, const WeightGradientsPtr& later) {
+                     const at::Tensor y = ops::linear(in[0], p[0], {}, later);
                      return y + at::linear(in[0], p[0]);
                    }};
-  EXPECT_TRUE(at::equal(results(both, at::kFloat, Memory::kLent, Backward::kWhole).back(),
+  EXPECT_TRUE(at::equal(results(both, at::kFloat, Memory::kAnything, Backward::kWhole).back(),
                         results(both, at::kFloat, Memory::kZeros, Backward::kWhole).back()));
 }
 
-TEST(WeightGradients, AutogradDoesNotAddToWhatAnOpHasNotWritten) {
-  const at::Tensor weight = normal({7, 19}, 1).requires_grad_(true), x = normal({4, 19}, 2);
-  weight.mutable_grad() = lent_gradient(at::zeros({7, 19}, at::kDouble));
-  ops::linear(x, weight);  // so that its gradients wait for the op
-  begin_gradient(weight.grad());
-  at::linear(x, weight).sum().backward();
-  EXPECT_THROW(settle_gradient(weight.grad()), Error);
+// Neither autograd nor an op that was not given the WeightGradients.
+TEST(WeightGradients, NothingElseAddsToWhatAnOpHasNotWritten) {
+  for (const bool autograd : {false, true}) {
+    const at::Tensor weight = normal({7, 19}, 1).requires_grad_(true), x = normal({4, 19}, 2);
+    weight.mutable_grad() = at::zeros({7, 19}, at::kDouble);
+    const auto gradients = std::make_shared<WeightGradients>();
+    ops::linear(x, weight, {}, gradients);  // so that its gradient waits for the op
+    gradients->begin(weight);
+    (autograd ? at::linear(x, weight) : ops::linear(x, weight)).sum().backward();
+    EXPECT_THROW(gradients->settle(), Error) << autograd;
+  }
 }
 
 // Several micro-batches: their halves in another order than their forwards.

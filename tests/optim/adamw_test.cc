@@ -96,7 +96,7 @@ TEST(AdamW, OperatorsDoTheSame) {
   }
 }
 
-// An update's own weight decay goes before the updater's, in loops and by operators; what does not decay has none.
+// An update's own weight decay goes before the optimizer's, in loops and by operators; what does not decay has none.
 TEST(AdamW, AnUpdateMayBringItsWeightDecay) {
   const std::vector<UpdateSegment> segments = {{.begin = 0, .end = 2, .decay = true},
                                                {.begin = 2, .end = 3}};

@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(Schedules, Planted,
 
 // A plan without a pipeline has no grid to show.
 TEST(Marked, RefusalsOfOneStageAreOneLine) {
-  PlanSet plan = compile(model::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
+  PlanSet plan = compile(harness::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
   plan.lists[0].front().mb = 7;
   const std::string reason = verdict(plan);
   EXPECT_THAT(reason, HasSubstr("micro-batch 7"));

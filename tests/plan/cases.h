@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/harness/examples.h"
 #include "tests/harness/recompute_whole.h"
-#include "trireme/model/examples.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::plan {
@@ -25,18 +25,18 @@ struct Case {
 };
 
 inline std::vector<Program> example_programs() {
-  return {model::chain_example(),
-          model::spread_example(),
-          model::tied_example(1),
-          model::tied_example(2),
-          model::tied_example(3, 4),
-          model::vision_language_example(1),
-          model::vision_language_example(2),
-          model::jepa_example(),
-          model::two_towers_example(1),
-          model::two_towers_example(2),
-          model::encoder_decoder_example(1),
-          model::encoder_decoder_example(2)};
+  return {harness::chain_example(),
+          harness::spread_example(),
+          harness::tied_example(1),
+          harness::tied_example(2),
+          harness::tied_example(3, 4),
+          harness::vision_language_example(1),
+          harness::vision_language_example(2),
+          harness::jepa_example(),
+          harness::two_towers_example(1),
+          harness::two_towers_example(2),
+          harness::encoder_decoder_example(1),
+          harness::encoder_decoder_example(2)};
 }
 
 inline int stages_of(const Program& program) { return program.nodes.back().stage + 1; }

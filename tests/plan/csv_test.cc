@@ -147,7 +147,8 @@ TEST(Csv, ReadsPairsBlanksAndCarriageReturns) {
 TEST(Csv, RefusesWithRowColumnAndReason) {
   EXPECT_EQ(refusal(""), "a schedule needs a row for each pipeline rank");
   EXPECT_EQ(refusal("\n\n"), "a schedule needs a row for each pipeline rank");
-  EXPECT_THAT(refusal("0F0,0Q0"), HasSubstr("row 1 (pipeline rank 0), column 2: 0Q0 is no action"));
+  EXPECT_THAT(refusal("0F0,0Q0"),
+              HasSubstr("row 1 (pipeline rank 0), column 2: 0Q0 is not an action"));
   for (const char* cell : {"F0", "0F", "0F-1", "-1F0", "0f0", "0F0x", "0F 0", "0UNSHARD3",
                            "0SEND_F", "0BW0", "0F1234567890", "99999999999F0", "_", "0"})
     EXPECT_THAT(refusal(fmt::format("0F0,{},0B0", cell)),
@@ -167,7 +168,7 @@ TEST(Csv, RefusesWithRowColumnAndReason) {
   EXPECT_THAT(refusal("0F0,0UNSHARD,0F1,0B0\n1F0,1F1,1B0,1B1"),
               HasSubstr("row 1 (pipeline rank 0): the row ends without 0B1"));
   EXPECT_THAT(refusal("0F0,0B0,0F1,0B1\n1F0,,1F1,1B0,1B1"),
-              HasSubstr("row 1 (pipeline rank 0), column 2: 0B0 waits for ever: 1I0 of rank 1"));
+              HasSubstr("row 1 (pipeline rank 0), column 2: 0B0 waits forever: 1I0 of rank 1"));
 }
 
 // Cells lost, doubled and swapped, characters changed: read as a valid schedule or refused as data, never anything else.

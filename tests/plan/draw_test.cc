@@ -47,7 +47,7 @@ TEST(Explain, FitsAScreenForEveryExample) {
   };
   for_each_case({1, 4}, {1, 2}, {1, 8}, {1}, [&](const Case& one) { check(compile(one)); });
   // As large as a real model on 4 ranks.
-  check(compile(model::tied_example(1, 48), mesh::Mesh({.dp_shard = 4}),
+  check(compile(harness::tied_example(1, 48), mesh::Mesh({.dp_shard = 4}),
                 {.zero = 3, .micro_batches = 16}));
   EXPECT_GT(count, 0);
 }
@@ -80,7 +80,7 @@ TEST(Explain, StagesShowWhatTheyHoldAndHowLongTheyWork) {
 }
 
 TEST(Explain, NamesWhatMatters) {
-  const PlanSet plan = compile(model::tied_example(1, 6), mesh::Mesh({.dp_shard = 4}),
+  const PlanSet plan = compile(harness::tied_example(1, 6), mesh::Mesh({.dp_shard = 4}),
                                {.zero = 3, .micro_batches = 4});
   const std::string text = explain_text(plan, 0, memory_account(plan, 0), {.step_s = 1.5});
   EXPECT_THAT(text, HasSubstr("pp1.dp_replicate1.dp_shard4.cp1.tp1"));
@@ -91,20 +91,20 @@ TEST(Explain, NamesWhatMatters) {
 }
 
 TEST(Explain, JsonCarriesTheSameNumbers) {
-  const PlanSet plan = compile(model::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 1});
+  const PlanSet plan = compile(harness::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 1});
   const MemoryAccount account = memory_account(plan, 0);
   const Json json = explain_json(plan, 0, account, {.step_s = 0.5});
   EXPECT_EQ(json["world"], 2);
   EXPECT_EQ(json["mesh"]["dp_shard"], 2);
   EXPECT_EQ(json["memory"]["model_states_bytes"], account.model_states);
   EXPECT_EQ(json["units"].size(), plan.program.units.size());
-  EXPECT_EQ(json["communication"][0]["what"], "reduce_grads (scatter) over dp_shard");
+  EXPECT_EQ(json["communication"][0]["what"], "unshard over dp_shard");
   EXPECT_EQ(json["communication"][0]["count"], 5);
   EXPECT_EQ(json["forecast"]["step_s"], 0.5);
 }
 
 TEST(Explain, RankTextHasEveryLine) {
-  const PlanSet plan = compile(model::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
+  const PlanSet plan = compile(harness::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
   const std::string text = rank_text(plan, 1);
   EXPECT_EQ(std::ranges::count(text, '\n'), static_cast<std::ptrdiff_t>(plan.lists[0].size()) + 2);
   EXPECT_THAT(text, HasSubstr("reduce_grads norm mb=0 over=dp_shard scatter after="));

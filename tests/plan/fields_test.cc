@@ -31,15 +31,15 @@ std::vector<PlanSet> plans() {
   using schedules::Schedule;
   std::vector<PlanSet> all;
   for (int zero : {0, 1, 2, 3}) {
-    all.push_back(compile(model::chain_example(1), mesh::Mesh({.dp_replicate = 2, .dp_shard = 2}),
+    all.push_back(compile(harness::chain_example(1), mesh::Mesh({.dp_replicate = 2, .dp_shard = 2}),
                           {.zero = zero, .micro_batches = 2}));
-    all.push_back(compile(model::spread_example(1), mesh::Mesh({.dp_shard = 2, .cp = 2, .tp = 2}),
+    all.push_back(compile(harness::spread_example(1), mesh::Mesh({.dp_shard = 2, .cp = 2, .tp = 2}),
                           {.zero = zero, .micro_batches = 2}));
     all.push_back(compile(tied_v(2), mesh::Mesh({.pp = 2, .dp_shard = 2}),
                           {.zero = zero, .micro_batches = 2, .schedule = Schedule::kZbV}));
   }
-  all.push_back(compile(model::jepa_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 1}));
-  all.push_back(compile(recompute_whole(model::chain_example(), 2), mesh::Mesh({.dp_shard = 2}),
+  all.push_back(compile(harness::jepa_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 1}));
+  all.push_back(compile(recompute_whole(harness::chain_example(), 2), mesh::Mesh({.dp_shard = 2}),
                         {.zero = 3,
                          .micro_batches = 3,
                          .offload = {.optimizer = Tier::kHost,
@@ -47,19 +47,19 @@ std::vector<PlanSet> plans() {
                                      .grads = Tier::kHost,
                                      .activations = Tier::kHost,
                                      .prefetch = 0}}));
-  Program whole = recompute_whole(model::spread_example(), 1);
+  Program whole = recompute_whole(harness::spread_example(), 1);
   for (Value& value : whole.values) value.whole = true;
   all.push_back(compile(
       std::move(whole), mesh::Mesh({.dp_shard = 2, .tp = 2}),
       {.zero = 1, .micro_batches = 2, .offload = {.activations = Tier::kTp, .prefetch = 0}}));
-  Program towers = model::two_towers_example(1);
+  Program towers = harness::two_towers_example(1);
   for (Node& node : towers.nodes)
     node.exchanges = {{.axes = Axis::kTp, .bytes = 512, .forward = 1, .backward = 1}};
   all.push_back(compile(std::move(towers), mesh::Mesh({.dp_shard = 2, .tp = 2}),
                         {.micro_batches = 2, .schedule = Schedule::kGpipe}));
-  all.push_back(compile(model::tied_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}),
+  all.push_back(compile(harness::tied_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}),
                         {.zero = 1, .micro_batches = 2, .schedule = Schedule::kGpipe}));
-  all.push_back(compile(model::two_towers_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}),
+  all.push_back(compile(harness::two_towers_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}),
                         {.zero = 1, .micro_batches = 2, .schedule = Schedule::kGpipe}));
   return all;
 }
@@ -302,7 +302,7 @@ TEST(Fields, RanksThatReduceDifferentChunksAreRefused) {
 
 // Ranks of other stages have one list each, and those of this stage two that are equal.
 TEST(Fields, EqualListsOfOneStageMeetAnother) {
-  const PlanSet plan = compile(model::tied_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}),
+  const PlanSet plan = compile(harness::tied_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}),
                                {.zero = 1, .schedule = schedules::Schedule::kGpipe});
   for (std::size_t list : {0, 1}) EXPECT_EQ(refusal(with_unlike(plan, list, plan.lists[list])), "");
 }

@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 
+#include "tests/harness/examples.h"
 #include "tests/harness/recompute_whole.h"
 #include "trireme/base/fs.h"
-#include "trireme/model/examples.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::plan::golden_test {
@@ -25,13 +25,13 @@ void expect_golden(const std::string& name, const PlanSet& plan) {
 TEST(Golden, EveryRowOfTheLifetimeTable) {
   for (int zero : {0, 1, 2, 3})
     expect_golden("chain_zero" + std::to_string(zero),
-                  compile(model::chain_example(), mesh::Mesh({.dp_shard = 4}),
+                  compile(harness::chain_example(), mesh::Mesh({.dp_shard = 4}),
                           {.zero = zero, .micro_batches = 2}));
 }
 
 TEST(Golden, Hybrid) {
   expect_golden("chain_hsdp",
-                compile(model::chain_example(), mesh::Mesh({.dp_replicate = 2, .dp_shard = 2}),
+                compile(harness::chain_example(), mesh::Mesh({.dp_replicate = 2, .dp_shard = 2}),
                         {.zero = 3, .micro_batches = 1}));
 }
 
@@ -39,54 +39,54 @@ TEST(Golden, TensorAndContextRanks) {
   for (int zero : {1, 3})
     expect_golden(
         "spread_zero" + std::to_string(zero),
-        compile(model::spread_example(), mesh::Mesh({.dp_replicate = 2, .cp = 2, .tp = 2}),
+        compile(harness::spread_example(), mesh::Mesh({.dp_replicate = 2, .cp = 2, .tp = 2}),
                 {.zero = zero, .micro_batches = 2}));
 }
 
 TEST(Golden, RecomputeInBf16) {
   expect_golden("chain_recompute",
-                compile(recompute_whole(model::chain_example()), mesh::Mesh({.dp_shard = 2}),
+                compile(recompute_whole(harness::chain_example()), mesh::Mesh({.dp_shard = 2}),
                         {.zero = 3, .prefetch = 2, .compute = DType::kBF16}));
 }
 
 // Inner values live twice, those that enter or leave a segment once.
 TEST(Golden, SegmentsOfTwoWithSkips) {
   expect_golden("encoder_decoder_segments",
-                compile(recompute_whole(model::encoder_decoder_example(1), 2), mesh::Mesh(), {}));
+                compile(recompute_whole(harness::encoder_decoder_example(1), 2), mesh::Mesh(), {}));
 }
 
 TEST(Golden, TiedWeightsOnTwoStages) {
   expect_golden("tied_two_stages",
-                compile(model::tied_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}),
+                compile(harness::tied_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}),
                         {.zero = 1, .micro_batches = 2, .schedule = schedules::Schedule::kGpipe}));
 }
 
 TEST(Golden, VisionLanguageModel) {
   expect_golden("vision_language",
-                compile(model::vision_language_example(), mesh::Mesh({.dp_shard = 2}),
+                compile(harness::vision_language_example(), mesh::Mesh({.dp_shard = 2}),
                         {.zero = 2, .micro_batches = 1}));
 }
 
 TEST(Golden, JointEmbedding) {
-  expect_golden("jepa", compile(model::jepa_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 2}));
+  expect_golden("jepa", compile(harness::jepa_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 2}));
 }
 
 // What GradCache is: features of all micro-batches, one loss, and each micro-batch again.
 TEST(Golden, JointLoss) {
   expect_golden("two_towers",
-                compile(recompute_whole(model::two_towers_example()), mesh::Mesh({.dp_shard = 2}),
+                compile(recompute_whole(harness::two_towers_example()), mesh::Mesh({.dp_shard = 2}),
                         {.zero = 3, .micro_batches = 2, .schedule = schedules::Schedule::kGpipe}));
 }
 
 TEST(Golden, JointLossOnTheSecondStage) {
   expect_golden("two_towers_two_stages",
-                compile(model::two_towers_example(2), mesh::Mesh({.pp = 2}),
+                compile(harness::two_towers_example(2), mesh::Mesh({.pp = 2}),
                         {.micro_batches = 2, .schedule = schedules::Schedule::kGpipe}));
 }
 
 TEST(Golden, SkipsAcrossTwoStages) {
   expect_golden("encoder_decoder_two_stages",
-                compile(model::encoder_decoder_example(2), mesh::Mesh({.pp = 2}),
+                compile(harness::encoder_decoder_example(2), mesh::Mesh({.pp = 2}),
                         {.micro_batches = 2, .schedule = schedules::Schedule::kGpipe}));
 }
 
@@ -96,13 +96,13 @@ TEST(Golden, EverythingAway) {
                         .grads = Tier::kNvme,
                         .activations = Tier::kNvme};
   expect_golden("chain_offload",
-                compile(recompute_whole(model::chain_example()), mesh::Mesh(),
+                compile(recompute_whole(harness::chain_example()), mesh::Mesh(),
                         {.micro_batches = 2, .compute = DType::kBF16, .offload = offload}));
 }
 
 TEST(Golden, StatesAwayFromShards) {
   expect_golden("chain_offload_zero3",
-                compile(model::chain_example(), mesh::Mesh({.dp_shard = 2}),
+                compile(harness::chain_example(), mesh::Mesh({.dp_shard = 2}),
                         {.zero = 3, .offload = {.optimizer = Tier::kHost, .params = Tier::kNvme}}));
 }
 
@@ -114,7 +114,7 @@ TEST(Golden, TheManualsExample) {
   ASSERT_NE(begin, std::string::npos);
   const std::size_t end = manual.find("```", begin + fence.size());
   ASSERT_NE(end, std::string::npos);
-  const PlanSet plan = compile(model::chain_example(1), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
+  const PlanSet plan = compile(harness::chain_example(1), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
   EXPECT_EQ(manual.substr(begin + fence.size(), end - begin - fence.size()), print(plan));
   EXPECT_NO_THROW(validate(plan));
 }

@@ -128,7 +128,7 @@ TEST(Offload, EveryAfterIsNeeded) {
 }
 
 PlanSet everything_away(int prefetch = 1, int blocks = 4) {
-  return compile(model::chain_example(blocks), mesh::Mesh(),
+  return compile(harness::chain_example(blocks), mesh::Mesh(),
                  {.offload = {.optimizer = Tier::kNvme,
                               .params = Tier::kNvme,
                               .grads = Tier::kNvme,
@@ -137,7 +137,7 @@ PlanSet everything_away(int prefetch = 1, int blocks = 4) {
 
 // Prefetch + 1 units for their steps, and one more that is being written.
 TEST(Offload, StepsHoldFewUnits) {
-  Program program = model::chain_example(8);
+  Program program = harness::chain_example(8);
   for (Unit& unit : program.units) unit.numel = 1 << 16;
   for (int prefetch : {0, 1, 3}) {
     const PlanSet plan = compile(
@@ -151,7 +151,7 @@ TEST(Offload, StepsHoldFewUnits) {
 }
 
 TEST(Offload, UnitsOfANodeAreThereForIt) {
-  Program program = model::chain_example(8);
+  Program program = harness::chain_example(8);
   for (Unit& unit : program.units) unit.numel = 1 << 16;
   for (int prefetch : {0, 1, 2}) {
     const PlanSet plan =
@@ -182,7 +182,7 @@ TEST(Offload, MemoryComesBackAsItWas) {
 // With everything away a model many times the memory leaves a few units in it.
 TEST(Offload, PeaksDoNotGrowWithTheModel) {
   const auto peak = [](int blocks) {
-    const PlanSet plan = compile(recompute_whole(model::chain_example(blocks)), mesh::Mesh(),
+    const PlanSet plan = compile(recompute_whole(harness::chain_example(blocks)), mesh::Mesh(),
                                  {.offload = {.optimizer = Tier::kNvme,
                                               .params = Tier::kNvme,
                                               .grads = Tier::kNvme,
@@ -193,7 +193,7 @@ TEST(Offload, PeaksDoNotGrowWithTheModel) {
 }
 
 TEST(Offload, RatioTakesWholeUnits) {
-  Program program = model::chain_example(8);
+  Program program = harness::chain_example(8);
   for (Unit& unit : program.units) unit.numel = 1 << 16;
   for (double ratio : {0.25, 0.5, 0.75, 1.0}) {
     const Away away(program, {.offload = {.optimizer = Tier::kNvme, .ratio = ratio}});
@@ -208,7 +208,7 @@ TEST(Offload, RatioTakesWholeUnits) {
 TEST(Offload, RatioIsKeptForUnitsOfAnySize) {
   for (int pp : {1, 2})
     for (std::size_t large = 0; large < 10; ++large) {
-      Program program = model::chain_example(10);
+      Program program = harness::chain_example(10);
       program.units.clear();
       for (int unit = 0; unit < 10; ++unit)
         program.units.push_back({.name = fmt::format("unit{}", unit), .numel = 100});
@@ -243,7 +243,7 @@ TEST(Offload, RatioIsKeptForUnitsOfAnySize) {
 }
 
 TEST(Offload, ExplainTellsTheShareThatLeaves) {
-  Program program = model::chain_example(8);
+  Program program = harness::chain_example(8);
   for (Unit& unit : program.units) unit.numel = 1 << 16;
   const PlanSet plan =
       compile(program, mesh::Mesh(), {.offload = {.optimizer = Tier::kHost, .ratio = 0.55}});
@@ -255,11 +255,11 @@ TEST(Offload, ExplainTellsTheShareThatLeaves) {
 
 TEST(Offload, HostMemoryIsCounted) {
   const auto host = [](const Offload& offload) {
-    const PlanSet plan = compile(model::chain_example(), mesh::Mesh(), {.offload = offload});
+    const PlanSet plan = compile(harness::chain_example(), mesh::Mesh(), {.offload = offload});
     return memory_account(plan, 0).persistent[static_cast<std::size_t>(MemoryKind::kHost)];
   };
   std::int64_t states = 0, params = 0;
-  for (const Unit& unit : model::chain_example().units) {
+  for (const Unit& unit : harness::chain_example().units) {
     states += 2 * whole_pages(4 * unit.numel);
     params += whole_pages(4 * unit.numel);
   }
@@ -316,21 +316,21 @@ std::string usage(const Program& program, const mesh::Mesh& mesh, const Recipe& 
 
 TEST(Offload, WhatCannotLeaveIsRefused) {
   EXPECT_THAT(
-      usage(model::chain_example(), mesh::Mesh(), {.offload = {.activations = Tier::kNvme}}),
-      HasSubstr("have more run again (recompute.policy"));
-  EXPECT_THAT(usage(recompute_whole(model::chain_example()), mesh::Mesh(),
+      usage(harness::chain_example(), mesh::Mesh(), {.offload = {.activations = Tier::kNvme}}),
+      HasSubstr("recompute more nodes (recompute.policy"));
+  EXPECT_THAT(usage(recompute_whole(harness::chain_example()), mesh::Mesh(),
                     {.offload = {.activations = Tier::kTp}}),
               HasSubstr("set parallel.tp"));
-  EXPECT_THAT(usage(model::jepa_example(), mesh::Mesh(), {.offload = {.params = Tier::kHost}}),
-              HasSubstr("for which both stay in memory"));
-  EXPECT_THAT(usage(model::chain_example(), mesh::Mesh(),
+  EXPECT_THAT(usage(harness::jepa_example(), mesh::Mesh(), {.offload = {.params = Tier::kHost}}),
+              HasSubstr("so both stay in memory"));
+  EXPECT_THAT(usage(harness::chain_example(), mesh::Mesh(),
                     {.offload = {.optimizer = Tier::kNvme, .ratio = 1e-6}}),
               HasSubstr("less than every unit's share"));
 }
 
 // Values that all tp ranks have: each keeps its part.
 TEST(Offload, TensorRanksShareValuesOut) {
-  Program program = model::chain_example(4);
+  Program program = harness::chain_example(4);
   for (Value& value : program.values) value.whole = value.differentiable;
   const mesh::Mesh mesh({.tp = 4});
   const auto peak = [&](Tier tier) {

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <random>
 
+#include "tests/harness/examples.h"
 #include "trireme/base/error.h"
-#include "trireme/model/examples.h"
 
 namespace trireme::plan::partition_test {
 namespace {

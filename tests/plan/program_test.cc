@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <functional>
 
+#include "tests/harness/examples.h"
 #include "tests/harness/recompute_whole.h"
 #include "trireme/base/error.h"
-#include "trireme/model/examples.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/shard.h"
@@ -26,15 +26,15 @@ std::vector<std::string> without_backward(const Program& program) {
 }
 
 TEST(GradientFlow, StopsBeforeWhatIsFrozen) {
-  EXPECT_THAT(without_backward(model::chain_example()), ElementsAre());
-  EXPECT_THAT(without_backward(model::vision_language_example()),
+  EXPECT_THAT(without_backward(harness::chain_example()), ElementsAre());
+  EXPECT_THAT(without_backward(harness::vision_language_example()),
               ElementsAre("encoder0", "encoder1"));
-  EXPECT_THAT(without_backward(model::jepa_example()), ElementsAre("target0", "target1"));
-  EXPECT_THAT(without_backward(model::encoder_decoder_example()), ElementsAre());
+  EXPECT_THAT(without_backward(harness::jepa_example()), ElementsAre("target0", "target1"));
+  EXPECT_THAT(without_backward(harness::encoder_decoder_example()), ElementsAre());
 }
 
 TEST(GradientFlow, PassesThroughFrozenNodesTowardsTrainableOnes) {
-  Program program = model::chain_example();
+  Program program = harness::chain_example();
   program.units[1].trainable = false;  // block0
   EXPECT_THAT(without_backward(program), ElementsAre());
   program.units[0].trainable = false;  // embed
@@ -42,7 +42,7 @@ TEST(GradientFlow, PassesThroughFrozenNodesTowardsTrainableOnes) {
 }
 
 TEST(GradientFlow, EndsBehindTheLastLoss) {
-  Program program = model::chain_example();
+  Program program = harness::chain_example();
   program.nodes.back().loss = false;
   EXPECT_EQ(without_backward(program).size(), program.nodes.size());
   const GradientFlow flow = gradient_flow(program);
@@ -51,7 +51,7 @@ TEST(GradientFlow, EndsBehindTheLastLoss) {
 
 TEST(CheckProgram, RefusesMalformedPrograms) {
   const auto refusal = [](const std::function<void(Program&)>& change) -> std::string {
-    Program program = model::chain_example();
+    Program program = harness::chain_example();
     change(program);
     try {
       check_program(program);
@@ -96,10 +96,10 @@ TEST(Compile, RefusesWhatItCannotTake) {
     }
     return "";
   };
-  const Program chain = model::chain_example();
+  const Program chain = harness::chain_example();
   EXPECT_THAT(refusal(chain, {.pp = 2}, {}), HasSubstr("set pp to 1"));
-  EXPECT_THAT(refusal(model::tied_example(2), {}, {}), HasSubstr("set pp to 2"));
-  EXPECT_THAT(refusal(model::tied_example(2), {.pp = 2},
+  EXPECT_THAT(refusal(harness::tied_example(2), {}, {}), HasSubstr("set pp to 2"));
+  EXPECT_THAT(refusal(harness::tied_example(2), {.pp = 2},
                       {.micro_batches = 2, .schedule = schedules::Schedule::kInterleaved}),
               HasSubstr("virtual stages"));
   EXPECT_THAT(refusal(chain, {}, {.zero = 4}), HasSubstr("zero is 4"));
@@ -107,9 +107,9 @@ TEST(Compile, RefusesWhatItCannotTake) {
   EXPECT_THAT(refusal(chain, {}, {.prefetch = -1}), HasSubstr("prefetch is -1"));
   for (const auto schedule : {schedules::Schedule::k1F1B, schedules::Schedule::kZbH1})
     EXPECT_THAT(
-        refusal(model::two_towers_example(), {}, {.micro_batches = 2, .schedule = schedule}),
+        refusal(harness::two_towers_example(), {}, {.micro_batches = 2, .schedule = schedule}),
         HasSubstr("set parallel.schedule=gpipe"));
-  EXPECT_EQ(refusal(model::two_towers_example(), {}, {.micro_batches = 1}), "");
+  EXPECT_EQ(refusal(harness::two_towers_example(), {}, {.micro_batches = 1}), "");
   Program unused = chain;
   unused.units.push_back({.name = "idle", .numel = 4});
   EXPECT_THAT(refusal(unused, {}, {}), HasSubstr("unit idle is trainable"));
@@ -131,7 +131,7 @@ TEST(Shard, ChunksAndShardsFollowTheUnitAlone) {
 
 TEST(Retirements, DropValuesAtTheirLastReaderAndCompleteGradientsOnce) {
   const PlanSet plan =
-      compile(recompute_whole(model::tied_example(1)), mesh::Mesh(), {.micro_batches = 2});
+      compile(recompute_whole(harness::tied_example(1)), mesh::Mesh(), {.micro_batches = 2});
   const List& list = plan.lists[0];
   const std::vector<Retirement> all = retirements(plan.program, list);
   ASSERT_EQ(all.size(), list.size());
@@ -173,12 +173,12 @@ TEST(Retirements, DropValuesAtTheirLastReaderAndCompleteGradientsOnce) {
 }
 
 TEST(Placement, FollowsUsers) {
-  const Program tied = model::tied_example(2);
+  const Program tied = harness::tied_example(2);
   EXPECT_EQ(stage_count(tied), 2);
   EXPECT_THAT(stages_of_unit(tied, 0), ElementsAre(0, 1));
   EXPECT_THAT(inputs_of_stage(tied, 0), ElementsAre(0));
   EXPECT_THAT(inputs_of_stage(tied, 1), ElementsAre(1));
-  Program jepa = model::jepa_example();
+  Program jepa = harness::jepa_example();
   jepa.units.push_back(
       {.name = "average", .numel = jepa.units[0].numel, .trainable = false, .ema_of = 0});
   EXPECT_THAT(stages_of_unit(jepa, static_cast<UnitId>(jepa.units.size()) - 1), ElementsAre(0));

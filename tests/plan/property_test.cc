@@ -101,7 +101,7 @@ TEST(Property, CollectivesAreCountedInClosedForm) {
 
 // A chain has one run a direction: exactly two gathers a unit and micro-batch.
 TEST(Property, Zero3GathersTwiceAndScattersOncePerBackward) {
-  const PlanSet plan = compile(model::chain_example(3), mesh::Mesh({.dp_shard = 4}),
+  const PlanSet plan = compile(harness::chain_example(3), mesh::Mesh({.dp_shard = 4}),
                                {.zero = 3, .micro_batches = 2});
   std::map<UnitId, int> gathers, scatters;
   for (const Instr& line : plan.lists[0]) {
@@ -117,8 +117,8 @@ TEST(Property, Zero3GathersTwiceAndScattersOncePerBackward) {
 // A tied unit is gathered for each stretch of its users: embedding and loss, forward and backward, but not for the
 // backward of an embedding that only looks rows up.
 TEST(Property, Zero3GathersATiedUnitForEachStretchOfUsers) {
-  const PlanSet plan =
-      compile(model::tied_example(1), mesh::Mesh({.dp_shard = 2}), {.zero = 3, .micro_batches = 1});
+  const PlanSet plan = compile(harness::tied_example(1), mesh::Mesh({.dp_shard = 2}),
+                               {.zero = 3, .micro_batches = 1});
   const auto count = [&](Verb verb) {
     return std::ranges::count_if(
         plan.lists[0], [&](const Instr& line) { return line.verb == verb && line.unit == 0; });
@@ -129,7 +129,7 @@ TEST(Property, Zero3GathersATiedUnitForEachStretchOfUsers) {
 
 TEST(Property, GatheredNodesNeverExceedPrefetchPlusOne) {
   for (int prefetch : {0, 1, 2, 5}) {
-    const PlanSet plan = compile(model::chain_example(6), mesh::Mesh({.dp_shard = 2}),
+    const PlanSet plan = compile(harness::chain_example(6), mesh::Mesh({.dp_shard = 2}),
                                  {.zero = 3, .micro_batches = 2, .prefetch = prefetch});
     int live = 0, most = 0;
     // Units norm and head belong to one node: count the pair once.
@@ -146,14 +146,14 @@ TEST(Property, GatheredNodesNeverExceedPrefetchPlusOne) {
 
 TEST(Property, RepresentativesMakeThousandsOfRanksCheap) {
   const PlanSet plan = compile(
-      model::tied_example(2, 32), mesh::Mesh({.pp = 2, .dp_replicate = 16, .dp_shard = 128}),
+      harness::tied_example(2, 32), mesh::Mesh({.pp = 2, .dp_replicate = 16, .dp_shard = 128}),
       {.zero = 3, .micro_batches = 8, .schedule = schedules::Schedule::kGpipe});
   EXPECT_EQ(plan.mesh.world(), 4096);
   EXPECT_NO_THROW(validate(plan));
 }
 
 TEST(Property, DigestsTellPlansApart) {
-  const Program program = model::chain_example();
+  const Program program = harness::chain_example();
   const mesh::Mesh mesh({.dp_shard = 2});
   const std::uint64_t base = digest(compile(program, mesh, {.zero = 3}));
   EXPECT_EQ(base, digest(compile(program, mesh, {.zero = 3})));

@@ -37,42 +37,43 @@ int find(const List& list, Verb verb, NodeId node) {
 }
 
 TEST(Recompute, SegmentsEndWithTheirChunkAndAtNodesThatKeep) {
-  Program program = recompute_whole(model::chain_example(8), 3);  // embed, eight blocks, loss
+  Program program = recompute_whole(harness::chain_example(8), 3);  // embed, eight blocks, loss
   EXPECT_THAT(segments_of(program), ElementsAre(0, 0, 0, 1, 1, 1, 2, 2, 2, -1));
-  program = model::chain_example(8);
+  program = harness::chain_example(8);
   recompute_each(program, {1, 2, 3, 5, 6, 7, 8});
   join_segments(program, 2);
   EXPECT_THAT(segments_of(program), ElementsAre(-1, 0, 0, 1, -1, 2, 2, 3, 3, -1));
-  EXPECT_THAT(segments_of(recompute_whole(model::tied_example(3, 6), 4)),
+  EXPECT_THAT(segments_of(recompute_whole(harness::tied_example(3, 6), 4)),
               ElementsAre(0, 0, 0, 1, 1, 2, 2, -1));
   EXPECT_EQ(recomputation_text(program), "7 of 10 nodes whole in 4 segments");
 }
 
 TEST(Recompute, WhatHasNoBackwardNeverRunsAgain) {
-  const Program program = recompute_whole(model::jepa_example(), 2);
+  const Program program = recompute_whole(harness::jepa_example(), 2);
   for (const Node& node : program.nodes)
     EXPECT_EQ(node.segment < 0, node.no_grad || node.loss) << node.name;
   EXPECT_NO_THROW(validate(compile(program, mesh::Mesh(), {})));
-  Program broken = model::jepa_example();
+  Program broken = harness::jepa_example();
   for (Node& node : broken.nodes)
     if (node.no_grad) node.segment = 0;
   EXPECT_THROW(check_program(broken), Error);
 }
 
 TEST(Recompute, SegmentsCannotSpanStages) {
-  Program program = model::tied_example(2);
+  Program program = harness::tied_example(2);
   for (Node& node : program.nodes) node.segment = node.loss ? -1 : 0;
   try {
     check_program(program);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("cannot run again in segment 0, which begins with embed"));
+    EXPECT_THAT(error.what(),
+                HasSubstr("cannot be recomputed in segment 0, which begins with embed"));
   }
 }
 
 // embed, block0 | block1, block2: four lines run again.
 PlanSet two_segments() {
-  return compile(recompute_whole(model::chain_example(3), 2), mesh::Mesh(), {.micro_batches = 2});
+  return compile(recompute_whole(harness::chain_example(3), 2), mesh::Mesh(), {.micro_batches = 2});
 }
 
 TEST(Recompute, ValidatorNamesWhatIsMissingOrMoved) {
@@ -99,7 +100,7 @@ TEST(Recompute, ValidatorNamesWhatIsMissingOrMoved) {
   EXPECT_THAT(moved(block0, embed), HasSubstr("embed.out of micro-batch 0 is gone"));
   const auto between = [](const char* name) {
     return HasSubstr(
-        fmt::format("stands between recompute {} mb=0 and the backward of its segment", name));
+        fmt::format("is between recompute {} mb=0 and the backward of its segment", name));
   };
   EXPECT_THAT(moved(block1, loss), between("block1"));
   EXPECT_THAT(moved(embed, block1), between("embed"));
@@ -108,7 +109,7 @@ TEST(Recompute, ValidatorNamesWhatIsMissingOrMoved) {
               HasSubstr("no forward or recompute has kept what it needs"));
   PlanSet keeps = good;
   keeps.lists[0][static_cast<std::size_t>(find(list, Verb::kForward, 1))].keep = true;
-  EXPECT_THAT(refusal(keeps), HasSubstr("keeps, but segment 0 runs again"));
+  EXPECT_THAT(refusal(keeps), HasSubstr("keeps, but segment 0 is recomputed"));
   PlanSet free = good;
   free.program.nodes[0].segment = -1;
   EXPECT_THAT(refusal(free), HasSubstr("the node is in no segment"));
@@ -139,7 +140,7 @@ TEST(Recompute, InnerValuesAreWrittenAgainAndGoAgain) {
 }
 
 TEST(Recompute, PartsShowInTextCostAndMemory) {
-  Program program = model::chain_example(3);
+  Program program = harness::chain_example(3);
   for (NodeId node : {1, 2, 3})
     program.nodes[static_cast<std::size_t>(node)].parts = {
         {.name = "a", .saved_bytes = 20000, .work_bytes = 7000, .flops = 1e6},
@@ -156,9 +157,9 @@ TEST(Recompute, PartsShowInTextCostAndMemory) {
   const std::int64_t all = peak(program);
   EXPECT_EQ(times(program.nodes[1], program.nodes[1].exchanges[0], Verb::kBackward), 0);
   Program some = program;
-  EXPECT_EQ(compute_again(some, {0, 1, 2}, "a"), 2);
-  EXPECT_EQ(compute_again(some, {1}, "b"), 1);
-  EXPECT_EQ(compute_again(some, {1}, "c"), 0);
+  EXPECT_EQ(recompute_part(some, {0, 1, 2}, "a"), 2);
+  EXPECT_EQ(recompute_part(some, {1}, "b"), 1);
+  EXPECT_EQ(recompute_part(some, {1}, "c"), 0);
   EXPECT_EQ(recomputation_text(some), "a in 2, b in 1");
   EXPECT_EQ(times(some.nodes[1], some.nodes[1].exchanges[0], Verb::kBackward), 1);
   EXPECT_EQ(flops(some.nodes[1], Verb::kBackward), flops(program.nodes[1], Verb::kBackward) + 3e6);
@@ -174,16 +175,16 @@ TEST(Recompute, PartsShowInTextCostAndMemory) {
 }
 
 TEST(Recompute, APartCanTakeTheHalvesOfABackward) {
-  Program program = model::chain_example(1);
+  Program program = harness::chain_example(1);
   Node& block = program.nodes[1];
   block.split = BackwardSplit{.kept_bytes = 100, .weight_flops = 10};
   block.parts = {{.name = "a", .saved_bytes = 10, .whole = false},
                  {.name = "b", .saved_bytes = 10, .whole = true}};
   const GradientFlow flow = gradient_flow(program);
   EXPECT_TRUE(goes_in_halves(program, flow, 1));
-  compute_again(program, {1}, "a");
+  recompute_part(program, {1}, "a");
   EXPECT_TRUE(goes_in_halves(program, flow, 1));
-  compute_again(program, {1}, "b");
+  recompute_part(program, {1}, "b");
   EXPECT_FALSE(goes_in_halves(program, flow, 1));
 }
 
@@ -193,7 +194,7 @@ Program random_chain(std::uint64_t seed, int blocks, bool alike) {
   const auto upto = [&](std::int64_t most) {
     return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most)) + 1;
   };
-  Program program = model::chain_example(blocks);
+  Program program = harness::chain_example(blocks);
   for (Node& node : program.nodes) {
     if (alike && &node > &program.nodes[1] && !node.loss) {
       node.parts = program.nodes[1].parts;
@@ -240,7 +241,7 @@ std::vector<Found> all_choices(const Program& program,
     for (unsigned chosen = 0; chosen < 1U << so_far.nodes[at].parts.size(); ++chosen) {
       Program next = so_far;
       for (std::size_t part = 0; part < next.nodes[at].parts.size(); ++part)
-        next.nodes[at].parts[part].again = (chosen >> part & 1U) != 0;
+        next.nodes[at].parts[part].recomputed = (chosen >> part & 1U) != 0;
       choose(next, at + 1);
     }
     if (!contains(able, id)) return;
@@ -281,7 +282,7 @@ TEST(CheapestWithin, IsTheBestOfAllChoices) {
       } catch (const Error& error) {
         EXPECT_EQ(error.kind(), ErrorKind::kNoRoom);
         EXPECT_EQ(best, std::numeric_limits<double>::infinity()) << error.what();
-        EXPECT_THAT(error.what(), HasSubstr("with everything, stage"));
+        EXPECT_THAT(error.what(), HasSubstr("with all of them, stage"));
         ++refused;
       }
     }

@@ -413,7 +413,7 @@ TEST(Grid, NamesRankPlaceAndAction) {
   const Row together = {{kForward, 0, 0}, {kForward, 0, 1}, {kBackward, 0, 0}, {kBackward, 0, 1}};
   EXPECT_EQ(fault(grid(together, one_by_one)), "accepted");
   EXPECT_EQ(fault(grid(one_by_one, together)),
-            "pipeline rank 0, place 1, 0B0: waits for ever: 1I0 of rank 1");
+            "pipeline rank 0, place 1, 0B0: waits forever: 1I0 of rank 1");
   EXPECT_EQ(fault(grid({{kForward, 0, 0}, {kBackwardWeight, 0, 0}}, together)),
             "pipeline rank 0, place 1, 0W0: comes before 0I0");
   EXPECT_EQ(fault(grid({{kForward, 0, 1}}, together)),

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/harness/examples.h"
 #include "trireme/base/error.h"
-#include "trireme/model/examples.h"
 
 namespace trireme::plan::text_test {
 namespace {
@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 const PlanSet& sample() {
   static const PlanSet plan =
-      compile(model::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
+      compile(harness::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
   return plan;
 }
 
@@ -61,8 +61,13 @@ TEST(Text, EveryFieldOfARecipeSurvives) {
                  .reduce = DType::kBF16,
                  .optimizer_states = 1,
                  .int8_states = true};
+  plan.recipe.gathers_after_step = true;
   EXPECT_EQ(parse(print(plan)).recipe, plan.recipe);
   plan.recipe.reduce.reset();
+  EXPECT_EQ(parse(print(plan)).recipe, plan.recipe);
+  plan.recipe.canonical = true;
+  plan.recipe.micro_batches = 6;
+  plan.recipe.group = 3;
   EXPECT_EQ(parse(print(plan)).recipe, plan.recipe);
 }
 

@@ -24,7 +24,7 @@ constexpr UnitId kBlock = 1;
 
 // The unit of one block is sharded over dp_shard alone: cp ranks have equal shards.
 Program program() {
-  Program program = model::chain_example(2);
+  Program program = harness::chain_example(2);
   program.units[kBlock].axes.shards = Axis::kDpShard;
   return program;
 }
@@ -77,7 +77,7 @@ TEST(UnitAxes, SharesAreOverItsShards) {
   const PlanSet plan = compile(program(), mesh_of_8(), {.zero = 3});
   const std::int64_t numel = plan.program.units[kBlock].numel;
   EXPECT_EQ(share_of(plan, kBlock).part, (numel + 3) / 4);
-  const PlanSet usual = compile(model::chain_example(2), mesh_of_8(), {.zero = 3});
+  const PlanSet usual = compile(harness::chain_example(2), mesh_of_8(), {.zero = 3});
   EXPECT_EQ(share_of(usual, kBlock).part, (numel + 7) / 8);
   const auto params = static_cast<std::size_t>(MemoryKind::kParams);
   EXPECT_EQ(
@@ -102,7 +102,7 @@ TEST(UnitAxes, TextHasThemWhereTheyAreNotTheUsualOnes) {
   EXPECT_THAT(text, HasSubstr(" shards=dp_shard\n"));
   EXPECT_THAT(text, HasSubstr(" shards=none replicas=dp_shard partial=cp+tp\n"));
   EXPECT_EQ(parse(text), plan);
-  const std::string usual = print(compile(model::chain_example(2), mesh_of_8(), {.zero = 3}));
+  const std::string usual = print(compile(harness::chain_example(2), mesh_of_8(), {.zero = 3}));
   for (const char* key : {" shards=", " replicas=", " partial="})
     EXPECT_THAT(usual, testing::Not(HasSubstr(key)));
 }
@@ -124,7 +124,7 @@ TEST(UnitAxes, OtherAxesOfALineAreRefused) {
 }
 
 TEST(UnitAxes, ReductionsAreOfOneKind) {
-  Program program = model::spread_example(1);
+  Program program = harness::spread_example(1);
   UnitId partial = 0;
   while (program.units[static_cast<std::size_t>(partial)].tp_partial == 0) ++partial;
   const auto kind = [&](const Instr& line) { return reduction_of(program, line); };
@@ -143,7 +143,7 @@ TEST(UnitAxes, ReductionsAreOfOneKind) {
 TEST(UnitAxes, ShardsAreReplicasAndPartialElementsAreNot) {
   for (const UnitAxes& axes : {UnitAxes{.shards = mesh::kShards, .replicas = Axis::kDpShard},
                                UnitAxes{.partial = {Axis::kTp, Axis::kCp}}}) {
-    Program broken = model::chain_example(1);
+    Program broken = harness::chain_example(1);
     broken.units[0].axes = axes;
     EXPECT_THROW(check_program(broken), Error);
   }

@@ -1,7 +1,7 @@
 // What nodes hold while they run, in the account and in text.
 #include <gtest/gtest.h>
 
-#include "trireme/model/examples.h"
+#include "tests/harness/examples.h"
 #include "trireme/plan/memory.h"
 
 namespace trireme::plan::work_test {
@@ -43,7 +43,7 @@ TEST(Work, IsThereWhileALineRuns) {
   for (schedules::Schedule schedule :
        {schedules::Schedule::k1F1B, schedules::Schedule::kZbH1, schedules::Schedule::kGpipe})
     for (bool recompute : {false, true}) {
-      Program program = working(model::chain_example(4));
+      Program program = working(harness::chain_example(4));
       for (std::size_t n = 0; n < program.nodes.size(); ++n) {
         program.nodes[n].stage = n < 3 ? 0 : 1;
         if (recompute && !program.nodes[n].loss) program.nodes[n].segment = static_cast<int>(n);
@@ -67,7 +67,7 @@ TEST(Work, IsThereWhileALineRuns) {
 }
 
 TEST(Work, OfAForwardThatKeepsNothingIsItsOwn) {
-  Program program = working(model::chain_example());
+  Program program = working(harness::chain_example());
   for (Node& node : program.nodes) node.no_grad = true;
   for (Unit& unit : program.units) unit.trainable = false;
   const PlanSet plan = compile(program, mesh::Mesh(), {});
@@ -75,7 +75,7 @@ TEST(Work, OfAForwardThatKeepsNothingIsItsOwn) {
 }
 
 TEST(Work, SurvivesAsText) {
-  const PlanSet plan = compile(working(model::chain_example()), mesh::Mesh(), {});
+  const PlanSet plan = compile(working(harness::chain_example()), mesh::Mesh(), {});
   EXPECT_EQ(parse(print(plan)), plan);
 }
 

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/harness/scratch_directory.h"
-#include "tests/planner/made_up_machine.h"
+#include "tests/planner/synthetic_machine.h"
 #include "trireme/base/error.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/plan/memory.h"
 #include "trireme/planner/cost/estimate.h"
 #include "trireme/planner/hardware/cluster_file.h"
@@ -39,7 +39,7 @@ TEST(LeastSquares, KeepsConstantsFromFallingBelowZero) {
 }
 
 TEST(Calibrate, FindsTheCurveThatProductsLieOn) {
-  const ProductCurve curve = made_up().machine.gpu.core->half.crosswise;
+  const ProductCurve curve = synthetic_calibration().machine.gpu.core->half.crosswise;
   std::vector<MeasuredProduct> products;
   for (const double m : {64, 256, 1024})
     for (const double n : {96, 512})
@@ -74,7 +74,7 @@ config::Job seeing(const std::string& compute) {
   job.run.micro_batch = 4;
   job.run.global_batch = 16;
   config::apply_set(job, compute);
-  return config::resolve(job, 1, config::made_up(job.data.source)->facts);
+  return config::resolve(job, 1, config::synthetic_source(job.data.source)->facts);
 }
 
 Measurements measurements_of(const Cluster& machine) {
@@ -111,7 +111,7 @@ Measurements measurements_of(const Cluster& machine) {
     measured.pulses.push_back({.math = math, .ranks = 1, .seconds = rates.pulse_s});
     measured.pulses.push_back({.math = math, .ranks = 2, .seconds = rates.crowded_pulse_s});
   }
-  for (const Tier& tier : machine.tiers)
+  for (const NetworkTier& tier : machine.tiers)
     for (const double bytes : {1024.0, 1048576.0, 16777216.0})
       measured.collectives.push_back(
           {.transport = tier.name,
@@ -121,7 +121,7 @@ Measurements measurements_of(const Cluster& machine) {
 }
 
 TEST(Calibrate, FindsTheMachineThatMeasurementsComeFrom) {
-  const Cluster machine = made_up().machine;
+  const Cluster machine = synthetic_calibration().machine;
   const Cluster found = fit_machine(measurements_of(machine));
   const Core &a = *machine.gpu.core, &b = *found.gpu.core;
   EXPECT_NEAR(b.fp32.forward.rate / a.fp32.forward.rate, 1, 1e-3);
@@ -155,14 +155,14 @@ TEST(Calibrate, TakesTheMachinesOwnSpeedOutOfWhatItMeasures) {
 }
 
 TEST(Calibrate, RefusesWhatIsNotThere) {
-  Measurements measured = measurements_of(made_up().machine);
+  Measurements measured = measurements_of(synthetic_calibration().machine);
   std::erase_if(measured.probes,
                 [](const Probe& probe) { return probe.job.precision.compute == DType::kF32; });
   EXPECT_THROW(fit_machine(measured), Error);
-  measured = measurements_of(made_up().machine);
+  measured = measurements_of(synthetic_calibration().machine);
   measured.probes[0].lines.pop_back();
   EXPECT_THROW(fit_machine(measured), Error);
-  measured = measurements_of(made_up().machine);
+  measured = measurements_of(synthetic_calibration().machine);
   measured.collectives.clear();
   EXPECT_THROW(fit_machine(measured), Error);
   EXPECT_THROW(read_measurements(Json{{"cores", 2}}, "m.json"), Error);
@@ -179,7 +179,6 @@ TEST(Calibrate, RefusesWordsThatItDoesNotKnow) {
                   {"memory", 8},
                   {"process", 1},
                   {"process_rank", 1},
-                  {"before_steps", 1},
                   {"operator_s", 1},
                   {"operator_rate", 1},
                   {"products", Json::array({product})},
@@ -198,7 +197,7 @@ TEST(Calibrate, RefusesWordsThatItDoesNotKnow) {
 
 // What was too little to measure leaves constants that can be written and read.
 TEST(Calibrate, KeepsWhatCannotBeToldFinite) {
-  Calibration made = made_up();
+  Calibration made = synthetic_calibration();
   Cluster instant = made.machine;
   instant.gpu.core->half.attention = instant.gpu.core->fp32.attention = 1e30;
   made.machine = fit_machine(measurements_of(instant));
@@ -228,7 +227,7 @@ TEST(Machine, ToldApartByWhatProcessorsCan) {
 }
 
 TEST(Machine, CalibrationsPrintAndParse) {
-  const Calibration made = made_up();
+  const Calibration made = synthetic_calibration();
   EXPECT_EQ(parse_calibration(print_calibration(made), "c"), made);
   EXPECT_THROW(parse_calibration("{}", "c"), Error);
   // Where a cluster is asked for, its machine is one.
@@ -249,13 +248,13 @@ TEST(Machine, CalibrationsPrintAndParse) {
 
 // Ranks without anything to exchange: two on one core take twice as long, on two cores as long as crowding says.
 TEST(Machine, RanksShareItsCores) {
-  Cluster machine = made_up().machine;
+  Cluster machine = synthetic_calibration().machine;
   const auto step = [&](int ranks) {
     const config::Job job =
         job_of(ranks, {"run.global_batch=" + std::to_string(4 * ranks), "parallel.zero=0"});
     return forecast_step(plan_of(job), job, machine).step_s;
   };
-  for (Tier& tier : machine.tiers) tier = {.name = tier.name, .rate = 1e18};
+  for (NetworkTier& tier : machine.tiers) tier = {.name = tier.name, .rate = 1e18};
   const double one = step(1);
   EXPECT_NEAR(step(2) / one, 1.125, 1e-4);
   EXPECT_NEAR(step(4) / one, 2 * 1.125, 1e-4);
@@ -265,7 +264,7 @@ TEST(Machine, RanksShareItsCores) {
 
 // One rank has no one to share with: its step is the sum of its lines, each the sum of its kernels.
 TEST(Machine, AStepOfOneRankIsTheSumOfItsKernels) {
-  const Cluster machine = made_up().machine;
+  const Cluster machine = synthetic_calibration().machine;
   const config::Job job = job_of(1, {"precision.compute=bf16"});
   const auto all = [&](const char* name) {
     const NodeKernels node = node_kernels(job, own_practice(), NodeForms(job).of(name));
@@ -304,7 +303,7 @@ TEST(Machine, AnUncalibratedForecastKnowsInstructionSets) {
 
 // Threads' tensors are one process's, over the first tier; processes have their own, and the second.
 TEST(Machine, RanksAreThreadsOrProcesses) {
-  Calibration made = made_up();
+  Calibration made = synthetic_calibration();
   const config::Job job = job_of(2, {"parallel.tp=2"});
   const plan::PlanSet plan = plan_of(job);
   const StepForecast threads = forecast_step(plan, job, made, RanksAs::kThreads),
@@ -322,16 +321,17 @@ TEST(Machine, RanksAreThreadsOrProcesses) {
   EXPECT_EQ(none.process_bytes, 0);
 }
 
-// Tensors take the room of those before the first step; each further thread has its own, and something more.
-TEST(Machine, AProcessHoldsAsMuchAsBeforeItsSteps) {
-  Calibration made = made_up();
-  made.machine.gpu.core->before_steps = 1e9;
+TEST(Machine, EachFurtherThreadHoldsSomethingMore) {
+  Calibration made = synthetic_calibration();
   made.machine.gpu.core->process_rank = 7e6;
   const config::Job job = job_of(2, {"parallel.tp=2"});
   const plan::PlanSet plan = plan_of(job);
+  const auto tensors = static_cast<double>(plan::memory_account(plan, 0).peak_of_tensors());
+  EXPECT_DOUBLE_EQ(beside_tensors(*made.machine.gpu.core, 3), 190e6 + 14e6);
   EXPECT_DOUBLE_EQ(forecast_step(plan, job, made, RanksAs::kThreads).process_bytes,
-                   190e6 + 7e6 + 2e9);
-  EXPECT_DOUBLE_EQ(forecast_step(plan, job, made, RanksAs::kProcesses).process_bytes, 190e6 + 1e9);
+                   190e6 + 7e6 + 1.02 * 2 * tensors);
+  EXPECT_DOUBLE_EQ(forecast_step(plan, job, made, RanksAs::kProcesses).process_bytes,
+                   190e6 + 1.02 * tensors);
 }
 
 TEST(Machine, SaysWhatItDoesNotForesee) {

@@ -11,7 +11,7 @@
 
 namespace trireme::planner {
 
-inline Gpu made_up_card(double gib = 80) {
+inline Gpu synthetic_card(double gib = 80) {
   return {.name = "card",
           .half_flops = 300e12,
           .fp32_flops = 20e12,

@@ -11,12 +11,15 @@
 
 #include "tests/config/error_of.h"
 #include "tests/harness/scratch_directory.h"
+#include "tests/planner/cluster_print.h"
 #include "trireme/base/fs.h"
 #include "trireme/planner/hardware/hardware_fields.h"
 
 namespace trireme::planner::cluster_file_test {
 namespace {
 
+using cluster_print::help_clusters;
+using cluster_print::print_cluster;
 using config::usage_error_of;
 using ::testing::Contains;
 using ::testing::HasSubstr;
@@ -101,7 +104,7 @@ TEST(ClusterFile, PrintsAnyNumberExactly) {
     Cluster cluster = own();
     draw(cluster, cluster_fields(), random);
     draw(cluster.gpu, gpu_fields(), random);
-    for (Tier& tier : cluster.tiers) draw(tier, tier_fields(), random);
+    for (NetworkTier& tier : cluster.tiers) draw(tier, tier_fields(), random);
     ASSERT_EQ(parse_cluster(print_cluster(cluster), "printed"), cluster) << print_cluster(cluster);
   }
 }
@@ -121,11 +124,11 @@ TEST(ClusterFile, RefusesWhatCannotBe) {
     std::string_view message;
   } kCases[] = {
       {"gpus_per_host: 4", "gpus_per_host: 0",
-       "own.yaml:4:16: gpus_per_host: 0 is out of range; needs a whole number from 1 to 1024"},
+       "own.yaml:4:16: gpus_per_host: 0 is out of range; needs 1 to 1024"},
       {"hosts: 16", "hosts: 1.5", "own.yaml:5:8: hosts: 1.5 is not whole; needs"},
       {"watts: 500", "memory: 0", "gpu.memory: 0 is out of range; needs a size such as 20GiB"},
       {"watts: 500", "memory: 900TiB", "gpu.memory: 900TiB is out of range; needs a size"},
-      {"watts: 500", "memory: 80 gigs", "gpu.memory: \"80 gigs\" is no size"},
+      {"watts: 500", "memory: 80 gigs", "gpu.memory: \"80 gigs\" is not a size"},
       {"watts: 500", "watts: -1", "gpu.watts: -1 is out of range; needs a number from 0"},
       {"gemm: 0.7", "gemm: 0",
        "own.yaml:3:66: gpu.efficiency.gemm: 0 is out of range; needs a number "
@@ -144,12 +147,12 @@ TEST(ClusterFile, RefusesWhatCannotBe) {
       {"span: 4, ", "", "tiers[0].span: 0 means all ranks; needs to be the last"},
       {"ethernet", "ethernet, span: 4",
        "tiers[1].span: 4 does not hold whole groups of 4 within it; needs a larger multiple of 4"},
-      {"ethernet", "ethernet, span: 32", "tiers[1].span: 32 of 64 GPUs, and no tier behind it"},
+      {"ethernet", "ethernet, span: 32", "tiers[1].span: 32 of 64 GPUs, and no tier after it"},
       {"on_demand: 3", "on_demand: -3", "prices[0].on_demand: -3 is out of range"},
       {"spot: 1.5", "spot: 3.5",
        "own.yaml:13:50: prices[0].spot: 3.5 is above on_demand 3; needs at most that"},
       {"on_demand: 2", "on_demand: 0", "prices[1].on_demand: 0, and spot 0; needs a price"},
-      {"region: y", "region: x", "prices: \"a\" stands twice with region \"x\""},
+      {"region: y", "region: x", "prices: \"a\" appears twice with region \"x\""},
       {"provider: a", "provider: \"\"", "prices[0].provider: missing or empty; needs a name"},
       {"like: h100-sxm", "like: h100-smx",
        "gpu.like: \"h100-smx\" is not shipped; did you mean h100-sxm"},
@@ -158,7 +161,7 @@ TEST(ClusterFile, RefusesWhatCannotBe) {
       {"name: mine", "", "name: missing or empty"},
       {"hosts: 16", "tires: 16", "unknown key \"tires\"; did you mean tiers?"},
       {"tiers:", "price:", "unknown key \"price\"; did you mean prices?"},
-      {"hosts: 16", "hosts:", "own.yaml:5:1: hosts: has no value; needs a whole number"},
+      {"hosts: 16", "hosts:", "own.yaml:5:1: hosts: has no value; needs 1 to "},
   };
   for (const auto& [before, after, message] : kCases)
     EXPECT_THAT(usage_error_of([&] { parse_cluster(changed(before, after), "own.yaml"); }),
@@ -228,10 +231,9 @@ TEST(HelpClusters, NamesEveryKey) {
   EXPECT_THAT(text,
               HasSubstr("- `gpu.memory_rate` (a number above 0 up to 1e+16, alone or in TB/s, "
                         "GB/s, MB/s, Gb/s; needed): "));
-  EXPECT_THAT(text,
-              HasSubstr("- `tiers[].span` (a whole number from 2 to 1000000000, or 0; default "
-                        "`0`): "));
-  EXPECT_THAT(text, HasSubstr("- `hosts` (a whole number from 1 to 1000000; default `1`): "));
+  EXPECT_THAT(text, HasSubstr("- `tiers[].span` (2 to 1000000000, or 0; default "
+                              "`0`): "));
+  EXPECT_THAT(text, HasSubstr("- `hosts` (1 to 1000000; default `1`): "));
   EXPECT_THAT(text, HasSubstr("| `a100-80` | 312 | - | 79.25 | 2039 | 400 |"));
 }
 

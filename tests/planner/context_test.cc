@@ -20,7 +20,7 @@ constexpr double kLatency = 2e-6;
 // Two hosts of four, whose links reach all of their rates.
 Cluster two_hosts(double inside, double between) {
   Cluster cluster{.name = "hosts", .gpus_per_host = 4, .hosts = 2};
-  cluster.gpu = made_up_card();
+  cluster.gpu = synthetic_card();
   cluster.tiers = {{.name = "inside", .span = 4, .rate = inside, .latency_s = kLatency},
                    {.name = "between", .rate = between, .latency_s = kLatency}};
   return cluster;
@@ -32,8 +32,7 @@ config::Job context_job(int cp, const std::string& context) {
   job.precision.compute = DType::kBF16;
   job.parallel.cp = cp;
   job.run.global_batch = job.run.micro_batch = 2;
-  config::apply_set(job, "parallel.context=" + context);
-  if (context == "hierarchical") config::apply_set(job, "parallel.context_inner=4");
+  config::apply_set(job, "parallel.context=" + context + (context == "hierarchical" ? ":4" : ""));
   return config::resolve(job, cp, {});
 }
 
@@ -123,14 +122,14 @@ TEST(Context, KeptAttentionIsNeitherComputedNorSentAgain) {
   job = config::resolve(job, 4, {});
   const Cluster cluster = two_hosts(1e9, 1e9);
   const model::ModelSpec model = model::describe(job);
-  const auto again = [&](bool keeps) {
+  const auto recomputed = [&](bool keeps) {
     const Practice practice{.keeps_attention = keeps};
     return Pricing(job, practice, cluster).node(model.program.nodes[1], Verb::kRecompute);
   };
   const Block attention = attention_of(job, cluster), forward = block_of(job, cluster, Practice{});
-  EXPECT_EQ(again(false), forward.forward);
+  EXPECT_EQ(recomputed(false), forward.forward);
   const double waited = 3 * std::max(keys(4, 2) / 1e9 + kLatency - attention.forward / 4, 0.0);
-  EXPECT_NEAR(again(false) - again(true), attention.forward + waited, 1e-9);
+  EXPECT_NEAR(recomputed(false) - recomputed(true), attention.forward + waited, 1e-9);
 }
 
 TEST(Context, GatheredKeysAreWaitedFor) {

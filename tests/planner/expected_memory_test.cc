@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/harness/vjepa_jobs.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
@@ -24,7 +24,8 @@ struct Peaks {
 
 Peaks peaks(config::Family family, const std::vector<std::string>& sets = {}) {
   const config::Job given = harness::vjepa_job(family, sets);
-  const config::Job job = config::resolve(given, 1, config::made_up(given.data.source)->facts);
+  const config::Job job =
+      config::resolve(given, 1, config::synthetic_source(given.data.source)->facts);
   const plan::PlanSet plan =
       plan::compile(model::describe(job).program, model::mesh_of(job), model::recipe_of(job));
   const auto peak = [](const plan::PlanSet& of) {
@@ -47,7 +48,8 @@ TEST(ExpectedMemory, IsLessThanTheBoundWhereRowsVary) {
 TEST(ExpectedMemory, OfTheFullestMicroBatchIsBetweenExpectationAndBound) {
   const config::Job given =
       harness::vjepa_job(config::Family::kJepa, {"vision.hidden=96", "run.micro_batch=8"});
-  const config::Job job = config::resolve(given, 1, config::made_up(given.data.source)->facts);
+  const config::Job job =
+      config::resolve(given, 1, config::synthetic_source(given.data.source)->facts);
   const plan::PlanSet plan =
       plan::compile(model::describe(job).program, model::mesh_of(job), model::recipe_of(job));
   const auto fullest =

@@ -5,19 +5,19 @@
 #include "tests/formats/scratch.h"
 #include "tests/harness/vjepa_jobs.h"
 #include "tests/planner/cards.h"
-#include "tests/planner/made_up_machine.h"
+#include "tests/planner/synthetic_machine.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/fields/fields.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 #include "trireme/planner/cost/estimate.h"
 #include "trireme/planner/cost/expected_share.h"
 #include "trireme/planner/hardware/calibrate.h"
 #include "trireme/planner/hardware/spending.h"
 #include "trireme/planner/report/answer_print.h"
+#include "trireme/planner/search/screened.h"
 #include "trireme/planner/search/search.h"
-#include "trireme/planner/search/sieved.h"
 
 namespace trireme::planner::families_test {
 namespace {
@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 
 Cluster four_cards() {
   Cluster cluster{.name = "cards", .gpus_per_host = 4, .hosts = 1};
-  cluster.gpu = made_up_card(40);
+  cluster.gpu = synthetic_card(40);
   cluster.tiers = {{.name = "inside", .rate = 200e9, .latency_s = 3e-6}};
   return cluster;
 }
@@ -40,14 +40,13 @@ config::Job recipe(const std::string& name, const std::vector<std::string>& sets
 }
 
 config::Job crossing(const std::vector<std::string>& sets = {}) {
-  config::Job job = recipe("vlm_tiny", {"vlm.fusion=cross", "vlm.max_tiles=0", "vlm.cross_heads=2",
-                                        "vlm.cross_every=3"});
+  config::Job job = recipe("vlm_tiny", {"vlm.cross=[3, 2]", "vlm.max_tiles=0"});
   for (const std::string& set : sets) config::apply_set(job, set);
   return job;
 }
 
 config::DatasetFacts facts_of(const config::Job& job) {
-  return config::made_up(job.data.source)->facts;
+  return config::synthetic_source(job.data.source)->facts;
 }
 
 config::Job resolved(const config::Job& job, int ranks = 1) {
@@ -81,7 +80,7 @@ TEST(Families, ABlockHasTheKernelsOfItsLayers) {
 
 // On a calibrated core pictures of 16 tokens pay for every head that attention begins, clips of 128 of one whole block each less.
 TEST(Families, OnCoresShortSequencesPayForTheirBeginnings) {
-  Cluster machine = made_up().machine;
+  Cluster machine = synthetic_calibration().machine;
   const auto forward = [&](const std::string& name, const char* node) {
     return node_seconds(machine, resolved(recipe(name, {"run.global_batch=16"})), node,
                         Verb::kForward, own_practice());
@@ -89,7 +88,7 @@ TEST(Families, OnCoresShortSequencesPayForTheirBeginnings) {
   const double vit = forward("vit_tiny", "block.0"), text = forward("clip_tiny", "text.block.0"),
                clips = forward("vjepa_tiny", "teacher.block.0");
   machine.gpu.core->fp32.attention_s = 0;
-  const double begin = made_up().machine.gpu.core->fp32.attention_s;
+  const double begin = synthetic_calibration().machine.gpu.core->fp32.attention_s;
   EXPECT_NEAR(vit - forward("vit_tiny", "block.0"), 8 * 4 * begin, 1e-9);
   EXPECT_NEAR(text - forward("clip_tiny", "text.block.0"), 8 * 4 * begin, 1e-9);
   EXPECT_NEAR(clips - forward("vjepa_tiny", "teacher.block.0"), 2 * 3 * 2 * begin, 1e-9);
@@ -97,7 +96,7 @@ TEST(Families, OnCoresShortSequencesPayForTheirBeginnings) {
 
 // Many operators on small tensors: on a core each has its beginning and its bytes, on GPUs nothing changes.
 TEST(Families, OnCoresSmallOperatorsAreCounted) {
-  Cluster machine = made_up().machine, free = machine;
+  Cluster machine = synthetic_calibration().machine, free = machine;
   free.gpu.core->operator_s = 0;
   free.gpu.core->operator_rate = 1e18;
   const auto more = [&](const std::string& name, const char* node, Verb verb) {
@@ -120,7 +119,7 @@ TEST(Families, OnCoresSmallOperatorsAreCounted) {
 
 // Loading is priced by the values that are made up; text is next to nothing.
 TEST(Families, OnCoresPicturesTakeTimeToLoad) {
-  const Cluster machine = made_up().machine;
+  const Cluster machine = synthetic_calibration().machine;
   const config::Job job = resolved(recipe("vit_tiny"));
   const plan::PlanSet plan = Candidate(job, own_practice()).plan();
   const StepForecast forecast = forecast_step(plan, job, machine);
@@ -185,7 +184,7 @@ TEST(Families, CutMasksLeaveTheLeastOfTheirGroup) {
   EXPECT_NEAR(near.hidden, 0.465, 0.015);
   EXPECT_NEAR(far.seen, 0.066, 0.015);
   EXPECT_NEAR(far.hidden, 0.704, 0.015);
-  const ExpectedShare share(resolved(recipe("vjepa_tiny", {"jepa.cut=batch"})));
+  const ExpectedShare share(resolved(recipe("vjepa_tiny", {"jepa.cut_batch=24"})));
   EXPECT_DOUBLE_EQ(share.of("block.0") + share.of("loss"), share.of("predictor.block.0"));
   EXPECT_LT(share.of("predictor.block.0"), 0.9);
   EXPECT_LT(share.of("block.0"), ExpectedShare(resolved(recipe("vjepa_tiny"))).of("block.0"));
@@ -285,13 +284,13 @@ TEST(Families, EveryOneIsPlanned) {
 }
 
 TEST(Families, WhatAFamilyRefusesIsSaid) {
-  const config::Job job = recipe("clip_tiny", {"run.batch_scope=micro", "run.micro_batch=16"});
+  const config::Job job = recipe("clip_tiny", {"run.micro_batch=16"});
   const Answer answer =
       search({.job = job, .cluster = four_cards(), .gpus = 4, .data = facts_of(job)},
              {.options = 1, .estimated = 8, .compiled = 4});
   std::vector<std::string> reasons;
   for (const Reason& reason : answer.reasons) reasons.push_back(reason.text);
-  EXPECT_THAT(reasons, Contains(HasSubstr("a contrastive loss compares all of a global batch")));
+  EXPECT_THAT(reasons, Contains(HasSubstr("A contrastive loss compares the whole global batch")));
   EXPECT_THAT(answer_text(answer, spending(answer.question, answer.options.front(), 1e6)),
               HasSubstr("model     clip: "));
 }
@@ -308,7 +307,7 @@ TEST(Families, SaysWhatIsExpectedOfRowsThatVary) {
 // As nothing like it was measured on either.
 TEST(Families, HaveAWiderBandThanLanguageModels) {
   const config::Job job = recipe("vit_tiny");
-  const Cluster cores = made_up().machine;
+  const Cluster cores = synthetic_calibration().machine;
   const Answer answer = search({.job = job, .cluster = cores, .gpus = 2, .data = facts_of(job)},
                                {.options = 1, .estimated = 4, .compiled = 2, .explain = false});
   EXPECT_GT(answer.options.front().seconds, 0);
@@ -343,7 +342,7 @@ TEST(Families, BadQuestionsAreRefusedWithTheReason) {
         },
         memory < 1 ? ErrorKind::kNoRoom : ErrorKind::kUsage);
   };
-  EXPECT_THAT(refused("vit_tiny", {"jepa.layers=3"}), HasSubstr("family vit has no use for it"));
+  EXPECT_THAT(refused("vit_tiny", {"jepa.layers=3"}), HasSubstr("family vit does not use it"));
   EXPECT_THAT(refused("vit_tiny", {"vision.heads=5"}), HasSubstr("vision.heads=5"));
   EXPECT_THAT(refused("vit_tiny", {"parallel.cp=2", "parallel.context=ulysses"}, {"parallel.cp"}),
               HasSubstr("parallel.context=ulysses"));

@@ -2,14 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/model/examples.h"
+#include "tests/harness/examples.h"
 #include "trireme/plan/memory.h"
 
 namespace trireme::planner::plan_memory_test {
 namespace {
 
 plan::PlanSet chain(const mesh::Degrees& degrees, int zero) {
-  return plan::compile(model::chain_example(), mesh::Mesh(degrees),
+  return plan::compile(harness::chain_example(), mesh::Mesh(degrees),
                        {.zero = zero, .micro_batches = 2});
 }
 
@@ -38,11 +38,11 @@ TEST(PlanMemory, AddsContextAndEveryGroup) {
 
 TEST(PlanMemory, CountsNeighboursOfAStage) {
   const plan::PlanSet plan = plan::compile(
-      model::tied_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}), {.micro_batches = 2});
+      harness::tied_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}), {.micro_batches = 2});
   // dp, the norm over all and the other stage, which is also the tied unit's other end.
   EXPECT_EQ(plan_communicators(plan, 0), 3);
-  const plan::PlanSet spread =
-      plan::compile(model::spread_example(), mesh::Mesh({.cp = 2, .tp = 2}), {.micro_batches = 2});
+  const plan::PlanSet spread = plan::compile(harness::spread_example(),
+                                             mesh::Mesh({.cp = 2, .tp = 2}), {.micro_batches = 2});
   EXPECT_EQ(plan_communicators(spread, 0), 2);  // tp and cp, which blocks exchange in
 }
 

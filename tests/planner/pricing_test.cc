@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 Cluster one_card() {
   Cluster cluster{.name = "card", .gpus_per_host = 1, .hosts = 1};
-  cluster.gpu = made_up_card();
+  cluster.gpu = synthetic_card();
   return cluster;
 }
 

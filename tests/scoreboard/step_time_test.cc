@@ -12,27 +12,32 @@ namespace {
 constexpr Dimensions kModel{
     .layers = 16, .hidden = 4096, .heads = 32, .vocab = 51200, .seq_len = 2048};
 
-Candidate candidate(const Layout& layout, Again again = Again::kNothing,
+Candidate candidate(const Layout& layout, Recomputed recomputed = Recomputed::kNothing,
                     const Practice& practice = {}) {
-  return {job_of(kModel, layout, again, true), practice};
+  return {job_of(kModel, layout, recomputed, true), practice};
 }
 
 TEST(Estimate, IsNearThePlansSimulation) {
   const Cluster cluster = find_cluster("dgx-a100");
   Practice waits{.overlaps_reduction = false, .overlaps_transfers = false};
-  for (const auto& [layout, again, practice] : std::vector<std::tuple<Layout, Again, Practice>>{
-           {{.tp = 8, .micro_batch = 4, .global_batch = 4}, Again::kNothing, {}},
-           {{.dp = 16, .zero = 3, .micro_batch = 2, .global_batch = 64}, Again::kEverything, {}},
-           {{.dp = 16, .zero = 2, .micro_batch = 2, .global_batch = 64}, Again::kNothing, {}},
+  for (const auto& [layout, recomputed, practice] :
+       std::vector<std::tuple<Layout, Recomputed, Practice>>{
+           {{.tp = 8, .micro_batch = 4, .global_batch = 4}, Recomputed::kNothing, {}},
+           {{.dp = 16, .zero = 3, .micro_batch = 2, .global_batch = 64},
+            Recomputed::kEverything,
+            {}},
+           {{.dp = 16, .zero = 2, .micro_batch = 2, .global_batch = 64}, Recomputed::kNothing, {}},
            {{.tp = 4,
            .dp = 8,
            .zero = 1,
            .sequence_parallel = true,
            .micro_batch = 2,
            .global_batch = 64},
-            Again::kAttention,
+            Recomputed::kAttention,
             {}},
-           {{.tp = 2, .pp = 4, .dp = 2, .micro_batch = 1, .global_batch = 32}, Again::kNothing, {}},
+           {{.tp = 2, .pp = 4, .dp = 2, .micro_batch = 1, .global_batch = 32},
+            Recomputed::kNothing,
+            {}},
            {{.tp = 2,
            .pp = 4,
            .chunks = 2,
@@ -40,9 +45,9 @@ TEST(Estimate, IsNearThePlansSimulation) {
            .zero = 1,
            .micro_batch = 1,
            .global_batch = 32},
-            Again::kNothing,
+            Recomputed::kNothing,
             waits}}) {
-    const Candidate one = candidate(layout, again, practice);
+    const Candidate one = candidate(layout, recomputed, practice);
     const double simulated = one.simulate(cluster).step_s;
     EXPECT_NEAR(one.step_seconds(cluster) / simulated, 1, 0.05)
         << layout.tp << layout.pp << layout.chunks << layout.zero;
@@ -53,21 +58,24 @@ TEST(Estimate, WhatCostsMoreTakesLonger) {
   const Cluster cluster = find_cluster("dgx-a100");
   const Layout layout{.tp = 2, .pp = 4, .dp = 2, .micro_batch = 1, .global_batch = 32};
   const double plain = candidate(layout).step_seconds(cluster);
-  EXPECT_GT(candidate(layout, Again::kAttention).step_seconds(cluster), plain);
-  EXPECT_GT(candidate(layout, Again::kEverything).step_seconds(cluster), 1.2 * plain);
-  EXPECT_GT(candidate(layout, Again::kNothing, {.attention = AttentionKernel::kUnfused})
+  EXPECT_GT(candidate(layout, Recomputed::kAttention).step_seconds(cluster), plain);
+  EXPECT_GT(candidate(layout, Recomputed::kEverything).step_seconds(cluster), 1.2 * plain);
+  EXPECT_GT(candidate(layout, Recomputed::kNothing, {.attention = AttentionKernel::kUnfused})
                 .step_seconds(cluster),
             plain);
-  EXPECT_GT(candidate(layout, Again::kNothing, {.blocks_launches = true}).step_seconds(cluster),
-            plain);
-  EXPECT_GT(candidate(layout, Again::kNothing, {.overlaps_transfers = false}).step_seconds(cluster),
-            plain);
-  EXPECT_LT(candidate(layout, Again::kNothing, {.tensor = TensorOverlap::kEverything})
+  EXPECT_GT(
+      candidate(layout, Recomputed::kNothing, {.blocks_launches = true}).step_seconds(cluster),
+      plain);
+  EXPECT_GT(
+      candidate(layout, Recomputed::kNothing, {.overlaps_transfers = false}).step_seconds(cluster),
+      plain);
+  EXPECT_LT(candidate(layout, Recomputed::kNothing, {.tensor = TensorOverlap::kEverything})
                 .step_seconds(cluster),
             plain);
-  EXPECT_LT(candidate(layout, Again::kEverything, {.stops_early = true}).step_seconds(cluster),
-            candidate(layout, Again::kEverything).step_seconds(cluster));
-  EXPECT_EQ(candidate(layout, Again::kNothing, {.stops_early = true}).step_seconds(cluster), plain);
+  EXPECT_LT(candidate(layout, Recomputed::kEverything, {.stops_early = true}).step_seconds(cluster),
+            candidate(layout, Recomputed::kEverything).step_seconds(cluster));
+  EXPECT_EQ(candidate(layout, Recomputed::kNothing, {.stops_early = true}).step_seconds(cluster),
+            plain);
   Cluster slow = cluster;
   slow.tiers.back().rate /= 20;
   EXPECT_GT(candidate(layout).step_seconds(slow), plain);
@@ -79,7 +87,9 @@ TEST(Estimate, BackwardHidesSumsButNotGatheredGradients) {
   const auto backward = [&](bool sequence, TensorOverlap tensor) {
     const Layout layout{
         .tp = 8, .sequence_parallel = sequence, .micro_batch = 4, .global_batch = 4};
-    return candidate(layout, Again::kNothing, {.tensor = tensor}).block_seconds(cluster).second;
+    return candidate(layout, Recomputed::kNothing, {.tensor = tensor})
+        .block_seconds(cluster)
+        .second;
   };
   using enum TensorOverlap;
   const Network network(cluster, mesh::Mesh({.tp = 8}));

@@ -55,12 +55,12 @@ TEST(ArrcocParity, AdaptersBesideScorersTrainTheSameModel) {
 }
 
 TEST(ArrcocParity, RegionsThatNobodyScoresTrainTheSameModel) {
-  expect_parity({"arrcoc.allocation=random"}, {harness::kTpDp, harness::kPpDp});
+  expect_parity({"arrcoc.scorers=random"}, {harness::kTpDp, harness::kPpDp});
 }
 
 const Sets kGpt = {"arrcoc.decoder=gpt", "model.kv_heads=4"};
-const Sets kLearnt = {"arrcoc.learn_budget=true", "arrcoc.budget_weight=0.5",
-                      "arrcoc.entropy_weight=0.5"};
+const Sets kLearnt = {"arrcoc.scorers=information,salience,coupling,budget",
+                      "arrcoc.budget_weight=0.5", "arrcoc.entropy_weight=0.5"};
 
 TEST(ArrcocParity, BlocksOfGptTrainTheSameModel) { expect_parity(kGpt, harness::kLayouts); }
 
@@ -111,8 +111,10 @@ TEST(ArrcocPictures, AUsersOwnTrainTheSameModelInAnyLayout) {
 // With nothing to answer better, a budget that costs shrinks, and one that costs nothing does not.
 TEST(ArrcocBudget, IsUsedLessWhereItCosts) {
   const auto used = [](const Sets& sets) {
-    const harness::JobTrace trace = harness::run_job(
-        job_of(sets + Sets{"arrcoc.learn_budget=true", "optim.lr=0.05", "optim.clip=0"}), 16);
+    const harness::JobTrace trace =
+        harness::run_job(job_of(sets + Sets{"arrcoc.scorers=information,salience,coupling,budget",
+                                            "optim.lr=0.05", "optim.clip=0"}),
+                         16);
     return trace.counts.back()[3].sum / trace.counts.back()[3].of;
   };
   const double dear = used({"arrcoc.budget_weight=10"});

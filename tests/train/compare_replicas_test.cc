@@ -29,7 +29,7 @@ TEST(JudgeDigests, NamesTheFewest) {
   const Apart tie = judge_digests({sound, bad});
   EXPECT_FALSE(tie.outvoted);
   EXPECT_EQ(describe(tie),
-            "ranks 0, 1 should hold the same a exp_avg and do not; no side of them has the most");
+            "ranks 0, 1 should hold the same a exp_avg and do not; no value has a majority");
   const Apart two = judge_digests({sound, bad, sound, bad, sound});
   EXPECT_EQ(two.ranks, (std::vector<int>{1, 3}));
   // Who holds something else has no part in it.

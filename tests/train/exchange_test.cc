@@ -9,8 +9,8 @@
 #include "tests/harness/counting_world.h"
 #include "tests/harness/small_jobs.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/train/job_session.h"
 
@@ -84,11 +84,11 @@ struct Exchanged {
 
 Exchanged run(const config::Job& job) {
   const int ranks = job.parallel.tp * job.parallel.cp;
-  const config::MadeUpSource* const made_up = config::made_up(job.data.source);
+  const config::SyntheticSource* const synthetic = config::synthetic_source(job.data.source);
   const config::Job resolved =
-      config::resolve(job, ranks, made_up != nullptr ? made_up->facts : config::DatasetFacts{});
+      config::resolve(job, ranks, synthetic != nullptr ? synthetic->facts : config::DatasetFacts{});
   const loaders::Sources sources =
-      made_up != nullptr ? loaders::open_sources(resolved, {}) : loaders::Sources{};
+      synthetic != nullptr ? loaders::open_sources(resolved, {}) : loaders::Sources{};
   Exchanged result{.plan = {}, .tp = std::vector<Sums>(ranks), .cp = std::vector<Sums>(ranks)};
   comm::run_local_ranks(ranks, 60, [&](comm::World& inner) {
     harness::CountingWorld world(inner);

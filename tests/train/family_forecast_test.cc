@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "apps/worker/memory.h"
+#include "apps/worker/memory/memory.h"
 #include "trireme/base/fs.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
@@ -69,7 +69,7 @@ config::Job job_of(const FamilyRecipe& recipe, const RandomLayout& layout) {
   const std::string file = fmt::format("{}/recipes/{}.yaml", TRIREME_SOURCE_DIR, recipe.name);
   config::Job job = config::parse_job(read_file(file), file);
   for (const std::string& set : layout.sets) config::apply_set(job, set);
-  const config::MadeUpSource* made = config::made_up(job.data.source);
+  const config::SyntheticSource* made = config::synthetic_source(job.data.source);
   return config::resolve(job, layout.world, made != nullptr ? made->facts : config::DatasetFacts{});
 }
 
@@ -147,8 +147,8 @@ TEST(FamilyForecast, CountsWhatFrozenTowersMake) {
     const std::string key = fmt::format("vision.activation={}", activation);
     expect_enough({"clip_tiny", 32, true},
                   {.world = 1,
-                   .sets = {"model.frozen=text.*", "model.seq_len=128", "run.batch_scope=micro",
-                            "run.micro_batch=32", "run.global_batch=32", key}});
+                   .sets = {"model.frozen=text.*", "model.seq_len=128", "run.micro_batch=32",
+                            "run.global_batch=32", key}});
     expect_enough({"vlm_tiny", 4}, {.world = 1,
                                     .sets = {"model.frozen=vision.*", "run.micro_batch=4",
                                              "run.global_batch=4", key}});

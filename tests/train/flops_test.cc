@@ -8,8 +8,8 @@
 
 #include "tests/harness/small_jobs.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/run/samples.h"
 
@@ -74,7 +74,7 @@ config::Job job_of(const std::string& recipe, const Sets& sets, int world = 1) {
   config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / (recipe + ".yaml"));
   for (const std::string& set : Sets{"precision.compute=fp64", "run.eval_every=0"} + sets)
     config::apply_set(job, set);
-  const config::MadeUpSource* known = config::made_up(job.data.source);
+  const config::SyntheticSource* known = config::synthetic_source(job.data.source);
   return config::resolve(job, world, known != nullptr ? known->facts : config::DatasetFacts{});
 }
 

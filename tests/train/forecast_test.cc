@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "apps/worker/memory.h"
+#include "apps/worker/memory/memory.h"
 #include "tests/harness/vjepa_jobs.h"
 #include "tests/train/vlm_jobs.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
@@ -139,7 +139,8 @@ TEST(Trial, TakesSamplesOfItsOwnFamily) {
   app::keep_freed_memory();
   for (const config::Job& given : {small_vlm({}), harness::vjepa_job(config::Family::kProbe),
                                    harness::vjepa_job(config::Family::kJepaAc)}) {
-    const config::Job job = config::resolve(given, 1, config::made_up(given.data.source)->facts);
+    const config::Job job =
+        config::resolve(given, 1, config::synthetic_source(given.data.source)->facts);
     comm::run_local_ranks(1, 60, [&](comm::World& world) {
       const app::ChargeAnew charge;
       EXPECT_GT(try_memory(job, world, &app::charged_here(), 2).measured.steps, 0);

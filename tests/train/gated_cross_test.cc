@@ -18,7 +18,7 @@ using harness::operator+;
 
 // Gates that one step opens, so that the next ones see images.
 config::Job crossing(const Sets& sets) {
-  return small_vlm(Sets{"vlm.fusion=cross", "vlm.max_tiles=0", "vlm.cross_heads=2", "optim.lr=0.02",
+  return small_vlm(Sets{"vlm.cross=[1, 2]", "vlm.max_tiles=0", "optim.lr=0.02",
                         "optim.warmup_steps=0", "projector.kind=perceiver", "projector.queries=3",
                         "projector.layers=1", "projector.heads=1", "model.seq_len=24"} +
                    sets);
@@ -39,8 +39,7 @@ TEST(GatedCrossParity, EveryLayoutTrainsTheSameModel) {
   layouts.push_back({"cp 2", {"parallel.cp=2"}});
   layouts.push_back({"zero bubble", {"parallel.pp=2", "parallel.schedule=zb_h1"}});
   expect_parity({"model.layers=3"}, layouts);
-  expect_parity({"vlm.cross_heads=3"},
-                {harness::kLayouts[2]});  // two on one rank, one on the other
+  expect_parity({"vlm.cross=[1, 3]"}, {harness::kLayouts[2]});  // two on one rank, one on the other
 }
 
 // What the tests of layouts rest on.
@@ -60,7 +59,7 @@ TEST(GatedCrossParity, OpenGatesLetGradientsThrough) {
 
 TEST(GatedCrossParity, OtherProjectorsAndFrozenPartsTrainTheSameModel) {
   expect_parity({"projector.kind=mlp", "projector.queries=32", "projector.layers=6",
-                 "projector.heads=8", "vlm.cross_every=2"},
+                 "projector.heads=8", "vlm.cross=[2, 2]"},
                 {harness::kLayouts[1], harness::kLayouts[4], harness::kLayouts[5]});
   expect_parity({"model.frozen=vision.*,embed,block.*,head"},
                 {harness::kLayouts[1], harness::kLayouts[4], harness::kLayouts[5]});

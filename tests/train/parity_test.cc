@@ -4,10 +4,13 @@
 
 #include "tests/harness/layouts.h"
 #include "tests/harness/ranks.h"
+#include "tests/harness/scratch.h"
+#include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/layout.h"
 #include "trireme/optim/adamw.h"
+#include "trireme/plan/compile/microbatch.h"
 
 namespace trireme::train::parity_test {
 namespace {
@@ -33,7 +36,7 @@ Subject subject_of(const config::Job& job) {
   const std::int64_t seq_len = job.model.seq_len;
   return {
       .model = [=] { return blocks::build(job); },
-      .updater =
+      .optimizer =
           [=] { return std::make_unique<optim::AdamW>(optim::AdamWOptions{.weight_decay = 0.1}); },
       .batch =
           [=](std::int64_t step, std::int64_t micro_batch) {
@@ -135,6 +138,70 @@ TEST(ParityOfRanks, AnyNumberOfShardsHasTheBitsOfOne) {
         EXPECT_EQ(run_layout(subject, layout, kSteps), reference) << layout.name();
       }
   }
+}
+
+// In groups, all layouts whose ranks have multiples of them; and another order than without.
+TEST(ParityOfRanks, GroupsHaveTheSameBitsWhereRanksHaveMultiplesOfThem) {
+  for (DType compute : {DType::kF64, DType::kF32, DType::kBF16}) {
+    config::Job job = job_of(config::Family::kGpt, compute, 16);
+    const Subject subject = subject_of(job);
+    const Trace whole = run_layout(subject, layout_of(job, 1, 1, 0), kSteps);
+    job.precision.group = 4;
+    const Trace reference = run_layout(subject, layout_of(job, 1, 1, 0), kSteps);
+    EXPECT_NE(reference, whole);
+    for (int zero : {0, 1, 2, 3})
+      for (const auto& [replicate, shard] :
+           std::vector<std::pair<int, int>>{{1, 2}, {2, 1}, {1, 4}, {2, 2}}) {
+        const Layout layout = layout_of(job, replicate, shard, zero, (zero + shard) % 3);
+        ASSERT_EQ(layout.recipe.group, 4);
+        EXPECT_EQ(run_layout(subject, layout, kSteps), reference) << layout.name();
+      }
+  }
+}
+
+TEST(ParityOfRanks, SixteenMicroBatchesOnTwoRanksInGroupsOfSixteen) {
+  config::Job job = job_of(config::Family::kGpt, DType::kF32, 32);
+  job.precision.group = 16;
+  const Subject subject = subject_of(job);
+  const Trace reference = run_layout(subject, layout_of(job, 1, 1, 0), 1);
+  for (int zero : {1, 3}) {
+    const Layout layout = layout_of(job, 1, 2, zero);
+    EXPECT_EQ(run_layout(subject, layout, 1), reference) << layout.name();
+  }
+}
+
+// ZeRO-1 and 2 gather stepped parameters at the head of the next step; an evaluation in between sees them too.
+TEST(ParityOfRanks, EvaluationBetweenStepsSeesWhatWasStepped) {
+  const config::Job job = job_of(config::Family::kGpt, DType::kF32, 4);
+  const Subject subject = subject_of(job);
+  const auto losses = [&](int ranks, int zero) {
+    const Layout layout = layout_of(job, 1, ranks, zero);
+    std::vector<double> found;
+    comm::run_local_ranks(ranks, 60, [&](comm::World& world) {
+      const auto optimizer = subject.optimizer();
+      exec::Session session(subject.model(),
+                            {.mesh = mesh::Mesh(layout.degrees),
+                             .recipe = layout.recipe,
+                             .seed = subject.seed,
+                             .scratch = harness::open_scratch},
+                            world, *optimizer);
+      for (int step = 0; step < kSteps; ++step) {
+        exec::StepArgs args{
+            .step = step,
+            .loss_scale = subject.loss_scale,
+            .update = {.lr = 1e-2, .step = step + 1},
+            .load = [&](int mb) {
+              return subject.batch(
+                  step, plan::micro_batch_id(session.plan().mesh, layout.recipe, world.rank(), mb));
+            }};
+        const double trained = session.step(args).loss, evaluated = session.evaluate(args).loss;
+        if (world.rank() == 0) found.insert(found.end(), {trained, evaluated});
+      }
+    });
+    return found;
+  };
+  const std::vector<double> reference = losses(1, 0);
+  for (int zero : {1, 2, 3}) EXPECT_EQ(losses(2, zero), reference) << zero;
 }
 
 // Each of these is a bug that parity must see, by far more than rounding.

@@ -11,7 +11,7 @@
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/data/loaders/samples/made_up.h"
+#include "trireme/data/loaders/samples/synthetic.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/media/video.h"
 #include "trireme/train/job_session.h"
@@ -83,7 +83,7 @@ TEST(ProbeSegments, TrainAlikeOnEveryLayout) {
   const auto run = [&](const std::vector<std::string>& layout) {
     config::Job job = harness::vjepa_job(
         config::Family::kProbe, {"data.source=clips", "vision.classes=2", "vision.frames=2",
-                                 "probe.segments=2", "probe.augment=4", "probe.erase=0.5"});
+                                 "probe.segments=2", "probe.augment=4"});
     for (const std::string& set : layout) config::apply_set(job, set);
     job.data.path = scratch.path().string();
     return harness::run_job(job, 2);

@@ -101,14 +101,14 @@ TEST(Probes, ThatWouldNotBeIndependentAreRefused) {
     return config::usage_error_of([&] { config::resolve(probes_job(rates, more), 1, {}); });
   };
   EXPECT_THAT(refusal("1,2", {"optim.clip=1"}), HasSubstr("set optim.clip=0"));
-  EXPECT_THAT(refusal("1,fast"), HasSubstr("probe.lr=1,fast: \"fast\" is no number above 0"));
-  EXPECT_THAT(refusal("1,0"), HasSubstr("\"0\" is no number above 0"));
+  EXPECT_THAT(refusal("1,fast"), HasSubstr("probe.lr=1,fast: \"fast\" is not a number above 0"));
+  EXPECT_THAT(refusal("1,0"), HasSubstr("\"0\" is not a number above 0"));
   EXPECT_THAT(refusal("1,2,1.0"), HasSubstr("two probes with 1"));
   EXPECT_THAT(refusal("1,1.0000001"), HasSubstr("both report accuracy_lr0.01"));
   EXPECT_THAT(refusal("", {"optim.clip=1", "probe.weight_decay=1,0"}),
               HasSubstr("set optim.clip=0"));
   EXPECT_THAT(refusal("1", {"probe.weight_decay=1,-1"}),
-              HasSubstr("probe.weight_decay=1,-1: \"-1\" is no number from 0"));
+              HasSubstr("probe.weight_decay=1,-1: \"-1\" is not a number from 0"));
   EXPECT_THAT(refusal("1", {"probe.weight_decay=1,2", "optim.weight_decay=0"}),
               HasSubstr("optim.weight_decay=0 has no multiples"));
 }

@@ -119,7 +119,7 @@ TEST(RecomputePrecision, GivesTheSameBits) {
 // What the plan of one rank takes, and what it computes again: "" for nothing.
 struct Account {
   std::int64_t bytes;
-  std::string again;
+  std::string recomputed;
 };
 
 Account account_of(const Sets& sets) {
@@ -147,7 +147,7 @@ TEST(RecomputeAuto, GivesTheSameBits) {
                 run_job(harness::six_nodes("llama_tiny.yaml", large + within(bytes)), kSteps));
     const Account chosen = account_of(large + within(bytes));
     EXPECT_LE(chosen.bytes, bytes);
-    return chosen.again;
+    return chosen.recomputed;
   };
   EXPECT_EQ(expect_fitting(all.bytes), "");
   EXPECT_NE(expect_fitting(all.bytes - 1), "");

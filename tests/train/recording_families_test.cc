@@ -26,7 +26,7 @@ using config::Family;
 using harness::record_layout;
 
 const std::vector<std::string> kVicreg = {"vicreg.weight=0.5", "vicreg.width=8",
-                                          "run.batch_scope=gradcache", "parallel.schedule=gpipe"};
+                                          "parallel.schedule=gpipe"};
 
 struct Subject {
   std::string name;

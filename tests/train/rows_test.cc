@@ -39,7 +39,7 @@ const Sets kWithDp = {"parallel.cp=2", "parallel.dp_shard=2"};
 const Sets kWithTp = {"parallel.cp=2", "parallel.tp=2"};
 const Sets kWithPp = {"parallel.cp=2", "parallel.pp=2"};
 const Sets kSharded = {"parallel.cp=2", "parallel.dp_shard=2", "parallel.zero=3"};
-const Sets kAgain = {"parallel.cp=2", "recompute.policy=full"};
+const Sets kRecomputed = {"parallel.cp=2", "recompute.policy=full"};
 
 const Sets kTower = {"vision.image=16", "vision.patch=4", "vision.hidden=24", "vision.heads=4",
                      "vision.layers=2"};
@@ -49,24 +49,25 @@ TEST(RowsOfVit, TrainWhatOneRankTrains) {
   const Sets vit = kTower + Sets{"model.family=vit", "data.source=stripes"};
   expect_parity(vit + Sets{"vision.pooling=attention"}, {kTwo, kWithTp, kWithPp, kSharded});
   expect_parity(vit + Sets{"vision.pooling=class", "vision.positions=rotary"},
-                {kTwo, kThree, kWithDp, kAgain});
+                {kTwo, kThree, kWithDp, kRecomputed});
 }
 
 TEST(RowsOfClip, TrainWhatOneRankTrains) {
   const Sets clip =
       kTower + Sets{"model.family=clip", "data.source=scenes", "model.seq_len=55",
                     "model.hidden=16",   "model.heads=4",      "contrastive.width=12"};
-  expect_parity(clip + Sets{"run.micro_batch=4"}, {kTwo, kWithTp, kAgain});
+  expect_parity(clip + Sets{"run.micro_batch=4"}, {kTwo, kWithTp, kRecomputed});
   expect_parity(clip + Sets{"run.micro_batch=4", "contrastive.loss=siglip"},
                 {kWithDp + Sets{"run.micro_batch=2"}});
 }
 
 TEST(RowsOfJepa, TrainWhatOneRankTrains) {
-  expect_parity(Family::kJepa, {}, {kTwo, kThree, kWithDp, kWithTp, kWithPp, kSharded, kAgain});
+  expect_parity(Family::kJepa, {},
+                {kTwo, kThree, kWithDp, kWithTp, kWithPp, kSharded, kRecomputed});
 }
 
 TEST(RowsOfHvjepa, TrainWhatOneRankTrains) {
-  expect_parity(Family::kHvjepa, {}, {kTwo, kWithTp, kWithPp, kAgain});
+  expect_parity(Family::kHvjepa, {}, {kTwo, kWithTp, kWithPp, kRecomputed});
   expect_parity(Family::kHvjepa, {"vicreg.weight=0.5", "vicreg.width=8", "run.micro_batch=8"},
                 {kTwo, kWithDp + Sets{"run.micro_batch=4"}});
 }
@@ -74,7 +75,7 @@ TEST(RowsOfHvjepa, TrainWhatOneRankTrains) {
 TEST(RowsOfProbe, TrainWhatOneRankTrains) { expect_parity(Family::kProbe, {}, {kTwo, kWithDp}); }
 
 TEST(RowsOfJepaAc, TrainWhatOneRankTrains) {
-  expect_parity(Family::kJepaAc, {}, {kTwo, kThree, kWithTp, kAgain});
+  expect_parity(Family::kJepaAc, {}, {kTwo, kThree, kWithTp, kRecomputed});
 }
 
 TEST(RowsOfVlm, TrainWhatOneRankTrains) {
@@ -83,7 +84,7 @@ TEST(RowsOfVlm, TrainWhatOneRankTrains) {
                     "model.hidden=32",  "model.heads=4",      "model.kv_heads=2",
                     "model.layers=2",   "model.ffn=48",       "model.seq_len=47",
                     "model.vocab=260",  "vlm.layer=-1",       "run.micro_batch=1"};
-  expect_parity(vlm + Sets{"model.qk_norm=true", "vlm.mrope=2,1,1"}, {kTwo, kWithTp, kAgain});
+  expect_parity(vlm + Sets{"model.qk_norm=true", "vlm.mrope=2,1,1"}, {kTwo, kWithTp, kRecomputed});
   expect_parity(vlm, {kTwo, kThree, kSharded});
 }
 
@@ -93,7 +94,7 @@ TEST(RowsOfHnet, TrainWhatOneRankTrains) {
                      "hnet.layout=T1,[T1],T1", "hnet.hidden=16,32", "hnet.heads=2,4",
                      "hnet.ffn=24,40",         "hnet.ratio=3",      "run.micro_batch=2",
                      "optim.lr=1e-2"};
-  expect_parity(hnet, {kTwo, kThree, kWithDp, kWithTp, kWithPp, kAgain});
+  expect_parity(hnet, {kTwo, kThree, kWithDp, kWithTp, kWithPp, kRecomputed});
   expect_parity(hnet + Sets{"hnet.layout=m1,[T1],m1", "hnet.hidden=64,64", "hnet.ffn=0,40"},
                 {kTwo});
 }
@@ -105,7 +106,7 @@ TEST(RowsOfArrcoc, TrainWhatOneRankTrains) {
       "model.heads=4",       "model.kv_heads=2",      "model.layers=2",   "model.ffn=48",
       "model.seq_len=40",    "arrcoc.grid=2",         "arrcoc.least=2",   "arrcoc.most=5",
       "arrcoc.budget=36",    "arrcoc.hidden=8",       "run.micro_batch=1"};
-  expect_parity(arrcoc, {kTwo, kThree, kWithDp, kWithTp, kAgain});
+  expect_parity(arrcoc, {kTwo, kThree, kWithDp, kWithTp, kRecomputed});
   expect_parity(arrcoc + Sets{"lora.rank=2", "lora.also=scorers,levels", "lora.dropout=0.1"},
                 {kTwo});
   expect_parity(arrcoc + Sets{"arrcoc.decoder=gpt", "model.kv_heads=4", "lora.rank=2"},

@@ -105,7 +105,7 @@ TEST_F(Saving, ASlowDiskGetsFewerCheckpointsAndHoldsUpNoStep) {
   EXPECT_EQ(watch.end.checkpoints_failed, 0);
   ASSERT_EQ(watch.checkpoints.size(), 3u);
   EXPECT_EQ(watch.checkpoints[0].step, 4);
-  EXPECT_THAT(watch.checkpoints[0].problem, HasSubstr("the one before is still being written"));
+  EXPECT_THAT(watch.checkpoints[0].problem, HasSubstr("the previous one is still being written"));
   EXPECT_EQ(watch.checkpoints[1].step, 2);
   EXPECT_EQ(watch.checkpoints[1].problem, "");
   EXPECT_EQ(watch.checkpoints[2].step, 5);
@@ -225,7 +225,7 @@ TEST_F(Saving, AFailureOfTheLastOneEndsTheRun) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);
     EXPECT_THAT(error.what(), HasSubstr("checkpoint of step 5 not written"));
-    EXPECT_THAT(error.what(), HasSubstr("mend that and resume"));
+    EXPECT_THAT(error.what(), HasSubstr("fix that and resume"));
   }
   std::filesystem::remove_all(scratch_ / "run/checkpoints/step-5.tmp");  // nothing could be removed
   EXPECT_EQ(saved("run"), (Steps{2, 4}));

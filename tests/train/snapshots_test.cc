@@ -182,7 +182,7 @@ TEST_F(Snapshots, WithoutTheReplicaTheDiskIsTaken) {
   EXPECT_EQ(again.faults[0].kind, "snapshot refused");
   EXPECT_THAT(again.faults[0].cause,
               HasSubstr("rank-00001.safetensors is on no host that is here"));
-  EXPECT_EQ(again.faults[0].action, "go on from step 2 on disk");
+  EXPECT_EQ(again.faults[0].action, "continue from step 2 on disk");
   expect_same_bits(again, whole);
 }
 
@@ -215,7 +215,7 @@ TEST_F(Snapshots, AnOlderOneIsTakenWhereTheNewestIsDamaged) {
   const Watch again = go_on({.hosts = "aa"});
   EXPECT_EQ(again.start.first_step, *kept.begin());
   ASSERT_EQ(again.faults.size(), 1u);
-  EXPECT_EQ(again.faults[0].action, fmt::format("go on from step {} in memory", *kept.begin()));
+  EXPECT_EQ(again.faults[0].action, fmt::format("continue from step {} in memory", *kept.begin()));
 }
 
 // A host that cannot take what it lacks says so before anybody sends.

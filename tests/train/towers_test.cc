@@ -6,7 +6,7 @@
 
 #include "tests/harness/small_jobs.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/made_up.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/train/job_session.h"
 
@@ -96,7 +96,7 @@ TEST(ClipLayouts, TrainWhatOneRankTrains) {
   }
 }
 
-const Sets kCached = {"run.batch_scope=gradcache", "parallel.schedule=gpipe"};
+const Sets kCached = {"parallel.schedule=gpipe"};
 
 // Several micro-batches of a rank, and the loss of all of them.
 TEST(ClipLayouts, GradcacheTrainsWhatOneMicroBatchTrains) {
@@ -164,7 +164,7 @@ TEST(FrozenTowers, StayAsTheyAre) {
 double accuracy_of(const std::string& recipe, int world) {
   const config::Job job =
       config::resolve(harness::job_of(recipe, {}, {}), world,
-                      config::made_up(harness::job_of(recipe, {}, {}).data.source)->facts);
+                      config::synthetic_source(harness::job_of(recipe, {}, {}).data.source)->facts);
   double right = 0, all = 0;
   comm::run_local_ranks(world, 600, [&](comm::World& rank) {
     JobSession session(job, rank);

@@ -58,7 +58,7 @@ TEST_P(Vjepa, PipelinesEqualOneRank) {
 
 // One length for the samples of several micro-batches and steps.
 TEST(Vjepa, CutMasksAndTwoTokensAreTheSameInEveryLayout) {
-  const Sets keys = {"jepa.cut=batch", "jepa.cut_samples=6", "jepa.mask_tokens=2"};
+  const Sets keys = {"jepa.cut_batch=6", "jepa.mask_tokens=2"};
   const auto with = [&](Family family, Sets sets) {
     sets.insert(sets.end(), keys.begin(), keys.end());
     return run(family, sets);

@@ -9,8 +9,8 @@
 #include "tests/harness/scratch_directory.h"
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/train/job_session.h"
 
@@ -42,7 +42,7 @@ Learned learn(const std::string& recipe, std::int64_t count,
   config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / recipe);
   // One micro-batch a step: the teacher's spread is that of the clips of a micro-batch.
   job.run.micro_batch = job.run.global_batch;
-  job = config::resolve(job, 1, config::made_up(job.data.source)->facts);
+  job = config::resolve(job, 1, config::synthetic_source(job.data.source)->facts);
   Learned learned;
   comm::run_local_ranks(1, 600, [&](comm::World& world) {
     JobSession steps(job, world);

@@ -227,7 +227,7 @@ TEST(KeptFeatures, ThatAreDamagedAreToldWithTheirFile) {
   ASSERT_FALSE(second.faults.empty());
   for (const formats::Event& fault : second.faults) {
     EXPECT_EQ(fault.kind, "damaged feature");
-    EXPECT_EQ(fault.action, "computed again");
+    EXPECT_EQ(fault.action, "recomputed");
     EXPECT_THAT(fault.cause, HasSubstr(features.path().string()));
   }
 }

@@ -53,12 +53,12 @@ Parameters with_session(const config::Job& job,
   std::mutex mutex;
   const config::Parallel& parallel = job.parallel;
   comm::run_local_ranks(parallel.pp * parallel.dp_shard * parallel.tp, 60, [&](comm::World& world) {
-    optim::AdamW updater({});
+    optim::AdamW optimizer({});
     exec::Session session(blocks::build(job, world),
                           {.mesh = model::mesh_of(job),
                            .recipe = model::recipe_of(job),
                            .seed = static_cast<std::uint64_t>(job.run.seed)},
-                          world, updater);
+                          world, optimizer);
     exec::Units& units = session.units();
     const std::vector<model::UnitSpec>& specs = session.model().spec.units;
     body(units, specs, world);
@@ -189,7 +189,8 @@ TEST_F(WeightsTest, WhatDoesNotTrainNeedNotBeSaved) {
                   resume(tuned, {"lora.rank=2", "lora.also=head"}, weights);
                 }),
                 HasSubstr("has no unit head, which this job trains"));
-    EXPECT_THAT(refusal([&] { resume(tuned, {}, weights); }), HasSubstr("is none of the model's"));
+    EXPECT_THAT(refusal([&] { resume(tuned, {}, weights); }),
+                HasSubstr("is not one of the model's"));
     EXPECT_THAT(refusal([&] { begin(tuned, lora); }), HasSubstr("lacks model.embed_tokens.weight"));
   }
 }

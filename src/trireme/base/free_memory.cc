@@ -27,10 +27,13 @@ struct Version {
   std::string cached;  // before "inactive_file" and "active_file" in memory.stat
 };
 
+Version version_of(const MemoryGroup& group) {
+  return group.version == 2 ? Version{"memory.max", "memory.current", ""}
+                            : Version{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_"};
+}
+
 Count group_free(const MemoryGroup& group) {
-  const Version version = group.version == 2
-                              ? Version{"memory.max", "memory.current", ""}
-                              : Version{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_"};
+  const Version version = version_of(group);
   const Count limit = number_in(group.path / version.limit),
               used = number_in(group.path / version.used);
   if (!limit || !used) return std::nullopt;
@@ -47,6 +50,14 @@ std::optional<std::int64_t> free_memory(const Path& root) {
   if (free) *free *= 1024;
   for (const MemoryGroup& group : memory_groups(root)) free = least(free, group_free(group));
   return free;
+}
+
+std::optional<std::int64_t> memory_limit(const Path& root) {
+  constexpr std::int64_t kNone = std::int64_t{1} << 62;  // version 1 writes 2^63 less a page
+  Count least_limit;
+  for (const MemoryGroup& group : memory_groups(root))
+    least_limit = least(least_limit, number_in(group.path / version_of(group).limit));
+  return least_limit && *least_limit < kNone ? least_limit : std::nullopt;
 }
 
 }  // namespace trireme

@@ -13,4 +13,7 @@ namespace trireme {
 // cache, which the kernel can drop, is free. Nothing where the kernel does not say. `root` stands for / in tests.
 std::optional<std::int64_t> free_memory(const Path& root = "/");
 
+// The least limit of this process's control groups, in bytes. Nothing where none limits it.
+std::optional<std::int64_t> memory_limit(const Path& root = "/");
+
 }  // namespace trireme

@@ -68,7 +68,7 @@ std::string read_file(const Path& path, std::size_t max_bytes) {
   File file(path, O_RDONLY | O_NONBLOCK);
   const std::size_t size = file.regular_size();
   if (size > max_bytes)
-    fail(ErrorKind::kData, "{}: {} bytes, more than the {} this kind of file may have",
+    fail(ErrorKind::kData, "{}: has {} bytes, but a file of this kind may have at most {}",
          path.string(), size, max_bytes);
   std::string bytes(size, '\0');
   std::size_t done = 0;

@@ -31,7 +31,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   }
   bool key(string_t& name) override {
     if (!keys_.back().insert(name).second)
-      fail(ErrorKind::kData, "{}: key \"{}\" stands twice in one object", what_, name);
+      fail(ErrorKind::kData, "{}: key \"{}\" appears twice in one object", what_, name);
     next_ = &open_.back()->get_ref<Json::object_t&>().emplace_back(std::move(name), nullptr).second;
     return true;
   }

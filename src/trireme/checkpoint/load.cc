@@ -63,8 +63,8 @@ void check_base(const formats::Manifest& manifest, const Path& directory, const 
   for (plan::UnitId unit : missing) names.push_back(specs[static_cast<std::size_t>(unit)].name);
   if (base.empty())
     fail(ErrorKind::kData,
-         "{}: leaves out what did not train (checkpoint.trainable_only): {}; set model.weights to "
-         "the checkpoint that its run began with",
+         "{}: leaves out frozen units (checkpoint.trainable_only): {}; set model.weights to the "
+         "checkpoint that its run began with",
          directory.string(), fmt::join(names, ", "));
   if (const std::string is = identity(base); is != manifest.base)
     fail(ErrorKind::kData,

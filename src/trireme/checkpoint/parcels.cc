@@ -31,7 +31,7 @@ class Moving {
       if (sends_) {
         contents_ = files_.read(path_);
         if (std::ssize(contents_->bytes()) != parcel_.file.size)
-          fail(ErrorKind::kData, "{}: has another size than was told", path_.string());
+          fail(ErrorKind::kData, "{}: has another size than was announced", path_.string());
       } else {
         os::remove_tree(files_, path_);  // of an earlier try
         written_.emplace(files_, path_);
@@ -80,7 +80,7 @@ class Moving {
     written_->finish();
     written_.reset();
     if (formats::hash_of(*files_.read(path_)) != parcel_.file.hash)
-      fail(ErrorKind::kData, "{}: what came from rank {} is not what was written there",
+      fail(ErrorKind::kData, "{}: the bytes from rank {} differ from those written there",
            path_.string(), parcel_.from);
   }
 

@@ -21,6 +21,11 @@ Saver::Saver(Setup setup, const exec::Units& units, const std::vector<model::Uni
       retention_(*setup_.files, setup_.root, setup_.keep),
       parcels_(world) {}
 
+Saver::~Saver() {
+  if (pending_.valid()) pending_.wait();
+  if (phase_ == Phase::kWrite && draft_ && outlives_ranks()) draft_->leave();
+}
+
 // One rank of all that share a ROOT.
 bool Saver::leads() const {
   if (setup_.hosts.empty()) return world_.rank() == 0;
@@ -114,28 +119,20 @@ void Saver::advance() {
 
 void Saver::next(const std::vector<Share>& shares) {
   if (phase_ == Phase::kMake) {
-    std::vector<exec::StateSlice> slices = units_.owned_slices();
-    if (!header_.base.empty())
-      std::erase_if(slices, [&](const auto& slice) { return !units_.trains(slice.unit); });
-    const std::string problem = mode_ == SaveMode::kBehind ? copy(slices) : "";
-    Share share = make_share(world_.rank(), units_, slices, specs_);
-    enter(Phase::kWrite, Where::kAside,
-          [this, problem, share = std::move(share), slices = std::move(slices)] {
-            return problem.empty() ? write(share, slices) : Share{.error = problem};
-          });
-  } else if (phase_ == Phase::kWrite && !setup_.replicas.empty()) {
     shares_ = shares;
-    std::vector<Parcel> parcels = replicas_of(shares);
+    next_write();
+  } else if (phase_ == Phase::kWrite) {
+    for (std::size_t rank = 0; rank < shares.size(); ++rank) shares_[rank].file = shares[rank].file;
+    if (setup_.replicas.empty()) return next_commit();
+    std::vector<Parcel> parcels = replicas();
     parcels_.open(parcels);
     enter(Phase::kReplicate, Where::kAside, [this, parcels = std::move(parcels)] {
       parcels_.move(parcels, formats::CheckpointDraft::directory(setup_.root, header_.step),
                     *setup_.files);
       return Share{};
     });
-  } else if (phase_ == Phase::kWrite) {
-    next_commit(shares);
   } else if (phase_ == Phase::kReplicate) {
-    next_commit(shares_);
+    next_commit();
   } else {
     saved_.path = setup_.root / fmt::format("step-{}", header_.step);
     for (std::size_t rank = 0; rank < shares.size() && saved_.problem.empty(); ++rank)
@@ -145,58 +142,66 @@ void Saver::next(const std::vector<Share>& shares) {
   }
 }
 
-void Saver::next_commit(const std::vector<Share>& shares) {
+// The rank that leads announces first: where files and digests of all ranks are there, the manifest is.
+void Saver::next_write() {
+  std::optional<formats::Manifest> announced;
+  if (leads() && outlives_ranks()) announced = make_manifest(header_, units_, shares_, specs_);
+  enter(Phase::kWrite, Where::kAside, [this, announced = std::move(announced)] {
+    if (announced) draft_->announce(*announced);
+    return write();
+  });
+}
+
+void Saver::next_commit() {
   if (leads())
     enter(Phase::kCommit, Where::kAside,
-          [this, manifest = make_manifest(header_, units_, shares, specs_)] {
+          [this, manifest = make_manifest(header_, units_, shares_, specs_)] {
             return commit(manifest);
           });
   else
     enter(Phase::kCommit, Where::kHere, [] { return Share{}; });
 }
 
-std::vector<Parcel> Saver::replicas_of(const std::vector<Share>& shares) const {
+std::vector<Parcel> Saver::replicas() const {
   std::vector<Parcel> parcels;
-  for (std::size_t rank = 0; rank < shares.size(); ++rank)
-    if (setup_.replicas[rank] >= 0 && !shares[rank].file.name.empty())
-      parcels.push_back(
-          {.from = static_cast<int>(rank), .to = setup_.replicas[rank], .file = shares[rank].file});
+  for (std::size_t rank = 0; rank < shares_.size(); ++rank)
+    if (setup_.replicas[rank] >= 0 && !shares_[rank].file.name.empty())
+      parcels.push_back({.from = static_cast<int>(rank),
+                         .to = setup_.replicas[rank],
+                         .file = shares_[rank].file});
   return parcels;
-}
-
-// What keeps this rank from it, if anything does: memory, or a disk that tensors wait on.
-std::string Saver::copy(const std::vector<exec::StateSlice>& slices) {
-  try {
-    snapshot_.take(units_, slices);
-    return {};
-  } catch (const std::exception& e) {
-    return e.what();
-  }
 }
 
 Share Saver::make() {
   if (world_.rank() == 0 && setup_.before) setup_.before();
   if (leads()) draft_.emplace(*setup_.files, setup_.root, header_.step);
-  return {};
+  slices_ = units_.owned_slices();
+  if (!header_.base.empty())
+    std::erase_if(slices_, [&](const auto& slice) { return !units_.trains(slice.unit); });
+  if (mode_ == SaveMode::kBehind) snapshot_.take(units_, slices_);
+  return make_share(world_.rank(), units_, slices_, specs_);
 }
 
-Share Saver::write(Share share, const std::vector<exec::StateSlice>& slices) const {
-  if (slices.empty()) return share;
+// Its file, with the digest of that.
+Share Saver::write() const {
+  if (slices_.empty()) return {};
+  const Share& own = shares_[static_cast<std::size_t>(world_.rank())];
   std::vector<formats::TensorInfo> tensors;
-  for (std::size_t i = 0; i < slices.size(); ++i)
-    tensors.push_back({.name = share.slices[i].second.tensor,
-                       .dtype = slices[i].type,
-                       .shape = {slices[i].count}});
+  for (std::size_t i = 0; i < slices_.size(); ++i)
+    tensors.push_back({.name = own.slices[i].second.tensor,
+                       .dtype = slices_[i].type,
+                       .shape = {slices_[i].count}});
   at::Tensor value;  // the one being written, in host memory
   const auto read = [&](std::size_t index) {
     if (mode_ == SaveMode::kBehind) return snapshot_.bytes(index);
     value = at::Tensor();
-    value = units_.read(slices[index]).cpu();
+    value = units_.read(slices_[index]).cpu();
     return std::span(static_cast<const std::byte*>(value.data_ptr()), value.nbytes());
   };
-  share.file = formats::write_shard(*setup_.files,
-                                    formats::CheckpointDraft::directory(setup_.root, header_.step),
-                                    share.file.name, header_.step, tensors, read);
+  const Path directory = formats::CheckpointDraft::directory(setup_.root, header_.step);
+  Share share{.file = formats::write_shard(*setup_.files, directory, own.file.name, header_.step,
+                                           tensors, read)};
+  if (outlives_ranks()) formats::write_digest(*setup_.files, directory, share.file);
   return share;
 }
 
@@ -218,7 +223,7 @@ Path save(const Path& root, const Header& header, const exec::Units& units,
   Saver saver({.root = root}, units, specs, world);
   saver.begin(header, SaveMode::kAtOnce);
   const Saved saved = saver.finish();
-  if (saved.path.empty()) fail(ErrorKind::kData, "{}; mend that and resume", saved.problem);
+  if (saved.path.empty()) fail(ErrorKind::kData, "{}; fix that and resume", saved.problem);
   return saved.path;
 }
 

@@ -51,6 +51,11 @@ class Saver {
   // All of them outlive it.
   Saver(Setup setup, const exec::Units& units, const std::vector<model::UnitSpec>& specs,
         comm::World& world);
+  // Waits for what this rank writes. Where other ranks are lost, the files stay for the next start, which commits them
+  // if they are all there.
+  ~Saver();
+  Saver(const Saver&) = delete;
+  Saver& operator=(const Saver&) = delete;
 
   // A checkpoint has begun and its end is not told yet.
   bool under_way() const { return phase_ != Phase::kNone; }
@@ -77,12 +82,13 @@ class Saver {
   void enter(Phase phase, Where where, std::function<Share()> body);
   void advance();
   void next(const std::vector<Share>& shares);
-  void next_commit(const std::vector<Share>& shares);
+  void next_write();
+  void next_commit();
   bool leads() const;
-  std::vector<Parcel> replicas_of(const std::vector<Share>& shares) const;
-  std::string copy(const std::vector<exec::StateSlice>& slices);
+  bool outlives_ranks() const { return setup_.hosts.empty(); }
+  std::vector<Parcel> replicas() const;
   Share make();
-  Share write(Share share, const std::vector<exec::StateSlice>& slices) const;
+  Share write() const;
   Share commit(const formats::Manifest& manifest);
   Saved take();
 
@@ -99,9 +105,10 @@ class Saver {
   Header header_;
   Saved saved_;
   Stopwatch watch_;
-  std::vector<Share> shares_;   // as written
-  std::string mine_;            // this rank's part, done; empty: it is at it
-  std::future<Share> pending_;  // last, so that it ends before what it uses
+  std::vector<exec::StateSlice> slices_;  // of this rank
+  std::vector<Share> shares_;             // of all ranks; files have digests once they are written
+  std::string mine_;                      // this rank's part, done; empty: it is at it
+  std::future<Share> pending_;            // last, so that it ends before what it uses
 };
 
 }  // namespace trireme::checkpoint

@@ -10,7 +10,7 @@
 #include "trireme/base/patterns.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields/fields.h"
-#include "trireme/config/made_up.h"
+#include "trireme/config/synthetic.h"
 
 namespace trireme::config {
 namespace {

@@ -26,8 +26,8 @@ constexpr std::string_view kEvery = "model.family,model.frozen,model.weights";
 // What an encoder of V-JEPA 2 is made of.
 constexpr std::string_view kClipTower =
     "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
-    "vision.heads,vision.ffn,vision.activation,vision.positions,vision.norm_eps,vision.init_std,"
-    "vision.mean,vision.std";
+    "vision.heads,vision.ffn,vision.activation,vision.positions,vision.norm_eps,vision.pixels,"
+    "model.init_std";
 // Of which a frozen one may have made chunks; their ratio loss is of pretraining.
 constexpr std::string_view kChunkedTower =
     "vision.chunked,chunk.mode,chunk.ratio,chunk.hidden,chunk.heads,chunk.layers";
@@ -35,16 +35,16 @@ constexpr std::string_view kChunkedTower =
 constexpr std::string_view kImageTower =
     "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
     "vision.heads,vision.ffn,vision.activation,vision.positions,vision.position_grid,"
-    "vision.pooling,vision.pre_norm,vision.norm_eps,vision.init_std,vision.mean,vision.std";
+    "vision.pooling,vision.pre_norm,vision.norm_eps,vision.pixels,model.init_std";
 constexpr std::string_view kTextTower =
     "contrastive.*,model.layers,model.hidden,model.heads,model.ffn,model.vocab,model.seq_len,"
-    "model.norm_eps,model.init_std";
+    "model.norm_eps";
 
 // Images are read by a tower without classes, pooling but for a class token, and clips.
 constexpr std::string_view kSeeing =
     "vision.image,vision.patch,vision.layers,vision.hidden,vision.heads,vision.ffn,"
     "vision.activation,vision.positions,vision.position_grid,vision.pooling,vision.pre_norm,"
-    "vision.norm_eps,vision.init_std,vision.mean,vision.std,vision.frames,vision.tubelet,"
+    "vision.norm_eps,vision.pixels,vision.frames,vision.tubelet,"
     "projector.*,vlm.*";
 
 // The decoder of Llama behind what is seen.
@@ -56,7 +56,7 @@ constexpr std::string_view kBehind =
 // Regions of images, seen at levels of their own, then a decoder.
 constexpr std::string_view kRegions =
     "vision.image,vision.patch,vision.layers,vision.hidden,vision.heads,vision.ffn,"
-    "vision.activation,vision.norm_eps,vision.init_std,arrcoc.*,projector.kind,"
+    "vision.activation,vision.norm_eps,arrcoc.*,projector.kind,"
     "vlm.mrope";
 
 constexpr std::array kEntries = {

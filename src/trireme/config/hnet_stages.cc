@@ -19,7 +19,7 @@ constexpr std::string_view kLetters = "mMtT";
 [[noreturn]] void refuse_layout(const Hnet& hnet, const std::string& why) {
   fail(ErrorKind::kUsage,
        "hnet.layout={}: {}; a layout is BLOCKS,[INNER],BLOCKS, such as T2,[T3],T2 or "
-       "m4,[T1m4,[T26],m4T1],m4, of letters m, M, t and T with a number behind each",
+       "m4,[T1m4,[T26],m4T1],m4, with letters m, M, t and T and a number after each",
        hnet.layout, why);
 }
 
@@ -33,9 +33,10 @@ std::string blocks_of(const Hnet& hnet, std::string_view text) {
     std::int64_t count = 0;
     const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), count);
     if (kLetters.find(letter) == kLetters.npos || error != std::errc())
-      refuse_layout(hnet, fmt::format("\"{}\" is no list of blocks", whole));
+      refuse_layout(hnet, fmt::format("\"{}\" is not a list of blocks", whole));
     if (count < 1 || count > kMostBlocks - static_cast<std::int64_t>(blocks.size()))
-      refuse_layout(hnet, fmt::format("\"{}\" is none of 1 to {} blocks", whole, kMostBlocks));
+      refuse_layout(hnet,
+                    fmt::format("\"{}\" is not a count from 1 to {} blocks", whole, kMostBlocks));
     blocks.append(static_cast<std::size_t>(count), letter);
     text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   }
@@ -50,7 +51,7 @@ std::vector<HnetStage> blocks_of_stages(const Hnet& hnet) {
     if (close == text.npos || close < open) refuse_layout(hnet, "a bracket is not closed");
     const std::string_view before = text.substr(0, open), behind = text.substr(close + 1);
     if (!before.ends_with(',') || !behind.starts_with(','))
-      refuse_layout(hnet, "brackets need a comma before and one behind them");
+      refuse_layout(hnet, "brackets need a comma before and after them");
     if (stages.size() + 1 == kMostStages)
       refuse_layout(hnet, fmt::format("more than {} stages", kMostStages));
     stages.push_back({.encoder = blocks_of(hnet, before.substr(0, before.size() - 1)),
@@ -72,7 +73,7 @@ std::vector<double> numbers(std::string_view key, const std::string& list, std::
     const bool number = error == std::errc() && end == piece.data() + piece.size();
     if (!number || !(value >= range.min) || !(value <= range.max) ||
         (whole && value != std::floor(value)))
-      fail(ErrorKind::kUsage, "hnet.{}={}: \"{}\" is no {} from {} to {}", key, list, piece,
+      fail(ErrorKind::kUsage, "hnet.{}={}: \"{}\" is not a {} from {} to {}", key, list, piece,
            whole ? "whole number" : "number", range.min, range.max);
     values.push_back(value);
   }
@@ -105,10 +106,8 @@ void check_stage(const HnetStage& stage, std::size_t s) {
   if (feeds && stage.ffn == 0)
     fails("has blocks T or M, whose feed-forward layer needs a width: set hnet.ffn");
   if (!feeds && stage.ffn != 0)
-    fails(
-        fmt::format("of blocks t and m alone has no use for ffn={}; set that entry of hnet.ffn "
-                    "to 0",
-                    stage.ffn));
+    fails(fmt::format(
+        "of blocks t and m alone does not use ffn={}; set that entry of hnet.ffn to 0", stage.ffn));
 }
 
 }  // namespace

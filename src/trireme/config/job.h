@@ -23,7 +23,6 @@ enum class RecomputePolicy { kNone, kFull, kSelective, kAuto };
 enum class Optimizer { kAdamW };
 enum class OptimizerStates { kMaster, kInt8 };
 enum class Device { kCpu, kCuda };
-enum class BatchScope { kMicro, kGradcache };
 enum class LrSchedule { kConstant, kLinear, kCosine, kWsd };
 
 // What samples are.
@@ -58,7 +57,7 @@ struct Data {
 struct Parallel {
   int pp = 1;
   std::string schedule = "1f1b";  // or another of plan/schedules
-  std::string schedule_file;      // a CSV of actions instead
+  std::string schedule_file;      // a CSV of actions instead: parallel.schedule=FILE.csv
   int virtual_stages = 0;         // chunks of a pipeline rank; 0: the schedule's own count
   std::string stages = "auto";    // or the nodes of each stage, "3,3,4"
   std::string costs;              // a file of measured node costs
@@ -69,7 +68,7 @@ struct Parallel {
   int tp = 1;
   bool sequence_parallel = true;
   ContextMethod context = ContextMethod::kRing;
-  int context_inner = 2;  // ranks
+  int context_inner = 2;  // ranks: parallel.context=hierarchical:N
   int zero = 0;
   double comm_timeout_s = 60;
   bool operator==(const Parallel&) const = default;
@@ -85,6 +84,7 @@ struct Precision {
   std::string nodes;            // "head=fp32,block.0=fp32": compute types of their own
   std::string loss_scale = "auto";
   Numerics numerics = Numerics::kCanonical;
+  std::int64_t group = 0;  // micro-batches that canonical sums add in a row; 0: kSumGroups groups
   bool operator==(const Precision&) const = default;
 };
 
@@ -134,21 +134,18 @@ struct Optim {
 struct Run {
   Device device = Device::kCpu;
   std::int64_t steps = 100;
-  std::int64_t global_batch = 8;                // samples
-  std::int64_t micro_batch = 1;                 // samples
-  bool find_micro_batch = false;                // run.micro_batch=0
-  BatchScope batch_scope = BatchScope::kMicro;  // what a loss of the whole batch sees at once
-  Bytes memory_limit;                           // of a rank; 0: none
+  std::int64_t global_batch = 8;  // samples
+  std::int64_t micro_batch = 1;   // samples
+  bool find_micro_batch = false;  // run.micro_batch=0
+  Bytes memory_limit;             // of a rank; 0: none
   std::int64_t seed = 1;
-  std::int64_t log_every = 1;   // steps
-  std::int64_t eval_every = 0;  // steps; 0: the last one only, -1: never
-  std::int64_t eval_batches =
-      0;  // global batches; 0: as many as there are (train/run/validation.h)
+  std::int64_t log_every = 1;        // steps
+  std::int64_t eval_every = 0;       // steps; 0: the last one only, -1: never
+  std::int64_t eval_batches = 0;     // global batches; 0: all there are (train/run/validation.h)
   std::int64_t skip_non_finite = 5;  // in a row, of which the last ends the run; 0: none is skipped
   double spike_zscore = 0;           // of a loss that is a spike; 0: none is
-  std::int64_t spike_window = 100;   // losses that it is compared with
-  std::int64_t spike_rewind = 100;   // steps that training goes back, at least
-  std::int64_t spike_skip = 200;     // batches then left out, at least
+  // Losses that it is compared with; training then goes back as many steps at least and leaves out twice as many batches.
+  std::int64_t spike_window = 100;
   std::int64_t compare_replicas = 0;  // steps between; 0: never
   double hang_report_s = 4;           // 0: never
   std::int64_t trace = 0;             // the step whose lines are timed, from 1; 0: none

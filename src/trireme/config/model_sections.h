@@ -81,8 +81,8 @@ struct Vision {
   Pooling pooling = Pooling::kMean;
   bool pre_norm = false;  // a norm before the first block
   double norm_eps = 1e-6;
-  double init_std = 0.02;
-  std::string mean, std;     // of pixels, by name or as three numbers; empty: the family's
+  double init_std = 0.02;    // model.init_std
+  std::string pixels;        // their mean and deviation (config/pixels.h); empty: the family's
   std::int64_t classes = 0;  // 0: the dataset's
   bool chunked = false;      // blocks see chunks of tokens, as H-V-JEPA's do
   bool operator==(const Vision&) const = default;
@@ -96,8 +96,6 @@ struct Contrastive {
   bool operator==(const Contrastive&) const = default;
 };
 
-enum class MaskCut { kNone, kBatch };
-
 // The predictor of V-JEPA 2 and what it is trained by.
 struct Jepa {
   std::int64_t layers = 12;
@@ -107,17 +105,19 @@ struct Jepa {
   double momentum = 0.99925;             // of the teacher
   std::optional<double> momentum_end{};  // at the last step; none: the same
   std::string masks = "8x0.15,2x0.7";    // config/mask_rules.h
-  MaskCut cut = MaskCut::kNone;
-  std::int64_t cut_samples = 24;  // that are cut to one length, as a device's batch in the original
+  std::int64_t cut_batch =
+      0;  // samples that are cut to one length, as a device's batch in the original; 0: none
   bool operator==(const Jepa&) const = default;
 };
+
+// Numbers of an action and of a state of V-JEPA 2-AC: place, angles and gripper.
+inline constexpr std::int64_t kActionNumbers = 7;
 
 // The action-conditioned predictor of V-JEPA 2-AC.
 struct Action {
   std::int64_t layers = 24;
   std::int64_t hidden = 1024;
   std::int64_t heads = 16;
-  std::int64_t size = 7;     // numbers of an action and of a state
   std::int64_t rollout = 2;  // predictions that are made of predictions
   bool operator==(const Action&) const = default;
 };
@@ -127,9 +127,7 @@ struct Probe {
   std::int64_t heads = 16;
   std::string lr;             // factors of optim.lr, one a probe; empty: one probe
   std::string weight_decay;   // factors of optim.weight_decay, each with every rate; empty: all 1
-  double crop = 0.08;         // least share of a frame that training sees
-  std::int64_t augment = 0;   // random operations on a clip
-  double erase = 0;           // probability that a rectangle of a clip becomes noise
+  std::int64_t augment = 0;   // random operations on a clip, which is then erased in part as well
   std::int64_t segments = 1;  // clips of a sample, whose tokens follow one another
   std::int64_t views = 1;     // crops of a held-out sample, whose probabilities are averaged
   bool operator==(const Probe&) const = default;
@@ -161,14 +159,10 @@ struct Chunk {
 };
 
 // Variance, invariance and covariance of embeddings (Bardes et al. 2022), over a global batch.
-enum class LocalStatistics { kMatch, kPooled };
-
 struct Vicreg {
-  double weight = 0;  // of the loss as a whole; 0: none
-  LocalStatistics statistics = LocalStatistics::kMatch;
-  std::int64_t width = 64;            // of the expander of clips
-  std::int64_t local_width = 0;       // of the expander of chunks; 0: width
-  std::int64_t feature_matches = 20;  // 0: all
+  double weight = 0;             // of the loss as a whole; 0: none
+  std::int64_t width = 64;       // of the expander of clips
+  std::int64_t local_width = 0;  // of the expander of chunks; 0: width
   std::int64_t width_of_chunks() const { return local_width > 0 ? local_width : width; }
   bool operator==(const Vicreg&) const = default;
 };
@@ -184,14 +178,15 @@ struct Arrcoc {
   std::int64_t budget = 0;  // tokens of an image; 0: 2.25 times the least
   bool gate = true;         // gradients reach the scorers
   bool explore = true;
-  Allocation allocation = Allocation::kLearned;
-  std::string channels = "all";  // of the texture
+  Allocation allocation = Allocation::kLearned;  // arrcoc.scorers=uniform and random
+  std::string channels = "all";                  // of the texture
   std::string scorers = "information,salience,coupling";
   std::int64_t hidden = 128;  // of scorers
   std::int64_t coupling = 0;  // width of what regions and questions are compared in; 0: hidden / 2
   std::int64_t balancer = 0;  // width; 0: hidden
   RegionDecoder decoder = RegionDecoder::kLlama;
-  bool learn_budget = false;  // tension sets how much of the budget is used
+  bool learn_budget =
+      false;  // tension sets how much of the budget is used: arrcoc.scorers=..,budget
   double budget_weight = 0;   // of the share of it that is used, in the loss
   double entropy_weight = 0;  // of the allocation's entropy, which is gained
   bool operator==(const Arrcoc&) const = default;
@@ -210,29 +205,23 @@ struct Projector {
 
 // Whose tower a vision-language model has.
 enum class VlmTower { kVit, kJepa };
-// How a decoder sees: tokens of images in its rows, or blocks that attend to them (Flamingo).
-enum class VlmFusion { kTokens, kCross };
-
-// How an image that is one tile fills it.
-enum class VlmAspect { kStretch, kPad };
-// Of two grids of tiles that are equally good, the one with fewer columns or with fewer rows.
-enum class VlmTie { kTall, kWide };
+// How an image fills tiles: of two grids that are equally good, the one with fewer columns or with fewer rows; or the only
+// tile, with the image in its middle.
+enum class VlmFit { kTall, kWide, kPad };
 
 // How a vision-language model sees.
 struct Vlm {
   VlmTower tower = VlmTower::kVit;
   std::int64_t layer = -2;     // of the tower, whose output is read; from the end if below 0
   std::int64_t max_tiles = 4;  // of an image, beside the one of all of it
-  VlmTie tie = VlmTie::kTall;
-  VlmAspect aspect = VlmAspect::kStretch;
+  VlmFit fit = VlmFit::kTall;
   std::string mrope;      // frequencies of time, row and column; empty: one position
   std::string deepstack;  // layers of the tower that the decoder's first ones see as well
   bool pack = false;      // several samples to a row
   bool balance = false;   // samples go to ranks by their work
   std::string features;   // where a frozen tower's features are kept; empty: nowhere
-  VlmFusion fusion = VlmFusion::kTokens;
-  std::int64_t cross_every = 1;  // decoder blocks to one that attends to images, which comes first
-  std::int64_t cross_heads = 8;  // of these, 64 channels each
+  // Decoder blocks to one that attends to images in place of their tokens (Flamingo), and its heads of 64 channels.
+  std::array<std::int64_t, 2> cross = {0, 8};  // 0 blocks: tokens
   bool operator==(const Vlm&) const = default;
 };
 

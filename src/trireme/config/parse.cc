@@ -62,7 +62,7 @@ Job read_sections(Job job, const YamlNode& root, const std::string& what,
            shown(section), suggest(section));
     if (map.kind == YamlNode::Kind::kNull) continue;  // every line under it is commented out
     if (map.kind != YamlNode::Kind::kMap)
-      fail(ErrorKind::kUsage, "{}{}: {} stands where its keys belong; {}", place_of(what, map),
+      fail(ErrorKind::kUsage, "{}{}: has {} where its keys are needed; {}", place_of(what, map),
            section, map.kind == YamlNode::Kind::kList ? "a list" : quote(map.text),
            suggest(section + "."));
     read_section(job, section, map, what);
@@ -75,7 +75,7 @@ YamlNode read_root(std::string_view text, const std::string& what) {
   YamlNode root = parse_yaml(text, what);
   if (root.kind == YamlNode::Kind::kNull) fail(ErrorKind::kUsage, "{}:1:1: empty; {}", what, kForm);
   if (root.kind != YamlNode::Kind::kMap)
-    fail(ErrorKind::kUsage, "{}{} stands where a map is needed; {}", place_of(what, root),
+    fail(ErrorKind::kUsage, "{}{} where a map is needed; {}", place_of(what, root),
          root.kind == YamlNode::Kind::kList ? "a list" : quote(root.text), kForm);
   return root;
 }
@@ -116,9 +116,10 @@ Phase read_phase(const Job& common, const YamlNode& map, const std::vector<Phase
     fail(ErrorKind::kUsage, "{}a phase is a map: name, from and sections", place_of(what, map));
   Phase phase{.name = word(map, "name", what)};
   if (phase.name.empty())
-    fail(ErrorKind::kUsage, "{}a phase needs a name, which its directory has", place_of(what, map));
+    fail(ErrorKind::kUsage, "{}a phase needs a name, which is also that of its directory",
+         place_of(what, map));
   if (std::ranges::find(earlier, phase.name, &Phase::name) != earlier.end())
-    fail(ErrorKind::kUsage, "{}a second phase {}; give it another name", place_of(what, map),
+    fail(ErrorKind::kUsage, "{}two phases have the name {}; rename one", place_of(what, map),
          phase.name);
   phase.job = read_sections(common, map, what, {"name", "from"});
   const std::string from = word(map, "from", what);
@@ -137,7 +138,7 @@ Phase read_phase(const Job& common, const YamlNode& map, const std::vector<Phase
   const auto source =
       from.empty() ? earlier.end() - 1 : std::ranges::find(earlier, from, &Phase::name);
   if (source == earlier.end())
-    fail(ErrorKind::kUsage, "{}phase {} begins from {}, which is no earlier phase; {}",
+    fail(ErrorKind::kUsage, "{}phase {} begins from {}, which is not an earlier phase; {}",
          place_of(what, map), phase.name, from,
          earlier.empty() ? "there is none" : "these are: " + phase_names(earlier));
   phase.from = static_cast<int>(source - earlier.begin());

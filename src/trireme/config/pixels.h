@@ -14,11 +14,10 @@ struct PixelScale {
   bool operator==(const PixelScale&) const = default;
 };
 
-// As vision.mean and vision.std say. Throws Error{kUsage} naming the key.
+// As vision.pixels says. Throws Error{kUsage} naming the key.
 PixelScale pixel_scale(const Job& job);
 
-// Three numbers as these keys take them: a published name where one has exactly these means or deviations.
-std::string written_mean(const std::array<double, 3>& mean);
-std::string written_std(const std::array<double, 3>& std);
+// As that key takes it: a published name where one has exactly these numbers.
+std::string written(const PixelScale& scale);
 
 }  // namespace trireme::config

@@ -15,17 +15,23 @@ constexpr std::string_view kIntroduction =
     "key\n"
     "left out has its default; an unknown key is an error. `--set section.key=value` overrides a "
     "key.\n"
-    "Keys marked *fixed* cannot change when a run resumes. A key marked *inherited* that a job "
-    "with\n"
-    "`model.weights` leaves out has the value that those weights were trained with; of a key "
-    "marked\n"
-    "*compared* any other value is refused, unless `--allow KEY` is given (docs/lora.md).\n";
+    "Ranges such as 1 to 64 are of whole numbers.\n"
+    "Marked keys (*fixed*, *inherited*, *compared*) cannot change when a run resumes. With "
+    "`model.weights`, an\n"
+    "*inherited* key that the job leaves out has the value of those weights, and another value of "
+    "a\n"
+    "*compared* key is refused, unless `--allow KEY` is given (docs/lora.md).\n";
+
+// What a key's mark says, beyond its description. Inherited and compared keys are fixed too.
+std::string marks(const Field& field) {
+  if (!field.inherited && !field.compared) return field.fixed ? "; *fixed*" : "";
+  return fmt::format("{}{}", field.inherited ? "; *inherited*" : "",
+                     field.compared ? "; *compared*" : "");
+}
 
 std::string help_line(const Field& field) {
-  return fmt::format("- `{}` ({}; default `{}`{}{}{}): {}\n", field.key, describe(field),
-                     write_value(field.get(Job{})), field.fixed ? "; *fixed*" : "",
-                     field.inherited ? "; *inherited*" : "", field.compared ? "; *compared*" : "",
-                     field.doc);
+  return fmt::format("- `{}` ({}; default `{}`{}): {}\n", field.key, describe(field),
+                     write_value(field.get(Job{})), marks(field), field.doc);
 }
 
 }  // namespace

@@ -21,10 +21,10 @@ std::vector<double> factors_of(const char* key, const std::string& list, bool ze
     const auto [end, error] = std::from_chars(piece.data(), piece.data() + piece.size(), factor);
     if (error != std::errc() || end != piece.data() + piece.size() || !(factor >= 0) ||
         (factor == 0 && !zero) || factor > kMost)
-      fail(ErrorKind::kUsage, "{}={}: \"{}\" is no number {} 0 and up to {}", key, list, piece,
+      fail(ErrorKind::kUsage, "{}={}: \"{}\" is not a number {} 0 and up to {}", key, list, piece,
            zero ? "from" : "above", kMost);
     if (std::ranges::find(factors, factor) != factors.end())
-      fail(ErrorKind::kUsage, "{}={}: two probes with {} would be told apart by chance only", key,
+      fail(ErrorKind::kUsage, "{}={}: two probes with {} differ only by chance; remove one", key,
            list, factor);
     factors.push_back(factor);
   }

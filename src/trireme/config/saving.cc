@@ -18,8 +18,8 @@ void check_memory(const Job& job) {
   if (checkpoint.memory_every == 0) return;
   if (waits_on_disk(job.offload))
     fail(ErrorKind::kUsage,
-         "checkpoint.memory_every={}: what offload.optimizer or offload.params keep on nvme has no "
-         "room in memory; set memory_every=0",
+         "checkpoint.memory_every={}: states and parameters that are offloaded to nvme do not fit "
+         "in memory; set memory_every=0",
          checkpoint.memory_every);
 }
 

@@ -31,6 +31,14 @@ std::string range_text(const Range& range) {
   return text;
 }
 
+// "1 to 64" of whole numbers.
+std::string whole_range_text(const Range& range) {
+  std::string text = std::isfinite(range.max) ? fmt::format("{} to {}", range.min, range.max)
+                                              : fmt::format("{} or more", range.min);
+  if (range.also) text += fmt::format(", or {}", *range.also);
+  return text;
+}
+
 // Nothing for a range that every size is in.
 std::string size_range_text(const Range& range) {
   const auto text = [](double bytes) { return exact_text({static_cast<std::int64_t>(bytes)}); };
@@ -105,7 +113,8 @@ bool read_bool(const YamlNode& node, const Context& context) {
 std::string read_text(const YamlNode& node, const Context& context) {
   need_scalar(node, context);
   if (!is_printable(node.text))
-    context.refuse(fmt::format("{} has control characters or is not UTF-8", quote(node.text)));
+    context.refuse(
+        fmt::format("{} has control characters or line breaks, or is not UTF-8", quote(node.text)));
   return node.text;
 }
 
@@ -113,13 +122,15 @@ std::string read_choice(const YamlNode& node, const Context& context) {
   need_scalar(node, context);
   for (const std::string& option : context.field.choices)
     if (option == node.text) return option;
+  if (context.field.is_beside != nullptr && context.field.is_beside(node.text))
+    return read_text(node, context);
   context.refuse(fmt::format("{} is unknown", quote(node.text)));
 }
 
 Bytes read_bytes(const YamlNode& node, const Context& context) {
   need_scalar(node, context);
   const std::optional<Bytes> bytes = parse_bytes(node.text);
-  if (!bytes) context.refuse(fmt::format("{} is no size", quote(node.text)));
+  if (!bytes) context.refuse(fmt::format("{} is not a size", quote(node.text)));
   if (!context.field.range.holds(static_cast<double>(bytes->count)))
     context.refuse(fmt::format("{} is out of range", node.text));
   return *bytes;
@@ -129,7 +140,12 @@ std::array<double, 2> read_two_numbers(const YamlNode& node, const Context& cont
   if (node.kind != YamlNode::Kind::kList)
     context.refuse(fmt::format("has {}", kind_name(node.kind)));
   if (node.items.size() != 2) context.refuse(fmt::format("has {} values", node.items.size()));
-  return {read_number(node.items[0], context), read_number(node.items[1], context)};
+  const std::array<double, 2> pair = {read_number(node.items[0], context),
+                                      read_number(node.items[1], context)};
+  for (std::size_t i = 0; i < pair.size(); ++i)
+    if (context.field.whole && pair[i] != std::floor(pair[i]))
+      context.refuse(fmt::format("{} is not whole", node.items[i].text));
+  return pair;
 }
 
 }  // namespace
@@ -144,18 +160,21 @@ bool Range::holds(double number) const {
 std::string describe(const FieldForm& field) {
   switch (field.kind) {
     case FieldForm::Kind::kBool: return "true or false";
-    case FieldForm::Kind::kInteger: return "a whole number " + range_text(field.range);
+    case FieldForm::Kind::kInteger: return whole_range_text(field.range);
     case FieldForm::Kind::kNumber:
       return "a number " + range_text(field.range) + units_text(field.units);
-    case FieldForm::Kind::kText: return "text in one line";
-    case FieldForm::Kind::kTwoNumbers: return "a list of two numbers " + range_text(field.range);
+    case FieldForm::Kind::kText: return "text";
+    case FieldForm::Kind::kTwoNumbers:
+      return fmt::format("a list of two {}numbers ", field.whole ? "whole " : "") +
+             range_text(field.range);
     case FieldForm::Kind::kBytes:
       return "a size such as 20GiB, 512MiB or 1e9" + size_range_text(field.range);
     case FieldForm::Kind::kChoice: break;
   }
   std::string names;
   for (const std::string& option : field.choices) names += (names.empty() ? "" : ", ") + option;
-  return field.choices.size() == 1 ? names : "one of " + names;
+  if (field.choices.size() > 1) names = "one of " + names;
+  return field.beside.empty() ? names : names + ", or " + field.beside;
 }
 
 Value read_value(const FieldForm& field, const YamlNode& node, const std::string& place) {

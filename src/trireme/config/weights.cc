@@ -23,16 +23,12 @@ bool shared(Family a, Family b, const Field& field) {
 }
 
 // Mean and deviation of pixels in one form, whatever `of` leaves to its family.
-void spell_pixels(const Job& of, Job& job) {
-  const PixelScale scale = pixel_scale(of);
-  job.vision.mean = written_mean(scale.mean);
-  job.vision.std = written_std(scale.std);
-}
+void spell_pixels(const Job& of, Job& job) { job.vision.pixels = written(pixel_scale(of)); }
 
 // Without values that a resolved job may leave to its family.
 Job spelled_out(Job job) {
   if (has_decoder(job.model.family)) job.model.head_dim = head_width(job.model);
-  if (uses(job.model.family, "vision.mean")) spell_pixels(job, job);
+  if (uses(job.model.family, "vision.pixels")) spell_pixels(job, job);
   return job;
 }
 
@@ -45,7 +41,7 @@ Job defaults_from(const Job& weights, Family family) {
       field.set(job, field.get(weights));
   job.model.family = family;
   // Families see pixels differently where a job says nothing of them; these weights stay with theirs.
-  if (uses(family, "vision.mean") && uses(weights.model.family, "vision.mean") &&
+  if (uses(family, "vision.pixels") && uses(weights.model.family, "vision.pixels") &&
       pixel_scale(job) != pixel_scale(weights))
     spell_pixels(weights, job);
   job.model.family = weights.model.family;

@@ -82,7 +82,7 @@ class TreeBuilder : public YAML::EventHandler {
   void open(YamlNode started) {
     if (awaits_key())
       refuse(started.line, started.column,
-             "a list or map stands where a key is needed; is a bracket left open?");
+             "found a list or map where a key is needed; is a bracket left open?");
     if (open_.size() == kMaxDepth)
       refuse(started.line, started.column, fmt::format("nested deeper than {} levels", kMaxDepth));
     open_.push_back(std::move(started));
@@ -115,7 +115,7 @@ class TreeBuilder : public YAML::EventHandler {
     const auto twin = std::ranges::find(keys, key.text, &YamlNode::text);
     if (twin != keys.end())
       refuse(key.line, key.column,
-             fmt::format("key {} stands twice, first on line {}; keep one", quote(key.text),
+             fmt::format("key {} appears twice, first on line {}; keep one", quote(key.text),
                          twin->line));
     keys.push_back(std::move(key));
   }

@@ -15,8 +15,8 @@ static_assert(plan::kPage == scratch::kPage, "plans count scratch space in its p
 std::unique_ptr<scratch::Scratch> open_host_memory(Tier tier) {
   if (tier != Tier::kHost)
     fail(ErrorKind::kUsage,
-         "the plan sends something to {}, but nobody said where that is; give the session a way "
-         "to open it",
+         "the plan offloads to {}, but the session has no scratch space there; give the session a "
+         "function that opens it",
          name(tier));
   return scratch::open_memory();
 }
@@ -48,7 +48,7 @@ AwaySpace::AwaySpace(const plan::PlanSet& plan, int rank, const OpenScratch& ope
   for (std::int64_t bytes : slots_.bytes) {
     if (bytes == 0)
       fail(ErrorKind::kUsage,
-           "offload.activations={}: a value that is to leave declares no bytes in {}; declare them",
+           "offload.activations={}: a value to offload declares no bytes in {}; declare them",
            name(offload.activations), plan.program.name);
     values_.push_back(reserve(offload.activations, bytes));
   }

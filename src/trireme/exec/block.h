@@ -42,7 +42,7 @@ struct BlockContext {
   std::int64_t micro_batch = 0;  // global id within the step, 0 .. G-1
   int node = 0;
   bool training = true;  // false: evaluation and generation, no noise
-  // Of a node whose backward is done in halves; null: in one.
+  // What this forward's backward gives to parameters, for the ops of the forward; null: there is none.
   ops::WeightGradientsPtr weight_gradients{};
   // Of a loss node of a model with metrics, when it runs for the first time; else null.
   Counts* counts = nullptr;

@@ -253,7 +253,7 @@ void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
     inputs.push_back(parts.size() == 1 ? parts[0] : at::cat(parts));
     if (keep) saved.inputs.push_back(std::move(parts));
   }
-  if (keep && node.split) saved.weights = std::make_shared<ops::WeightGradients>();
+  if (keep) saved.weights = std::make_shared<ops::WeightGradients>();
   const BlockContext context{
       .seed = seed_,
       .step = args.earlier + args.step,
@@ -305,7 +305,7 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
     roots.push_back(saved.outputs[i]);
   }
   if (line.verb == Verb::kBackward)
-    open_gradients(line);
+    open_gradients(line, *saved.weights);
   else
     saved.weights->defer();
   saved.outputs.clear();
@@ -313,7 +313,7 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
     torch::autograd::Engine::get_default_engine().execute(roots, seeds, /*keep_graph=*/false,
                                                           /*create_graph=*/false,
                                                           /*accumulate_grad=*/true);
-  if (line.verb == Verb::kBackward) settle_gradients(node);
+  if (line.verb == Verb::kBackward) saved.weights->settle();
   const auto batches = plan::batches(node, line.mb, plan_.recipe.micro_batches);
   for (std::size_t i = 0; i < node.reads.size(); ++i)
     for (const int mb : batches) {
@@ -325,22 +325,18 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
 }
 
 void Executor::backward_weight(const Instr& line) {
-  const plan::Node& node = plan_.program.nodes[static_cast<std::size_t>(line.node)];
-  open_gradients(line);
-  values_.halves.take(line.node, line.mb)->run();
-  settle_gradients(node);
+  const ops::WeightGradientsPtr gradients = values_.halves.take(line.node, line.mb);
+  open_gradients(line, *gradients);
+  gradients->run();
+  gradients->settle();
 }
 
-void Executor::open_gradients(const Instr& line) {
+void Executor::open_gradients(const Instr& line, ops::WeightGradients& gradients) {
   const plan::Node& node = plan_.program.nodes[static_cast<std::size_t>(line.node)];
   const std::vector<plan::UnitId>& opens = retirement_of(line).opens;
   for (plan::UnitId unit : node.units)
-    if (units_.trains(unit)) units_.open_gradient(unit, node.chunk, plan::contains(opens, unit));
-}
-
-void Executor::settle_gradients(const plan::Node& node) {
-  for (plan::UnitId unit : node.units)
-    if (plan_.program.units[static_cast<std::size_t>(unit)].trainable) units_.settle_gradient(unit);
+    if (units_.trains(unit))
+      units_.open_gradient(unit, node.chunk, plan::contains(opens, unit), gradients);
 }
 
 void Executor::add_gradient(plan::ValueId value, int mb, at::Tensor gradient) {

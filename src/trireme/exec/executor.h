@@ -83,8 +83,7 @@ class Executor {
   void run_line(int index, const StepArgs& args, StepResult& result);
   void backward(const plan::Instr& line, const StepArgs& args);
   void backward_weight(const plan::Instr& line);
-  void open_gradients(const plan::Instr& line);
-  void settle_gradients(const plan::Node& node);
+  void open_gradients(const plan::Instr& line, ops::WeightGradients& gradients);
   void add_gradient(plan::ValueId value, int mb, at::Tensor gradient);
   void grad_norm(const StepArgs& args, StepResult& result);
   // Waits for the lines that `line` waits for, and for everything before it in a lane that must be empty.

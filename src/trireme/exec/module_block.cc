@@ -46,11 +46,11 @@ bool is_trainable(const std::string& name, const torch::nn::Module& module) {
   for (const auto& param : module.named_parameters())
     (param.value().requires_grad() ? trained : frozen) = param.key();
   if (!trained.empty() && !frozen.empty())
-    fail(
-        ErrorKind::kUsage,
-        "module {} trains {} but not {}, and one module is one unit, trained or frozen as a whole; "
-        "set requires_grad alike on all its parameters, or add its parts as modules of their own",
-        name, trained, frozen);
+    fail(ErrorKind::kUsage,
+         "module {} trains {} but not {}. A module is one unit, which trains or is frozen as a "
+         "whole. Set the same requires_grad on all its parameters, or add its parts as modules of "
+         "their own",
+         name, trained, frozen);
   return frozen.empty();
 }
 

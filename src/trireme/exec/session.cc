@@ -34,13 +34,13 @@ plan::PlanSet compile_checked(const plan::Program& program, const SessionSetup& 
   return plan;
 }
 
-Session::Session(Model model, const SessionSetup& setup, comm::World& world, Updater& updater)
+Session::Session(Model model, const SessionSetup& setup, comm::World& world, Optimizer& optimizer)
     : flight_(world.flight()),
       model_(std::move(model)),
       plan_(compile_checked(model_.spec.program, setup)),
       evaluation_plan_(compile_checked(plan::forward_only(model_.spec.program), setup)),
       space_(plan_, world.rank(), setup.scratch),
-      units_(plan_, model_.spec.units, world.rank(), setup.device, groups_, space_, updater),
+      units_(plan_, model_.spec.units, world.rank(), setup.device, groups_, space_, optimizer),
       groups_((compare_digests(world, plan_), world), plan_),
       executor_(plan_, world.rank(), model_, units_, groups_, space_, setup.seed, flight_),
       evaluator_(evaluation_plan_, world.rank(), model_, units_, groups_, space_, setup.seed,

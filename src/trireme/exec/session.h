@@ -23,8 +23,8 @@ class Session {
  public:
   // Compiles and validates the plan, compares its digest with every other rank's (Error{kUsage}
   // naming those that differ), allocates, initialises parameters from the seed and binds the blocks.
-  // Collective over the world. World and updater must outlive the session.
-  Session(Model model, const SessionSetup& setup, comm::World& world, Updater& updater);
+  // Collective over the world. World and optimizer must outlive the session.
+  Session(Model model, const SessionSetup& setup, comm::World& world, Optimizer& optimizer);
 
   StepResult step(const StepArgs& args) {
     flight_.enter(watch::Phase::kTraining, args.step + 1);
@@ -33,6 +33,7 @@ class Session {
   // The same nodes without gradients, noise or update; args.update and args.clip are not used.
   StepResult evaluate(const StepArgs& args) {
     flight_.enter(watch::Phase::kEvaluation, args.step);
+    units_.gather_stale();
     return evaluator_.run(args);
   }
 

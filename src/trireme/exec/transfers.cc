@@ -66,8 +66,8 @@ void Transfers::send(int index, at::Tensor tensor) {
   Transfer transfer{.line = index, .tensor = tensor.contiguous()};
   if (value.varies) {
     const std::int64_t rows = tensor.size(0);
-    TRIREME_CHECK(rows <= value.shape[0], "value {} has {} rows, the plan has room for {}",
-                  value.name, rows, value.shape[0]);
+    TRIREME_CHECK(rows <= value.shape[0], "value {} has {} rows, the plan allows {}", value.name,
+                  rows, value.shape[0]);
     transfer.rows = at::full({1}, rows, at::kLong);
     transfer.announced =
         groups_.announcements(stage_, line.peer).send(comm::buffer(transfer.rows), 1);

@@ -18,7 +18,7 @@ namespace trireme::exec {
 // Edges instead of outputs: the outputs' memory is free at once.
 struct Saved {
   std::vector<std::vector<at::Tensor>> inputs;  // of each value read, one a micro-batch
-  ops::WeightGradientsPtr weights;              // of a node whose backward may come in halves
+  ops::WeightGradientsPtr weights;              // what its backward gives to parameters
   std::vector<torch::autograd::Edge> outputs;
   at::TensorOptions loss;  // of a loss node's scalar
 };

@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "trireme/base/fs.h"
 #include "trireme/base/os/file_system.h"
@@ -29,8 +30,18 @@ class CheckpointDraft {
   CheckpointDraft(const CheckpointDraft&) = delete;
   CheckpointDraft& operator=(const CheckpointDraft&) = delete;
 
+  // Commits the complete drafts below ROOT (complete_drafts) and returns their directories. No run may write there. A
+  // draft that cannot be committed stays as it is.
+  static std::vector<Path> commit_complete(os::FileSystem& files, const Path& root);
+
   // Where step N's files are written.
   static Path directory(const Path& root, std::int64_t step);
+
+  // The manifest without the digests of its files, before they are written. With it and the digest next to each file
+  // (write_digest) the next start can commit the draft if this run ends before it does.
+  void announce(const Manifest& manifest) const;
+  // Leaves it to the next start: the destructor takes nothing away.
+  void leave() { at_.clear(); }
 
   // Once all files are written and synced: the manifest, then their names, then the rename, then the name of that; in
   // this order power may go at any moment. What bore the name before was refused by whoever began this run. When it
@@ -40,6 +51,9 @@ class CheckpointDraft {
       const Manifest& manifest, const std::function<void()>& may = [] {});
 
  private:
+  struct Found {};
+  CheckpointDraft(os::FileSystem& files, const Path& root, std::int64_t step, Found);
+
   os::FileSystem& files_;
   Path root_;
   Path final_;
@@ -51,5 +65,16 @@ class CheckpointDraft {
 ManifestFile write_shard(os::FileSystem& files, const Path& directory, const std::string& name,
                          std::int64_t step, std::span<const TensorInfo> tensors,
                          const TensorBytes& bytes);
+
+// Writes and syncs what write_shard returned next to its file. Throws Error{kData}.
+void write_digest(os::FileSystem& files, const Path& directory, const ManifestFile& file);
+
+// The steps of the drafts below ROOT of which the announced manifest and every file with its digest are there. Sizes are
+// compared; the bytes were read back before their digest was written, and a resume reads them again. An absent ROOT has
+// none.
+std::vector<std::int64_t> complete_drafts(os::FileSystem& files, const Path& root);
+
+// Removes the drafts below ROOT, complete or not, and what deletions left that were killed. Throws Error{kData}.
+void remove_drafts(os::FileSystem& files, const Path& root);
 
 }  // namespace trireme::formats

@@ -68,17 +68,6 @@ void ChromeTrace::counter(std::string_view name, std::int64_t at_ns, int process
                   quoted_json(name), micros(at_ns), process, value));
 }
 
-void ChromeTrace::arrow(std::string_view name, std::int64_t id, std::pair<int, int> from_row,
-                        std::int64_t from_ns, std::pair<int, int> to_row, std::int64_t to_ns) {
-  const auto end = [&](const char* phase, std::pair<int, int> row, std::int64_t ns,
-                       const char* extra) {
-    put(fmt::format(R"({{"ph":"{}","id":{},"cat":"flow","name":{},"ts":{},"pid":{},"tid":{}{}}})",
-                    phase, id, quoted_json(name), micros(ns), row.first, row.second, extra));
-  };
-  end("s", from_row, from_ns, "");
-  end("f", to_row, to_ns, R"(,"bp":"e")");
-}
-
 std::string ChromeTrace::text() const {
   return fmt::format(
              "{{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"baseTimeNanoseconds\":{},"

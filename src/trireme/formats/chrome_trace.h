@@ -38,9 +38,6 @@ class ChromeTrace {
   void instant(std::string_view name, std::int64_t at_ns, int process);
   // A value over time, drawn as a graph, one per process and name.
   void counter(std::string_view name, std::int64_t at_ns, int process, std::int64_t value);
-  // An arrow from one row to another, such as from a send to its receive; `id` is unique per arrow.
-  void arrow(std::string_view name, std::int64_t id, std::pair<int, int> from_row,
-             std::int64_t from_ns, std::pair<int, int> to_row, std::int64_t to_ns);
 
   std::size_t events() const { return events_; }
   // The whole trace as one JSON object.

@@ -92,9 +92,10 @@ void FeatureStore::keep(const ContentHash& input, std::span<const std::byte> byt
   }
   std::error_code ignored;
   std::filesystem::remove(draft, ignored);
-  fail(ErrorKind::kData,
-       "vlm.features: {}: cannot write it; make room, name another directory, or leave it out",
-       path.string());
+  fail(
+      ErrorKind::kData,
+      "vlm.features: {}: cannot write it; free some space, name another directory, or leave it out",
+      path.string());
 }
 
 std::vector<std::string> FeatureStore::damaged() const {

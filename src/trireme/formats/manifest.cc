@@ -38,7 +38,7 @@ void check_parameters(const ManifestUnit& unit, const std::string& where) {
   std::set<std::string_view> names;
   for (const ManifestParameter& parameter : unit.parameters) {
     const std::string here = fmt::format("{}: parameter {}", where, shown(parameter.name));
-    if (!names.insert(parameter.name).second) fail(ErrorKind::kData, "{}: stands twice", here);
+    if (!names.insert(parameter.name).second) fail(ErrorKind::kData, "{}: appears twice", here);
     const std::int64_t numel = elements(parameter.shape, here);
     if (parameter.offset < at || parameter.offset > unit.numel - numel)
       fail(ErrorKind::kData, "{}: elements [{}, {}) overlap another or leave the unit's {}", here,
@@ -101,7 +101,7 @@ void check_layout(const Manifest& manifest, const std::string& what) {
   std::set<std::string_view> axes;
   for (const auto& [axis, degree] : manifest.layout) {
     if (!axes.insert(axis).second)
-      fail(ErrorKind::kData, "{}: layout: axis {} stands twice", what, shown(axis));
+      fail(ErrorKind::kData, "{}: layout: axis {} appears twice", what, shown(axis));
     ranks = degree > manifest.world ? -1 : ranks * degree;  // no axis is longer than the world
     if (ranks < 0 || ranks > manifest.world) break;
   }
@@ -110,7 +110,9 @@ void check_layout(const Manifest& manifest, const std::string& what) {
          manifest.world);
 }
 
-void check_blocks(const ManifestFile& file, const std::string& what) {
+void check_file(const ManifestFile& file, const std::string& what) {
+  if (!is_plain_file_name(file.name) || file.name == kManifestName)
+    fail(ErrorKind::kData, "{}: {} may not name a file of a checkpoint", what, shown(file.name));
   constexpr auto kBlock = static_cast<std::int64_t>(FileDigest::kBlock);
   const std::int64_t needed = file.size / kBlock + (file.size % kBlock != 0 ? 1 : 0);
   if (!file.blocks.empty() && std::ssize(file.blocks) != needed)
@@ -123,18 +125,16 @@ void check(const Manifest& manifest, const std::string& what) {
   check_parts(manifest, what);
   std::set<std::string_view> files;
   for (const ManifestFile& file : manifest.files) {
-    if (!is_plain_file_name(file.name) || file.name == kManifestName)
-      fail(ErrorKind::kData, "{}: {} may not name a file of a checkpoint", what, shown(file.name));
+    check_file(file, what);
     if (!files.insert(file.name).second)
-      fail(ErrorKind::kData, "{}: file {} stands twice", what, shown(file.name));
-    check_blocks(file, what);
+      fail(ErrorKind::kData, "{}: file {} appears twice", what, shown(file.name));
   }
   std::set<std::pair<std::string_view, std::int64_t>> units;
   std::set<std::pair<std::string_view, std::string_view>> tensors;
   for (const ManifestUnit& unit : manifest.units) {
     const std::string where = fmt::format("{}: unit {}", what, shown(unit.name));
     if (!units.insert({unit.name, unit.tp_rank}).second)
-      fail(ErrorKind::kData, "{}: stands twice", where);
+      fail(ErrorKind::kData, "{}: appears twice", where);
     check_parameters(unit, where);
     check_tiling(unit, where);
     for (const ManifestSlice& slice : unit.slices) {
@@ -320,14 +320,22 @@ Manifest parse_manifest(std::string_view text, const std::string& what) {
   return manifest;
 }
 
+std::string print(const ManifestFile& file) { return to_json(file).dump(1) + "\n"; }
+
+ManifestFile parse_manifest_file(std::string_view text, const std::string& what) {
+  const ManifestFile file = file_from(parse_json(text, what), kCheckpointVersion, what);
+  check_file(file, what);
+  return file;
+}
+
 Manifest read_manifest(const Path& directory, os::FileSystem& files) {
   const Path path = directory / kManifestName;
   const os::Status status = files.status(path);
   if (status.kind == os::Kind::kAbsent)
-    fail(ErrorKind::kData, "{}: is missing, so {} is no complete checkpoint", path.string(),
+    fail(ErrorKind::kData, "{}: is missing, so {} is not a complete checkpoint", path.string(),
          directory.string());
   if (status.size > static_cast<std::int64_t>(kMaxManifestBytes))
-    fail(ErrorKind::kData, "{}: {} bytes, more than the {} a manifest may have", path.string(),
+    fail(ErrorKind::kData, "{}: has {} bytes, but a manifest may have at most {}", path.string(),
          status.size, kMaxManifestBytes);
   const std::unique_ptr<os::Contents> contents = files.read(path);
   const std::span<const std::byte> bytes = contents->bytes();

@@ -83,6 +83,10 @@ std::string print(const Manifest& manifest);
 // names, and the tiling of every unit and kind. Throws Error{kData}, the message beginning with `what`.
 Manifest parse_manifest(std::string_view text, const std::string& what);
 
+// The same of one of its files alone.
+std::string print(const ManifestFile& file);
+ManifestFile parse_manifest_file(std::string_view text, const std::string& what);
+
 // Reads `directory`/manifest.json. Throws Error{kData}.
 Manifest read_manifest(const Path& directory, os::FileSystem& files = os::real_file_system());
 

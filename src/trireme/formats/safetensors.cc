@@ -93,8 +93,8 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     }
     if (std::find(kForeignTypes.begin(), kForeignTypes.end(), value) != kForeignTypes.end())
       fail(ErrorKind::kData,
-           "{}: {} has type {}, which Trireme does not hold; convert it to F32, F16 or BF16", what_,
-           where(), value);
+           "{}: {} has type {}, which Trireme does not support; convert it to F32, F16 or BF16",
+           what_, where(), value);
     fail(ErrorKind::kData, "{}: {} has the unknown type {}", what_, where(), shown(value));
   }
 
@@ -147,7 +147,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
          where());
   }
   [[noreturn]] void twice(const std::string& name) const {
-    fail(ErrorKind::kData, "{}: {} stands twice in the header", what_, shown(name));
+    fail(ErrorKind::kData, "{}: {} appears twice in the header", what_, shown(name));
   }
 
   void tensor_key(const std::string& name) {
@@ -246,7 +246,7 @@ std::vector<std::uint32_t> sorted_names(const std::vector<Tensor>& tensors,
   std::ranges::sort(numbers, {}, name);
   const auto twice = std::ranges::adjacent_find(numbers, {}, name);
   if (twice != numbers.end())
-    fail(ErrorKind::kData, "{}: {} stands twice in the header", what, shown(name(*twice)));
+    fail(ErrorKind::kData, "{}: {} appears twice in the header", what, shown(name(*twice)));
   return numbers;
 }
 

@@ -41,8 +41,6 @@ TileGrid choose_grid(ImageSize image, const std::vector<TileGrid>& grids, std::i
 struct TokenRectangle {
   std::int64_t first_row = 0, first_column = 0;
   std::int64_t rows = 0, columns = 0;
-  // One more behind each row.
-  std::int64_t with_newlines() const { return rows * (columns + 1); }
 };
 TokenRectangle covered(ImageSize image, TileGrid grid, std::int64_t per_side);
 

@@ -22,14 +22,14 @@ schedules::Schedule schedule_of(const config::Job& job) {
   return *schedule;
 }
 
-// What parallel.schedule_file holds, if the job names one.
+// What the file of parallel.schedule holds, if it is one.
 std::optional<schedules::Grid> given_grid(const config::Job& job) {
   const std::string& file = job.parallel.schedule_file;
   if (file.empty()) return std::nullopt;
   try {
     return schedules::read_csv(read_file(file));
   } catch (const Error& error) {
-    fail(error.kind(), "parallel.schedule_file={}: {}", file, error.what());
+    fail(error.kind(), "parallel.schedule={}: {}", file, error.what());
   }
 }
 
@@ -94,6 +94,7 @@ plan::Recipe recipe_of(const config::Job& job) {
   return {.zero = job.parallel.zero,
           .micro_batches = static_cast<int>(config::accumulation(job)),
           .canonical = precision.numerics == config::Numerics::kCanonical,
+          .group = static_cast<int>(config::sum_group(job)),
           .clip = job.optim.clip > 0,
           .schedule =
               job.parallel.schedule_file.empty() ? schedule_of(job) : schedules::Schedule::kGiven,

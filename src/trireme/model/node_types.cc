@@ -32,11 +32,10 @@ NodeTypes::NodeTypes(DType compute, std::string text) : compute_(compute), text_
       return equals != std::string_view::npos && name(one) == rule.substr(equals + 1);
     });
     if (equals == 0 || type == types.end())
-      fail(
-          ErrorKind::kUsage,
-          "precision.nodes={}: \"{}\" is no rule; needs NODE=TYPE,.. such as head=fp32, with types "
-          "{} beside precision.compute={}",
-          text_, rule, names, name(compute_));
+      fail(ErrorKind::kUsage,
+           "precision.nodes={}: \"{}\" is not a rule; needs NODE=TYPE,.. such as head=fp32, with "
+           "types {} for precision.compute={}",
+           text_, rule, names, name(compute_));
     rules_.push_back({.pattern = std::string(rule.substr(0, equals)), .type = *type});
   }
 }

@@ -38,8 +38,8 @@ void share(plan::Value& value, const PerRank& rank) {
   const bool announced = value.varies && value.shape.size() == 2;
   if (rank.staged && !announced && rows % rank.spread != 0)
     fail(ErrorKind::kUsage,
-         "parallel.cp={} with parallel.pp above 1: ranks have unlike numbers of the {} rows of {}, "
-         "which cross from stage to stage; choose a cp that divides {}, or parallel.pp=1",
+         "parallel.cp={} with parallel.pp above 1: ranks have different numbers of the {} rows of "
+         "{}, which stages cannot exchange; choose a cp that divides {}, or parallel.pp=1",
          rank.spread, rows, value.name, rows);
   const std::int64_t own = (rows + rank.spread - 1) / rank.spread;
   value.bytes = value.bytes / rows * own;

@@ -39,8 +39,7 @@ void Training::check(const std::vector<std::string>& units) const {
   if (lora_.rank == 0 &&
       std::ranges::none_of(units, [&](const std::string& unit) { return trains(unit); }))
     fail(ErrorKind::kUsage,
-         "model.frozen={} freezes every unit ({}), and a run without anything to train is none; "
-         "leave one out of it",
+         "model.frozen={} freezes every unit ({}), so nothing would train; leave one out of it",
          named_, fmt::join(units, ", "));
 }
 

@@ -45,11 +45,12 @@ at::Tensor Adapter::down_gradient(const at::Tensor& dinner, const at::Tensor& x,
                                   const WeightGradientsPtr& gradients) const {
   if (!trains()) return {};
   if (deferring(gradients)) {
-    gradients->push(
-        [*this, dinner, x = x.detach()] { add_gradient(down, down_gradient(dinner, x)); });
+    gradients->push([*this, dinner, x = x.detach()](const WeightGradientsPtr& own) {
+      add_gradient(down, down_gradient(dinner, x, own));
+    });
     return {};
   }
-  return weight_gradient(dinner, read(x, noise), down);
+  return weight_gradient(dinner, read(x, noise), down, gradients);
 }
 
 at::Tensor Adapter::up_gradient(const at::Tensor& dy, const at::Tensor& inner,

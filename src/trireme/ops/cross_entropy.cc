@@ -20,7 +20,7 @@
 #include "trireme/ops/kernels/cpu/scores.h"
 #include "trireme/ops/matrix_product.h"
 #include "trireme/ops/parameter_gradient.h"
-#include "trireme/ops/regions.h"
+#include "trireme/ops/tensor_parallel_rows.h"
 #include "trireme/ops/vocabulary.h"
 
 namespace trireme::ops {
@@ -124,36 +124,36 @@ void for_pieces(const at::Tensor& weight, const Body& body) {
     body(first, weight.narrow(0, first, std::min(kLogitColumns, weight.size(0) - first)));
 }
 
-// The gradient of a weight, a piece of its rows at a time: into its memory, or to be returned.
+// The gradient of a weight, a piece of its rows at a time: into its target, or to be returned.
 class RowGradients {
  public:
-  explicit RowGradients(const at::Tensor& weight)
-      : memory_(gradient_memory(weight)),
-        returned_(memory_.defined() ? at::Tensor() : at::empty_like(weight)) {}
+  RowGradients(const at::Tensor& weight, const WeightGradientsPtr& gradients)
+      : target_(gradient_target(weight, gradients)),
+        returned_(target_.defined() ? at::Tensor() : at::empty_like(weight)) {}
 
   void add(std::int64_t first, const at::Tensor& dlogits, const at::Tensor& input) const {
-    if (memory_.defined())
-      add_transposed_product(dlogits, input, memory_.sum.narrow(0, first, dlogits.size(1)),
-                             memory_.into);
+    if (target_.defined())
+      add_transposed_product(dlogits, input, target_.sum.narrow(0, first, dlogits.size(1)),
+                             target_.into);
     else
       returned_.narrow(0, first, dlogits.size(1)).copy_(product(dlogits.t(), input));
   }
   const at::Tensor& returned() const { return returned_; }
 
  private:
-  GradientMemory memory_;
+  GradientTarget target_;
   at::Tensor returned_;
 };
 
 at::Tensor output_gradient(const variable_list& dlogits, const at::Tensor& input,
-                           const at::Tensor& weight) {
-  const RowGradients gradients(weight);
+                           const at::Tensor& weight, const WeightGradientsPtr& gradients) {
+  const RowGradients dweight(weight, gradients);
   std::int64_t first = 0;
   for (const at::Tensor& piece : dlogits) {
-    gradients.add(first, piece, input);
+    dweight.add(first, piece, input);
     first += piece.size(1);
   }
-  return gradients.returned();
+  return dweight.returned();
 }
 
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
@@ -165,7 +165,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     context->saved_data["kept"] = keep_logits;
     save(context, tp);
     save(context, gradients);
-    adds_in_place(weight);
+    adds_in_place(weight, gradients);
     const at::Tensor input = gather_rows(x, targets.numel(), tp).wait();
     variable_list pieces;
     RowStats stats = row_stats(input.narrow(1, 0, 0), targets, first_row);
@@ -209,19 +209,20 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     Pending summed = sum_ranks(std::move(dx), weight, tp);
     variable_list result(2);
     if (later && trains)
-      gradients->push([x = x.detach(), weight, pieces, rows = targets.numel(), tp] {
+      gradients->push([x = x.detach(), weight, pieces, rows = targets.numel(),
+                       tp](const WeightGradientsPtr& own) {
         const at::Tensor input = gather_rows(x, rows, tp).wait();
-        add_gradient(weight, output_gradient(pieces, input, weight));
+        add_gradient(weight, output_gradient(pieces, input, weight, own));
       });
     else if (trains)
-      result[1] = output_gradient(pieces, gathered.wait(), weight);
+      result[1] = output_gradient(pieces, gathered.wait(), weight, gradients);
     result[0] = summed.wait();
     return result;
   }
 
   static variable_list backward_recomputed(AutogradContext* context, const at::Tensor& seed) {
-    TRIREME_CHECK(!deferring(saved_weight_gradients(context)),
-                  "a backward that computes logits again has no halves");
+    const WeightGradientsPtr gradients = saved_weight_gradients(context);
+    TRIREME_CHECK(!deferring(gradients), "a backward that recomputes logits cannot be split");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2];
     const std::int64_t first_row = context->saved_data["first_row"].toInt();
@@ -229,7 +230,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const at::Tensor input = gather_rows(x, targets.numel(), tp).wait();
     at::Tensor dx = input_gradient(context, targets, weight);
     std::optional<RowGradients> dweight;
-    if (weight.requires_grad()) dweight.emplace(weight);
+    if (weight.requires_grad()) dweight.emplace(weight, gradients);
     for_pieces(weight, [&](std::int64_t first, const at::Tensor& rows) {
       const at::Tensor logits = product(input, rows.t());
       to_gradient(logits, targets, first_row + first, saved[3], seed);

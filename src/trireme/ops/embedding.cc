@@ -12,7 +12,7 @@
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/rows.h"
 #include "trireme/ops/parameter_gradient.h"
-#include "trireme/ops/regions.h"
+#include "trireme/ops/tensor_parallel_rows.h"
 #include "trireme/ops/vocabulary.h"
 
 namespace trireme::ops {
@@ -72,7 +72,7 @@ at::Tensor lookup(const at::Tensor& tokens, const at::Tensor& table, std::int64_
   return rows;
 }
 
-// The gradient of the table's rows, added to its gradient_memory; else returned.
+// The gradient of the table's rows, added to its gradient_target; else returned.
 at::Tensor add_occurrences(const at::Tensor& tokens, const at::Tensor& dy, std::int64_t first,
                            const at::Tensor& table) {
   const std::int64_t vocab = table.size(0);
@@ -80,10 +80,9 @@ at::Tensor add_occurrences(const at::Tensor& tokens, const at::Tensor& dy, std::
     return deliver_gradient(table, aten::lookup_backward(tokens, dy, first, vocab));
   const std::int64_t width = dy.size(-1);
   const Occurrences occurrences(tokens, first, vocab);
-  const at::Tensor memory = gradient_memory(table).settled();  // some rows have no occurrences
+  const at::Tensor sum = gradient_target(table, {}).sum;
   const at::Tensor dtable =
-      memory.defined() ? memory
-                       : at::zeros({vocab, width}, dy.options().dtype(wide(dy.scalar_type())));
+      sum.defined() ? sum : at::zeros({vocab, width}, dy.options().dtype(wide(dy.scalar_type())));
   TRIREME_DISPATCH(dy.scalar_type(), "embedding_backward", [&] {
     using A = kernels::Wide<scalar_t>;
     const kernels::RowKernels<scalar_t>& kernels = kernels::row_kernels<scalar_t>();
@@ -104,7 +103,7 @@ at::Tensor add_occurrences(const at::Tensor& tokens, const at::Tensor& dy, std::
                }
              });
   });
-  return memory.defined() ? at::Tensor() : dtable.to(dy.scalar_type());
+  return sum.defined() ? at::Tensor() : dtable.to(dy.scalar_type());
 }
 
 struct Embedding : torch::autograd::Function<Embedding> {

@@ -8,7 +8,7 @@
 #include "trireme/ops/kernels/cpu/pointwise.h"
 #include "trireme/ops/matrix_product.h"
 #include "trireme/ops/parameter_gradient.h"
-#include "trireme/ops/regions.h"
+#include "trireme/ops/tensor_parallel_rows.h"
 
 namespace trireme::ops {
 namespace {
@@ -99,7 +99,7 @@ struct GeluLinear : torch::autograd::Function<GeluLinear> {
     save(context, {adapter});
     save(context, tp);
     save(context, gradients);
-    return row_product(active, in[1], in[2], tp, adapter, inner);
+    return row_product(active, in[1], in[2], tp, adapter, inner, gradients);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
@@ -136,7 +136,7 @@ struct SwigluLinear : torch::autograd::Function<SwigluLinear> {
     save(context, {adapter});
     save(context, tp);
     save(context, gradients);
-    return row_product(active, in[2], {}, tp, adapter, inner);
+    return row_product(active, in[2], {}, tp, adapter, inner, gradients);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();

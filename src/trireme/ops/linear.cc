@@ -8,7 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/ops/matrix_product.h"
 #include "trireme/ops/parameter_gradient.h"
-#include "trireme/ops/regions.h"
+#include "trireme/ops/tensor_parallel_rows.h"
 
 namespace trireme::ops {
 namespace {
@@ -53,7 +53,7 @@ struct RowLinear : torch::autograd::Function<RowLinear> {
     save(context, {adapter});
     save(context, tp);
     save(context, gradients);
-    return row_product(x, weight, bias, tp, adapter, inner);
+    return row_product(x, weight, bias, tp, adapter, inner, gradients);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
@@ -97,15 +97,15 @@ struct ColumnLinears : torch::autograd::Function<ColumnLinears> {
     variable_list dinners;
 
     // In the order of inputs(); x: all rows.
-    variable_list gradients(const at::Tensor& x) const {
+    variable_list gradients(const at::Tensor& x, const WeightGradientsPtr& own) const {
       variable_list result;
       for (std::size_t i = 0; i < params.size(); ++i)
-        result.push_back(i < dy.size() ? weight_gradient(dy[i], x, params[i])
-                                       : bias_gradient(dy[i - dy.size()], params[i]));
+        result.push_back(i < dy.size() ? weight_gradient(dy[i], x, params[i], own)
+                                       : bias_gradient(dy[i - dy.size()], params[i], own));
       for (std::size_t i = 0; i < adapters.size(); ++i) {
         if (!adapters[i].defined()) continue;
-        result.push_back(adapters[i].down_gradient(dinners[i], x));
-        result.push_back(adapters[i].up_gradient(dy[i], inners[i]));
+        result.push_back(adapters[i].down_gradient(dinners[i], x, own));
+        result.push_back(adapters[i].up_gradient(dy[i], inners[i], own));
       }
       return result;
     }
@@ -114,9 +114,9 @@ struct ColumnLinears : torch::autograd::Function<ColumnLinears> {
       for (const Adapter& adapter : adapters) append(all, adapter);
       return all;
     }
-    void add_gradients(const at::Tensor& x) const {
-      const variable_list all = inputs(), own = gradients(x);
-      for (std::size_t i = 0; i < all.size(); ++i) add_gradient(all[i], own[i]);
+    void add_gradients(const at::Tensor& x, const WeightGradientsPtr& own) const {
+      const variable_list all = inputs(), returned = gradients(x, own);
+      for (std::size_t i = 0; i < all.size(); ++i) add_gradient(all[i], returned[i]);
     }
   };
 
@@ -136,7 +136,7 @@ struct ColumnLinears : torch::autograd::Function<ColumnLinears> {
     kept[0] = kept_input(context, x, source, in.slice(1));
     variable_list outputs;
     for (std::size_t i = 0; i < count; ++i) {
-      adds_in_place(in[1 + i]);
+      adds_in_place(in[1 + i], gradients);
       shape.back() = in[1 + i].size(0);
       const at::Tensor y = affine(input, in[1 + i], biased ? in[1 + count + i] : at::Tensor());
       kept.push_back(adapters[i].inner(input));
@@ -169,11 +169,12 @@ struct ColumnLinears : torch::autograd::Function<ColumnLinears> {
         context->needs_input_grad(0) ? sum_partials(input_gradient(layers), tp) : Pending();
     variable_list result(1);
     if (later && trains) {
-      gradients->push([layers, x = x.detach(), rows, tp] {
-        layers.add_gradients(gather_rows(as_rows(x), rows, tp).wait());
+      gradients->push([layers, x = x.detach(), rows, tp](const WeightGradientsPtr& own) {
+        layers.add_gradients(gather_rows(as_rows(x), rows, tp).wait(), own);
       });
     } else if (trains) {
-      for (at::Tensor& own : layers.gradients(gathered.wait())) result.push_back(std::move(own));
+      for (at::Tensor& own : layers.gradients(gathered.wait(), gradients))
+        result.push_back(std::move(own));
     }
     if (context->needs_input_grad(0))
       result[0] = summed.wait().view(context->saved_data["shape"].toIntVector());
@@ -250,14 +251,14 @@ std::vector<Operand> column_linears(const Operand& x, const std::vector<Projecti
                                     const TensorParallel& tp, const WeightGradientsPtr& gradients,
                                     Keep results) {
   const variable_list outputs = column_products(x, projections, tp, gradients);
-  std::shared_ptr<Again> again;
+  std::shared_ptr<Recomputed> recomputed;
   if (results == Keep::kNo)
-    again = std::make_shared<Again>([read = x.reader(), projections, tp] {
+    recomputed = std::make_shared<Recomputed>([read = x.reader(), projections, tp] {
       return column_products(read(), projections, tp, {});
     });
   std::vector<Operand> operands;
   for (std::size_t i = 0; i < outputs.size(); ++i)
-    operands.emplace_back(outputs[i], Source{.again = again, .index = i});
+    operands.emplace_back(outputs[i], Source{.recomputed = recomputed, .index = i});
   return operands;
 }
 

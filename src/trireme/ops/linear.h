@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "trireme/ops/adapter.h"
-#include "trireme/ops/again.h"
+#include "trireme/ops/recomputed.h"
 #include "trireme/ops/tensor_parallel.h"
 #include "trireme/ops/weight_gradients.h"
 
@@ -14,7 +14,7 @@ namespace trireme::ops {
 
 // x weight^T + bias, and what an adapter adds. x: [.., in]; weight: [out, in]; bias: [out] or undefined. Keeps x if
 // weight or adapter trains, and of an adapter its inner rows. Gradients of weight, bias and adapter are added to their
-// gradient_memory where they have one, or deferred to `gradients`; a frozen one has none, and no product is
+// gradient_target where they have one, or deferred to `gradients`; a frozen one has none, and no product is
 // computed for it.
 at::Tensor linear(const Operand& x, const at::Tensor& weight, const at::Tensor& bias = {},
                   const WeightGradientsPtr& gradients = {}, const Adapter& adapter = {});

@@ -202,7 +202,7 @@ Branching residual_norm(const at::Tensor& x, const at::Tensor& branch, const at:
   Branching out = branch_off(x.contiguous(), branch.defined() ? branch.contiguous() : branch, gain,
                              bias, eps, gradients);
   if (normed == Keep::kNo)
-    out.normed.source.again = std::make_shared<Again>(
+    out.normed.source.recomputed = std::make_shared<Recomputed>(
         [stream = out.stream.detach(), gain = gain.detach(),
          bias = bias.defined() ? bias.detach() : bias,
          eps]() -> variable_list { return {norm_forward(stream, {}, gain, bias, eps).normed}; });

@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "trireme/ops/again.h"
+#include "trireme/ops/recomputed.h"
 #include "trireme/ops/weight_gradients.h"
 
 namespace trireme::ops {

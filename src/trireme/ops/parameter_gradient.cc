@@ -43,7 +43,6 @@ void add_gradient(const at::Tensor& param, const at::Tensor& gradient) {
     sum = gradient;
     return;
   }
-  settle_gradient(sum);
   sum.add_(gradient);
 }
 
@@ -51,13 +50,14 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::
                            const WeightGradientsPtr& gradients) {
   if (!weight.requires_grad()) return {};
   if (deferring(gradients)) {
-    gradients->push(
-        [dy, x = x.detach(), weight] { add_gradient(weight, weight_gradient(dy, x, weight)); });
+    gradients->push([dy, x = x.detach(), weight](const WeightGradientsPtr& own) {
+      add_gradient(weight, weight_gradient(dy, x, weight, own));
+    });
     return {};
   }
-  const GradientMemory memory = gradient_memory(weight);
-  if (!memory.defined()) return product(dy.t(), x);
-  add_transposed_product(dy, x, memory.sum, memory.into);
+  const GradientTarget target = gradient_target(weight, gradients);
+  if (!target.defined()) return product(dy.t(), x);
+  add_transposed_product(dy, x, target.sum, target.into);
   return {};
 }
 
@@ -79,13 +79,14 @@ at::Tensor deliver_gradient(const at::Tensor& param, const at::Tensor& sum,
                             const WeightGradientsPtr& gradients) {
   if (!param.requires_grad()) return {};
   if (deferring(gradients)) {
-    gradients->push(
-        [param, sum = sum.clone()] { add_gradient(param, deliver_gradient(param, sum)); });
+    gradients->push([param, sum = sum.clone()](const WeightGradientsPtr& own) {
+      add_gradient(param, deliver_gradient(param, sum, own));
+    });
     return {};
   }
-  const GradientMemory memory = gradient_memory(param);
-  if (!memory.defined()) return sum.to(param.scalar_type());
-  memory.add(sum);
+  const GradientTarget target = gradient_target(param, gradients);
+  if (!target.defined()) return sum.to(param.scalar_type());
+  target.add(sum);
   return {};
 }
 
@@ -94,7 +95,9 @@ at::Tensor bias_gradient(const at::Tensor& dy, const at::Tensor& bias,
   if (!bias.requires_grad()) return {};
   if (keeps == BiasKeeps::kSum || !deferring(gradients))
     return deliver_gradient(bias, sum_of_rows(dy), gradients);
-  gradients->push([dy, bias] { add_gradient(bias, bias_gradient(dy, bias)); });
+  gradients->push([dy, bias](const WeightGradientsPtr& own) {
+    add_gradient(bias, bias_gradient(dy, bias, own));
+  });
   return {};
 }
 

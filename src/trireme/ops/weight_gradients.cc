@@ -1,9 +1,12 @@
 #include "trireme/ops/weight_gradients.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zero.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <utility>
+
+#include "trireme/base/error.h"
 
 namespace trireme::ops {
 namespace {
@@ -17,7 +20,56 @@ struct HeldContext : torch::CustomClassHolder {
 
 void WeightGradients::run() {
   const at::NoGradGuard no_graph;
-  for (std::function<void()>& work : std::exchange(work_, {})) std::exchange(work, nullptr)();
+  const WeightGradientsPtr own = shared_from_this();
+  deferring_ = false;
+  for (auto& work : std::exchange(work_, {})) std::exchange(work, nullptr)(own);
+}
+
+bool WeightGradients::State::take() {
+  if (std::exchange(written, true)) return true;
+  TRIREME_CHECK(std::exchange(sum, {})._version() == version,
+                "a parameter's gradient comes from an op that adds in place and from another");
+  return false;
+}
+
+void WeightGradients::adds_in_place(const at::Tensor& param) {
+  if (param.is_leaf() && param.requires_grad()) in_place_.try_emplace(param.unsafeGetTensorImpl());
+}
+
+void WeightGradients::begin(const at::Tensor& param) {
+  const at::NoGradGuard no_graph;
+  const auto found = in_place_.find(param.unsafeGetTensorImpl());
+  if (found == in_place_.end()) {
+    param.grad().zero_();
+    return;
+  }
+  const at::Tensor& sum = param.grad();
+  found->second = {.written = false, .sum = sum, .version = sum._version()};
+}
+
+GradientTarget WeightGradients::target(const at::Tensor& param) {
+  const at::Tensor sum = gradient_sum(param);
+  const auto found = in_place_.find(param.unsafeGetTensorImpl());
+  const bool written = found == in_place_.end() || found->second.take();
+  return {.sum = sum, .into = written ? kernels::Into::kAdd : kernels::Into::kReplace};
+}
+
+void WeightGradients::settle() {
+  const at::NoGradGuard no_graph;
+  for (auto& [param, state] : in_place_)
+    if (const at::Tensor sum = state.sum; !state.take()) sum.zero_();
+}
+
+void adds_in_place(const at::Tensor& param, const WeightGradientsPtr& gradients) {
+  if (gradients != nullptr) gradients->adds_in_place(param);
+}
+
+GradientTarget gradient_target(const at::Tensor& param, const WeightGradientsPtr& gradients) {
+  const at::Tensor sum = gradient_sum(param);
+  if (!sum.defined()) return {};
+  if (gradients != nullptr) return gradients->target(param);
+  sum.unsafeGetTensorImpl()->bump_version();  // for State::take() of others
+  return {.sum = sum};
 }
 
 void save(torch::autograd::AutogradContext* context, const WeightGradientsPtr& gradients) {

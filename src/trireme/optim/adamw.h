@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/exec/updater.h"
+#include "trireme/exec/optimizer.h"
 
 namespace trireme::optim {
 
@@ -25,7 +25,7 @@ struct AdamWOptions {
 // One pass over masters in fp64, or in fp32 or bf16 with arithmetic in fp32; gradients are of the masters' type, fp32
 // or bf16. On the CPU every element is computed by the same roundings wherever it lies, so any sharding gives the same
 // bits; elsewhere LibTorch's operators compute the same formula.
-class AdamW : public exec::Updater {
+class AdamW : public exec::Optimizer {
  public:
   explicit AdamW(const AdamWOptions& options);
 

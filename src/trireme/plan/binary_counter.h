@@ -7,18 +7,33 @@
 
 namespace trireme::plan {
 
-// Gradients of micro-batches are added as a balanced binary tree: level k is the sum of 2^k of them, and a new gradient
-// meets the levels from 0 on that are there, as adding 1 to a binary number does. In fast mode all of them are added up in
-// level 0.
+// Gradients are added `row` at a time one after the other, and rows as a balanced binary tree: adding 1 to a binary number
+// meets the same bits. The open row is the lowest sum, and sums of 2^k rows follow; where a row is one gradient, none is
+// open. Fast mode is a row that never ends.
+
+// How many sums the gradient behind `pushed` others meets: the lowest ones.
+inline int levels_met(int pushed, int row) {
+  const bool opens = pushed % row == 0, closes = pushed % row == row - 1;
+  return !opens + (closes ? std::countr_one(static_cast<unsigned>(pushed / row)) : 0);
+}
+
+// Where its own sum then lies.
+inline int level_of_sum(int pushed, int row) {
+  return pushed % row == row - 1 ? levels_met(pushed, row) : 0;
+}
+
+// Sums of `count` gradients that are there at once, at the most.
+inline int most_sums(int count, int row) {
+  if (row == 1) return std::bit_width(static_cast<unsigned>(count) + 1) - 1;
+  return count == 0 ? 0 : std::bit_width(static_cast<unsigned>((count - 1) / row) + 1);
+}
+
 class BinaryCounter {
  public:
-  explicit BinaryCounter(bool canonical = true) : canonical_(canonical) {}
+  explicit BinaryCounter(int row = 1) : row_(row) {}
 
   int pushed() const { return pushed_; }
-  // How many sums the next gradient meets: the lowest levels.
-  int met() const {
-    return canonical_ ? std::countr_one(static_cast<unsigned>(pushed_)) : std::min(pushed_, 1);
-  }
+  int met() const { return levels_met(pushed_, row_); }
   int in_memory() const { return std::popcount(here_); }
   int away() const { return std::popcount(away_); }
 
@@ -28,8 +43,7 @@ class BinaryCounter {
 
   // Adds a gradient: the sums that it meets become one with it.
   void push() {
-    const unsigned sum = 1u << (canonical_ ? met() : 0);
-    here_ = (here_ & ~met_levels()) | sum;
+    here_ = (here_ & ~met_levels()) | 1u << level_of_sum(pushed_, row_);
     ++pushed_;
   }
   // What is in memory leaves it.
@@ -47,7 +61,7 @@ class BinaryCounter {
     return std::popcount(coming);
   }
 
-  bool canonical_;
+  int row_;
   int pushed_ = 0;
   unsigned here_ = 0;  // bit by bit of the levels
   unsigned away_ = 0;

@@ -24,7 +24,7 @@ bool uses_parameters(const Node& node, const Instr& line) {
 bool computes(const Instr& line) { return reads_values(line) || adds_gradients(line); }
 
 int times(const Node& node, const NodeExchange& exchange, Verb verb) {
-  if (!exchange.part.empty() && !computes_again(node, exchange.part)) return 0;
+  if (!exchange.part.empty() && !recomputes(node, exchange.part)) return 0;
   switch (verb) {
     case Verb::kForward:
     case Verb::kRecompute: return exchange.forward;
@@ -37,7 +37,7 @@ int times(const Node& node, const NodeExchange& exchange, Verb verb) {
 
 double flops(const Node& node, Verb verb) {
   const double weight = node.split ? node.split->weight_flops : 0;
-  const double backward = node.backward_flops.value_or(2 * node.flops) + again_flops(node);
+  const double backward = node.backward_flops.value_or(2 * node.flops) + recompute_flops(node);
   switch (verb) {
     case Verb::kForward:
     case Verb::kRecompute: return node.flops;

@@ -42,8 +42,8 @@ class Account {
     while (!sent_.empty()) left(sent_.front());
     while (!leaving_.empty()) left(leaving_.front());
     ledger_.end_line();
-    TRIREME_CHECK(ledger_.live() == result_.persistent, "plan {}: a step leaves memory behind",
-                  plan_.program.name);
+    TRIREME_CHECK(ledger_.live() == result_.persistent,
+                  "plan {}: a step does not release all of its memory", plan_.program.name);
     return std::move(result_);
   }
 
@@ -126,10 +126,10 @@ class Account {
   }
 
   void recompute(const Instr& line) {
-    const std::vector<ValueId>& again =
+    const std::vector<ValueId>& recomputed =
         retired_[static_cast<std::size_t>(&line - list_.data())].writes;
     for (ValueId value : of(line).writes) {
-      if (contains(again, value))
+      if (contains(recomputed, value))
         values_.put(value, line.mb);
       else
         transient(MemoryKind::kActivations, plan_.program.values[value].bytes);
@@ -215,7 +215,7 @@ std::string_view name(MemoryKind kind) {
 std::int64_t dropped_bytes(const Node& node) {
   std::int64_t bytes = 0;
   for (const Part& part : node.parts)
-    if (part.again) bytes += std::min(part.saved_bytes, part.work_bytes);
+    if (part.recomputed) bytes += std::min(part.saved_bytes, part.work_bytes);
   return bytes;
 }
 

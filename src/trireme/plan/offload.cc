@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "trireme/plan/binary_counter.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_sharing.h"
@@ -17,9 +18,9 @@ namespace {
 std::int64_t element_bytes(DType type) { return static_cast<std::int64_t>(size_of(type)); }
 
 // How many sums of a chunk's micro-batches leave at most at different levels of the counter.
-int most_levels(int pushed, bool canonical) {
-  if (!canonical) return std::min(pushed, 1);
-  return std::bit_width(static_cast<unsigned>(pushed));
+int most_levels(int pushed, int row) {
+  const bool open = row > 1 && pushed > 0;
+  return open + static_cast<int>(std::bit_width(static_cast<unsigned>(pushed / row)));
 }
 
 }  // namespace
@@ -78,14 +79,6 @@ bool Away::any(Piece piece) const {
          away_[static_cast<std::size_t>(piece)].end();
 }
 
-int levels_met(int pushed, bool canonical) {
-  return canonical ? std::countr_one(static_cast<unsigned>(pushed)) : std::min(pushed, 1);
-}
-
-int level_of_sum(int pushed, bool canonical) {
-  return canonical ? levels_met(pushed, canonical) : 0;
-}
-
 std::int64_t UnitSpace::states_bytes() const {
   return std::accumulate(states.begin(), states.end(), std::int64_t{0});
 }
@@ -115,7 +108,7 @@ UnitSpace space_of(const PlanSet& plan, UnitId unit, int stage) {
   // The last sum of all stays until it is reduced.
   const bool several = std::ranges::count(leaves, 0) + 1 < std::ssize(leaves);
   for (int count : leaves)
-    space.levels.push_back(count > 0 ? most_levels(count - !several, recipe.canonical) : 0);
+    space.levels.push_back(count > 0 ? most_levels(count - !several, summed_in_row(recipe)) : 0);
   return space;
 }
 
@@ -183,8 +176,9 @@ std::int64_t transit_bytes(const PlanSet& plan, int stage, const Instr& line) {
     case Piece::kParams: return space.params;
     case Piece::kGrads:
       if (line.mb < 0) return space.gradient;
-      return line.verb == Verb::kOffload ? space.level
-                                         : space.level * levels_met(line.mb, plan.recipe.canonical);
+      return line.verb == Verb::kOffload
+                 ? space.level
+                 : space.level * levels_met(line.mb, summed_in_row(plan.recipe));
   }
   return 0;
 }

@@ -40,10 +40,6 @@ class Away {
   double states_share_ = 0;
 };
 
-// The sums of gradients that the one behind `pushed` others meets, and where its own sum then lies.
-int levels_met(int pushed, bool canonical);
-int level_of_sum(int pushed, bool canonical);
-
 // Bytes that a rank of the stage needs for what of a unit leaves: one entry for each stretch of memory.
 struct UnitSpace {
   std::vector<std::int64_t> states;  // a second copy of the weights, then the states

@@ -119,8 +119,8 @@ void check_recomputation(const Program& program) {
     if (node.segment < 0 || node.loss || !flow.node_has_backward[n] || node.stage != first->stage ||
         node.chunk != first->chunk)
       fail(ErrorKind::kInternal,
-           "program {}: node {} cannot run again in segment {}, which begins with {}", program.name,
-           node.name, node.segment, first->name);
+           "program {}: node {} cannot be recomputed in segment {}, which begins with {}",
+           program.name, node.name, node.segment, first->name);
   }
 }
 
@@ -194,27 +194,27 @@ std::string_view name(Exchange exchange) {
 std::int64_t kept_bytes(const Node& node) {
   std::int64_t bytes = node.saved_bytes;
   for (const Part& part : node.parts)
-    if (part.again) bytes -= part.saved_bytes;
+    if (part.recomputed) bytes -= part.saved_bytes;
   return bytes;
 }
 
 std::int64_t work_bytes(const Node& node) {
   std::int64_t most = 0;
   for (const Part& part : node.parts)
-    if (part.again) most = std::max(most, part.work_bytes);
+    if (part.recomputed) most = std::max(most, part.work_bytes);
   return most;
 }
 
-double again_flops(const Node& node) {
+double recompute_flops(const Node& node) {
   double flops = 0;
   for (const Part& part : node.parts)
-    if (part.again) flops += part.flops;
+    if (part.recomputed) flops += part.flops;
   return flops;
 }
 
-bool computes_again(const Node& node, std::string_view part) {
+bool recomputes(const Node& node, std::string_view part) {
   const Part* const found = find_part(node, part);
-  return found != nullptr && found->again;
+  return found != nullptr && found->recomputed;
 }
 
 GradientFlow gradient_flow(const Program& program) {

@@ -78,7 +78,7 @@ struct Part {
   std::int64_t work_bytes = 0;   // there while backward computes it again; parts follow one another
   double flops = 0;              // more for backward
   bool whole = false;            // a backward that computes it again has no halves
-  bool again = false;            // it is left out
+  bool recomputed = false;       // it is left out
   bool operator==(const Part&) const = default;
 };
 
@@ -148,9 +148,9 @@ struct Program {
 // What a forward keeps: all but the parts that are computed again; how many operations these are, and what they take.
 std::int64_t kept_bytes(const Node& node);
 std::int64_t work_bytes(const Node& node);
-double again_flops(const Node& node);
+double recompute_flops(const Node& node);
 // Whether the node has a part of this name and leaves it out.
-bool computes_again(const Node& node, std::string_view part);
+bool recomputes(const Node& node, std::string_view part);
 
 // Which gradients exist: computed once from the program and shared by passes, validator, memory
 // account and executor.

@@ -36,7 +36,10 @@ struct Recipe {
   int micro_batches = 1;  // per rank and step
   int prefetch = kAhead;  // ZeRO-3: units gathered ahead of use
   bool canonical = true;  // gradients of micro-batches are added as a balanced binary tree
-  bool clip = true;       // step uses the factor that grad_norm found
+  int group = 1;          // canonical: whose leaves are so many micro-batches, added in a row
+  // ZeRO-1 and 2 gather after each step, when nothing else is left to do; else ahead of the next use.
+  bool gathers_after_step = false;
+  bool clip = true;  // step uses the factor that grad_norm found
   schedules::Schedule schedule = schedules::Schedule::k1F1B;
   double activation_limit = 1;  // zb_auto: a rank's activations, in times those of 1f1b
   // Of one value, micro-batches that may wait in a queue for their receiver before the sender waits; more where
@@ -53,12 +56,16 @@ struct Recipe {
   bool operator==(const Recipe&) const = default;
 };
 
+// How many gradients of a rank are added one after the other before sums are added as a tree (binary_counter.h).
+int summed_in_row(const Recipe& recipe);
+
 // Data parallelism is this table, not a class. dp = dp_replicate x dp_shard.
 struct DataParallelRow {
-  bool sharded_states;      // optimizer states (and master weights) are sharded over dp_shard
-  bool sharded_params;      // full parameters live only around their use
-  bool reduce_each_mb;      // reduce-scatter after every micro-batch; else once, after the last
-  bool unshard_after_step;  // stepped shards are gathered into full parameters after the step
+  bool sharded_states;  // optimizer states (and master weights) are sharded over dp_shard
+  bool sharded_params;  // full parameters live only around their use
+  bool reduce_each_mb;  // reduce-scatter after every micro-batch; else once, after the last
+  bool
+      unshard_after_step;  // stepped shards are gathered into full parameters before their next use
 };
 DataParallelRow data_parallel_row(int zero);
 

@@ -34,7 +34,7 @@ UnitAccount::UnitAccount(const PlanSet& plan, int rank, Ledger& ledger)
 }
 
 UnitAccount::ChunkMemory& UnitAccount::chunk(UnitMemory& unit, int number) const {
-  const ChunkMemory fresh{.counter = BinaryCounter(recipe_.canonical)};
+  const ChunkMemory fresh{.counter = BinaryCounter(summed_in_row(recipe_))};
   return unit.chunks.try_emplace(number, fresh).first->second;
 }
 

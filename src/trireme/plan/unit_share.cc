@@ -19,11 +19,12 @@ int leaves_of(const PlanSet& plan, UnitId unit) {
   const UnitSharing sharing =
       sharing_of(plan.mesh, plan.recipe, plan.program.units[static_cast<std::size_t>(unit)]);
   const int shards = plan.mesh.degree(sharing.shards);
-  const bool aligned = std::has_single_bit(static_cast<unsigned>(shards));
-  if (aligned || !sharing.rest.empty() || !plan.recipe.canonical || !sharing.scatters_each ||
+  if (!plan.recipe.canonical || !sharing.scatters_each ||
       Away(plan.program, plan.recipe)(unit, Piece::kGrads))
     return 1;
-  return shards;
+  if (plan.recipe.group > 1) return sharing.shards.contains(mesh::Axis::kCp) ? 1 : shards;
+  const bool aligned = std::has_single_bit(static_cast<unsigned>(shards));
+  return aligned || !sharing.rest.empty() ? 1 : shards;
 }
 
 }  // namespace trireme::plan

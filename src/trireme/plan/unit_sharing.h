@@ -17,7 +17,7 @@ struct UnitSharing {
   mesh::AxisSet rest;          // over which gradients are reduced besides, as all-reduces
   bool scatters_each = false;  // gradients of single micro-batches are reduce-scattered
   bool gathers = false;        // parameters are gathered around their use
-  bool gathers_after = false;  // or once after each update
+  bool gathers_after = false;  // or once between an update and the next use
 };
 UnitSharing sharing_of(const mesh::Mesh& mesh, const Recipe& recipe, const Unit& unit);
 

@@ -61,10 +61,10 @@ JobSession::JobSession(const config::Job& job, comm::World& world, const Path& s
     : job_(job),
       rank_(world.rank()),
       device_(blocks::device_of(job)),
-      updater_({.betas = job.optim.betas,
-                .eps = job.optim.eps,
-                .stochastic = job.precision.master == DType::kBF16,
-                .int8_states = job.optim.states == config::OptimizerStates::kInt8}),
+      optimizer_({.betas = job.optim.betas,
+                  .eps = job.optim.eps,
+                  .stochastic = job.precision.master == DType::kBF16,
+                  .int8_states = job.optim.states == config::OptimizerStates::kInt8}),
       loss_scale_(loss_scale),
       scaler_(scaler_of(job.precision, loss_scale)),
       spikes_({.zscore = job.run.spike_zscore, .window = job.run.spike_window}),
@@ -76,7 +76,7 @@ JobSession::JobSession(const config::Job& job, comm::World& world, const Path& s
                 .seed = static_cast<std::uint64_t>(job.run.seed),
                 .device = device_,
                 .scratch = scratch_of(job.offload, scratch, scratch_made_)},
-               world, updater_) {
+               world, optimizer_) {
   // Every rank's file is open by now and has no name: the directory has served. What was there before stays.
   std::error_code ignored;
   if (scratch_made_) std::filesystem::remove(scratch, ignored);
@@ -145,7 +145,7 @@ loaders::BatchRange JobSession::rewind(TrainState earlier, std::int64_t steps, c
   const std::int64_t first = left_out_.batch(steps);
   const loaders::BatchRange range{
       .first = first,
-      .last = std::max(first + job_.run.spike_skip - 1, left_out_.batch(spike.step - 1))};
+      .last = std::max(first + 2 * job_.run.spike_window - 1, left_out_.batch(spike.step - 1))};
   earlier.left_out = left_out_;
   earlier.left_out.add(range);
   SpikeDetector spikes = spikes_;

@@ -81,7 +81,7 @@ class JobSession {
   // Begins a run that keeps the optimizer states of another, which had this state after `steps` steps: its updates count on,
   // its schedules begin, and of the order of samples the first `samples` are used.
   void continue_after(const TrainState& other, std::int64_t steps, std::int64_t samples);
-  // Goes on from the state after `steps` steps, before the spike, and without the batches from there on: run.spike_skip of
+  // Goes on from the state after `steps` steps, before the spike, and without the batches from there on: twice run.spike_window of
   // them, and all up to the spike's.
   loaders::BatchRange rewind(TrainState earlier, std::int64_t steps, const Spike& spike);
 
@@ -110,7 +110,7 @@ class JobSession {
   const config::Job& job_;
   int rank_;
   at::Device device_;
-  optim::AdamW updater_;
+  optim::AdamW optimizer_;
   double fixed_scale_ = 1;
   optim::LossScaleOptions loss_scale_;
   std::optional<optim::LossScaler> scaler_;

@@ -1,11 +1,12 @@
 #include "trireme/train/machine.h"
 
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/Stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/ranges.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/cpu.h"
+#include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/ops/parameter_gradient.h"
 #include "trireme/train/gpu.h"
@@ -31,6 +33,21 @@ namespace trireme::train {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
+
+// Ones. On a CPU in memory of their own, which goes back to the kernel with them: the allocator of tensors keeps what it once had.
+at::Tensor square_of_ones(std::int64_t size, const at::TensorOptions& options) {
+  if (!options.device().is_cpu()) return at::ones({size, size}, options);
+  const std::size_t bytes = static_cast<std::size_t>(size * size) * options.dtype().itemsize();
+  void* const memory =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    fail(ErrorKind::kNoRoom,
+         "{} bytes for a matrix that measures this machine are not there; end other programs, or "
+         "raise the limit of addresses (ulimit -v)",
+         bytes);
+  const auto release = [bytes](void* block) { ::munmap(block, bytes); };
+  return at::from_blob(memory, {size, size}, release, options).fill_(1);
+}
 
 // Of this rank, while all ranks do the same: of all products that a step may be made of the fastest, for so long that a core
 // which was idle has come to its full speed, and one that others use too has been had alone.
@@ -48,11 +65,14 @@ double measured_flops(DType type, c10::Device device, const std::vector<std::int
   std::vector<Product> products;
   for (const std::int64_t size : sizes) {
     const double flop = 2.0 * static_cast<double>(size * size * size);
-    const at::Tensor a = at::ones({size, size}, options);
-    products.push_back({flop, [a] { at::mm(a, a); }});
-    const at::Tensor sum = at::zeros({size, size}, type == DType::kF64 ? at::kDouble : at::kFloat);
-    if (device.is_cpu())  // another library's, which gradients of weights and attention take
-      products.push_back({flop, [a, sum] { ops::add_transposed_product(a, a, sum); }});
+    const at::Tensor a = square_of_ones(size, options);
+    at::Tensor product = square_of_ones(size, options);
+    products.push_back({flop, [a, product]() mutable { at::mm_out(product, a, a); }});
+    if (!device.is_cpu()) continue;
+    // Another library's, which gradients of weights and attention take.
+    const at::Tensor sum =
+        square_of_ones(size, at::TensorOptions(type == DType::kF64 ? at::kDouble : at::kFloat));
+    products.push_back({flop, [a, sum] { ops::add_transposed_product(a, a, sum); }});
   }
   for (const Product& product : products) product.run();
   finish(device);

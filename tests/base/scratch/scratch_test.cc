@@ -318,7 +318,7 @@ TEST_F(FileScratch, FallsBackAndSaysSoOrRefuses) {
             "threads (io_uring: Operation not permitted), page cache (O_DIRECT: Invalid argument)");
   check_contents(*scratch, 6);
   EXPECT_THAT(refusal(ErrorKind::kUsage, [&] { open(Engine::kIoUring); }),
-              HasSubstr("io_uring is not to be had: Operation not permitted; use threads"));
+              HasSubstr("io_uring is not available: Operation not permitted; use threads"));
   EXPECT_THAT(refusal(ErrorKind::kUsage, [&] { open(Engine::kAuto, Direct::kOn); }),
               HasSubstr("O_DIRECT does not work there: Invalid argument"));
 }
@@ -337,7 +337,7 @@ TEST_F(FileScratch, WhereSpaceCannotBeSetAsideItSaysSo) {
   kernel_.space = [] { return -EOPNOTSUPP; };
   const auto scratch = open();
   check_contents(*scratch, 7);
-  EXPECT_THAT(scratch->describe(), EndsWith(", space not set aside"));
+  EXPECT_THAT(scratch->describe(), EndsWith(", space not reserved"));
 
   kernel_.free = 1000;
   const auto full = open();

@@ -191,17 +191,17 @@ TEST(HuggingFaceConfig, NamesTheKeyThatItCannotSay) {
   };
   EXPECT_THAT(refused(Family::kVit, "vision.pooling=mean"),
               HasSubstr("vision.pooling=mean: config.json of a ViTForImageClassification cannot "
-                        "say it, which has class only"));
-  EXPECT_THAT(refused(Family::kVit, "vision.positions=rotary"), HasSubstr("has learned only"));
+                        "describe this; it can have class only"));
+  EXPECT_THAT(refused(Family::kVit, "vision.positions=rotary"), HasSubstr("can have learned only"));
   EXPECT_THAT(refused(Family::kClip, "contrastive.loss=siglip"),
               HasSubstr("contrastive.loss=siglip: config.json of a CLIPModel"));
   EXPECT_THAT(refused(Family::kClip, "vision.frames=2"), HasSubstr("vision.frames=2"));
   EXPECT_THAT(refused(Family::kJepa, "vision.positions=rotary"),
-              HasSubstr("vision.positions=rotary: config.json of a VJEPA2Model cannot say it, "
-                        "which has rotary_compat only"));
+              HasSubstr("vision.positions=rotary: config.json of a VJEPA2Model cannot describe "
+                        "this; it can have rotary_compat only"));
   EXPECT_THAT(refused(Family::kProbe, "probe.heads=2"),
-              HasSubstr("probe.heads=2: config.json of a VJEPA2ForVideoClassification cannot say "
-                        "it, which has 4 only"));
+              HasSubstr("probe.heads=2: config.json of a VJEPA2ForVideoClassification cannot "
+                        "describe this; it can have 4 only"));
   EXPECT_THAT(refused(Family::kProbe, "probe.lr=1,2"), HasSubstr("probe.lr=\"1,2\": config.json"));
 }
 

@@ -105,11 +105,11 @@ TEST_P(HuggingFace, MeanOfPixelsComesBack) {
   const bool clips = GetParam() == Family::kJepa || GetParam() == Family::kProbe;
   EXPECT_STREQ(name, clips ? kVideoPreprocessorName : kPreprocessorName);
   config::Job other = one_.job;
-  other.vision.mean = "0.25,0.5,0.125";
+  other.vision.pixels = "0.25,0.5,0.125/0.5,0.5,0.5";
   to_hugging_face(seed(), other, one_.model, scratch_ / "grey");
   EXPECT_EQ(Json::parse(read_file(scratch_ / "grey" / name)).contains("video_processor_type"),
             clips);
-  EXPECT_EQ(HuggingFaceWeights(scratch_ / "grey").job().vision.mean, "0.25,0.5,0.125");
+  EXPECT_EQ(HuggingFaceWeights(scratch_ / "grey").job().vision.pixels, other.vision.pixels);
 }
 
 // Of a checkpoint that other ranks wrote the files are the same.

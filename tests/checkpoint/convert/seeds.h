@@ -49,14 +49,14 @@ inline config::Job with_tower(config::Family family) {
     case config::Family::kVit:
       job.data.source = config::DataSource::kStripes;
       job.vision.classes = 5;
-      job.vision.mean = job.vision.std = "siglip";
+      job.vision.pixels = "siglip";
       break;
     case config::Family::kClip:
       job.data.source = config::DataSource::kScenes;
       job.run.micro_batch = job.run.global_batch;
       job.vision.activation = config::Activation::kQuickGelu;
       job.vision.pre_norm = true;
-      job.vision.mean = job.vision.std = "clip";
+      job.vision.pixels = "clip";
       job.contrastive.width = 10;
       job.model = {.family = family,
                    .layers = 1,
@@ -73,7 +73,7 @@ inline config::Job with_tower(config::Family family) {
       job.vision.tubelet = 2;
       job.vision.positions = config::Positions::kRotaryCompat;
       job.vision.pooling = {};
-      job.vision.mean = job.vision.std = "imagenet";
+      job.vision.pixels = "imagenet";
       if (family == config::Family::kProbe) {
         job.vision.classes = 9;
         job.probe = {.layers = 3, .heads = job.vision.heads};

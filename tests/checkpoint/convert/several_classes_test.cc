@@ -33,7 +33,7 @@ config::Job clip_tower() {
   config::Job job = with_tower(config::Family::kVit);
   job.vision.pre_norm = true;
   job.vision.activation = config::Activation::kQuickGelu;
-  job.vision.mean = job.vision.std = "clip";
+  job.vision.pixels = "clip";
   return job;
 }
 
@@ -194,26 +194,24 @@ TEST_P(SeveralClasses, ConfigDescribesTheModel) {
 // Pixels have a file of their own, which counts more than what a class is known for.
 TEST_P(SeveralClasses, MeanAndDeviationOfPixelsComeBack) {
   const Path file = scratch_ / "hf" / kPreprocessorName;
-  if (!config::uses(one_.job.model.family, "vision.mean")) {
+  if (!config::uses(one_.job.model.family, "vision.pixels")) {
     EXPECT_FALSE(std::filesystem::exists(file));
     return;
   }
   const Json written = Json::parse(read_file(file));
   EXPECT_EQ(written.at("image_mean"), Json({0.48145466, 0.4578275, 0.40821073}));
   EXPECT_EQ(written.at("image_std"), Json({0.26862954, 0.26130258, 0.27577711}));
-  EXPECT_EQ(HuggingFaceWeights(scratch_ / "hf").job().vision.mean, "clip");
+  EXPECT_EQ(HuggingFaceWeights(scratch_ / "hf").job().vision.pixels, "clip");
   config::Job other = one_.job;
-  other.vision.mean = "0.25,0.5,0.125";
-  other.vision.std = "imagenet";
+  other.vision.pixels = "0.25,0.5,0.125/0.229,0.224,0.225";
   to_hugging_face(seed(), other, one_.model, scratch_ / "other");
   const HuggingFaceWeights read(scratch_ / "other");
-  EXPECT_EQ(read.job().vision.mean, "0.25,0.5,0.125");
-  EXPECT_EQ(read.job().vision.std, "imagenet");
+  EXPECT_EQ(read.job().vision.pixels, other.vision.pixels);
   EXPECT_EQ(
       config::parse_job(
           formats::read_manifest(from_hugging_face(read, "", "test", scratch_ / "from")).job, "")
-          .vision.mean,
-      "0.25,0.5,0.125");
+          .vision.pixels,
+      other.vision.pixels);
   const auto refused_pixels = [&](const char* key, const Json& value) {
     Json json = written;
     json[key] = value;
@@ -305,14 +303,14 @@ TEST(SeveralClassesConfig, PublishedLlavaIsUnderstood) {
   next["image_grid_pinpoints"] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
   EXPECT_EQ(job_of_config(next.dump(), "").vlm.max_tiles, 4);
   // Height first, so that the published list prefers the wide one of two tiles.
-  EXPECT_EQ(job_of_config(next.dump(), "").vlm.tie, config::VlmTie::kWide);
+  EXPECT_EQ(job_of_config(next.dump(), "").vlm.fit, config::VlmFit::kWide);
   std::swap(next["image_grid_pinpoints"][0], next["image_grid_pinpoints"][1]);
-  EXPECT_EQ(job_of_config(next.dump(), "").vlm.tie, config::VlmTie::kTall);
-  EXPECT_EQ(job_of_config(next.dump(), "").vlm.aspect, config::VlmAspect::kStretch);
-  EXPECT_EQ(job.vision.mean, "clip");
-  EXPECT_EQ(job.vlm.aspect, config::VlmAspect::kPad);
-  EXPECT_EQ(job_of_config(with("/image_aspect_ratio", "square"), "").vlm.aspect,
-            config::VlmAspect::kStretch);
+  EXPECT_EQ(job_of_config(next.dump(), "").vlm.fit, config::VlmFit::kTall);
+  EXPECT_EQ(job_of_config(next.dump(), "").vlm.fit, config::VlmFit::kTall);
+  EXPECT_EQ(job.vision.pixels, "clip");
+  EXPECT_EQ(job.vlm.fit, config::VlmFit::kPad);
+  EXPECT_EQ(job_of_config(with("/image_aspect_ratio", "square"), "").vlm.fit,
+            config::VlmFit::kTall);
   EXPECT_THAT(refused(with("/image_aspect_ratio", "anyres")),
               HasSubstr("image_aspect_ratio is \"anyres\"; pad and square can be read"));
   next["image_grid_pinpoints"].erase(4);
@@ -324,18 +322,20 @@ TEST(SeveralClassesConfig, NamesTheKeyThatNoClassHas) {
     return formats::refusal([&] { hugging_face_config(target_of(std::move(job), {}).job); },
                             ErrorKind::kUsage);
   };
-  EXPECT_THAT(unsaid(qwen(true, true)),
-              HasSubstr("model.qk_norm=true: config.json of a Qwen2ForCausalLM cannot say it"));
+  EXPECT_THAT(
+      unsaid(qwen(true, true)),
+      HasSubstr("model.qk_norm=true: config.json of a Qwen2ForCausalLM cannot describe this;"));
   EXPECT_THAT(unsaid(llava(2, false)), HasSubstr("vlm.max_tiles=2: config.json of a Llava"));
   config::Job last = llava(4, false);
   last.vlm.layer = -1;
-  EXPECT_THAT(unsaid(last), HasSubstr("vlm.layer=-1: behind the tower's last block"));
+  EXPECT_THAT(unsaid(last),
+              HasSubstr("vlm.layer=-1: family vlm has a norm after the tower's last block"));
   config::Job turned = llava(4, false);
   turned.vlm.mrope = "1,1,1";
   EXPECT_THAT(unsaid(turned), HasSubstr("vlm.mrope="));
   config::Job crossing = llava(0, false);
-  crossing.vlm.fusion = config::VlmFusion::kCross;
-  EXPECT_THAT(unsaid(crossing), HasSubstr("vlm.fusion=cross: config.json of a Llava"));
+  crossing.vlm.cross = {1, 8};
+  EXPECT_THAT(unsaid(crossing), HasSubstr("vlm.cross=[1, 8]: config.json of a Llava"));
 }
 
 }  // namespace

@@ -47,10 +47,10 @@ TEST(ClipSource, MasksDoNotDependOnTheirBatch) {
   EXPECT_EQ(rows, 4 * 2 * 32);
 }
 
-// Groups that are cut begin at the multiples of jepa.cut_samples, whichever micro-batches they are read in.
+// Groups that are cut begin at the multiples of jepa.cut_batch, whichever micro-batches they are read in.
 TEST(ClipSource, CutMasksDoNotDependOnTheirBatch) {
-  const config::Job job = config::resolve(
-      harness::vjepa_job(Family::kJepa, {"jepa.cut=batch", "jepa.cut_samples=3"}), 1, {});
+  const config::Job job =
+      config::resolve(harness::vjepa_job(Family::kJepa, {"jepa.cut_batch=3"}), 1, {});
   const auto lengths = [&](std::int64_t first, std::int64_t count) {
     const auto masks = packed_masks(job, 9, first, count);
     std::vector<std::int64_t> all;

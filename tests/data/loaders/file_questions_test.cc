@@ -19,7 +19,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(Questions, AreMergedAsMadeUpOnesAre) {
+TEST(Questions, AreMergedAsSyntheticOnesAre) {
   const harness::ScratchDirectory scratch;
   synthetic::make_vlm({.common = {.out = scratch / "scenes", .count = 8, .validation = 3},
                        .min_size = 20,
@@ -143,7 +143,7 @@ TEST(Questions, OfSeveralPicturesNameThemInTheirJson) {
   for (std::int64_t i = 0; i < 15; ++i)
     EXPECT_EQ(visual[i].item<std::int64_t>(), i % 5 == 0 ? -1 : i - i / 5 - 1) << i;
   EXPECT_THAT(sources.train->bad(),
-              ElementsAre(AllOf(HasSubstr("01.png: "), HasSubstr("none.png, which is no file")),
+              ElementsAre(AllOf(HasSubstr("01.png: "), HasSubstr("none.png, which is not a file")),
                           HasSubstr("1 times, for 2 pictures"), HasSubstr("\"images\"")));
 }
 

@@ -10,7 +10,7 @@
 
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/data/loaders/balance.h"
-#include "trireme/data/loaders/samples/made_up.h"
+#include "trireme/data/loaders/samples/synthetic.h"
 #include "trireme/model/families/vlm.h"
 
 namespace trireme::loaders::packing_test {

@@ -272,7 +272,7 @@ TEST(QuestionSource, TwoImagesStandWhereTheTextHasThem) {
 }
 
 TEST(QuestionSource, AnImageApartIsOneTokenWhichTheTextBehindItSees) {
-  const config::Job job = job_of({"vlm.fusion=cross", "vlm.max_tiles=0"});
+  const config::Job job = job_of({"vlm.cross=[1, 8]", "vlm.max_tiles=0"});
   int two = 0;
   for (std::int64_t number = 0; number < 200; ++number) {
     const Question asked = question(job.data.seed, number);

@@ -73,7 +73,7 @@ TEST(Tiles, OfAGridAreLlavasCanvas) {
 
 TEST(Tiles, OfASmallImageStandAsTheTieSays) {
   const at::Tensor tall = tiles_of(Tiling(seeing(32, {})), white(20, 20)),
-                   wide = tiles_of(Tiling(seeing(32, {"vlm.tie=wide"})), white(20, 20));
+                   wide = tiles_of(Tiling(seeing(32, {"vlm.fit=wide"})), white(20, 20));
   ASSERT_EQ(tall.size(0), 3);
   ASSERT_EQ(wide.size(0), 3);
   for (const auto& [tiles, dim] : {std::pair{tall, 1}, std::pair{wide, 2}}) {
@@ -86,14 +86,13 @@ TEST(Tiles, OfASmallImageStandAsTheTieSays) {
 
 // Bands of 122, 116 and 104, CLIP's mean in 8 bits, above and below.
 TEST(Tiles, OfAPaddedImageKeepItsAspect) {
-  const Tiling tiling(
-      seeing(32, {"vlm.max_tiles=0", "vlm.aspect=pad", "vision.mean=clip", "vision.std=clip"}));
+  const Tiling tiling(seeing(32, {"vlm.max_tiles=0", "vlm.fit=pad", "vision.pixels=clip"}));
   const at::Tensor tile = tiles_of(tiling, white(64, 33))[0];
   EXPECT_NEAR(tile[0][0][5].item<double>(), (122 / 255.0 - 0.48145466) / 0.26862954, 1e-6);
   EXPECT_NEAR(tile[1][0][5].item<double>(), (116 / 255.0 - 0.4578275) / 0.26130258, 1e-6);
   EXPECT_NEAR(tile[2][31][5].item<double>(), (104 / 255.0 - 0.40821073) / 0.27577711, 1e-6);
   EXPECT_NEAR(tile[0][16][5].item<double>(), (1 - 0.48145466) / 0.26862954, 1e-6);
-  const Tiling whole(seeing(32, {"vlm.max_tiles=0", "vision.mean=clip", "vision.std=clip"}));
+  const Tiling whole(seeing(32, {"vlm.max_tiles=0", "vision.pixels=clip"}));
   EXPECT_TRUE(
       at::equal(tiles_of(tiling, media::noise(40, 40)), tiles_of(whole, media::noise(40, 40))));
   // The longer side of both is 101, in more than one strip of rows: 34 before the picture and 34 behind, or 32.
@@ -119,27 +118,25 @@ TEST(Pixels, OfGrey128AreThoseOfEachPublishedTower) {
   scratch.write("grey.txt", "grey");
   scratch.write("grey.json", R"({"questions": [{"question": "?", "answer": "g"}]})");
   struct Published {
-    const char* mean;
-    const char* std;
+    const char* pixels;
     double red;
   };
-  for (const Published& one : {Published{"clip", "clip", (128 / 255.0 - 0.48145466) / 0.26862954},
-                               Published{"siglip", "siglip", (128 / 255.0 - 0.5) / 0.5},
-                               Published{"imagenet", "imagenet", (128 / 255.0 - 0.485) / 0.229},
-                               Published{"0.1,0.2,0.3", "0.25,1,1", (128 / 255.0 - 0.1) / 0.25}}) {
-    const Sets said = {std::string("vision.mean=") + one.mean, std::string("vision.std=") + one.std,
-                       "data.validation=0"};
+  for (const Published& one : {Published{"clip", (128 / 255.0 - 0.48145466) / 0.26862954},
+                               Published{"siglip", (128 / 255.0 - 0.5) / 0.5},
+                               Published{"imagenet", (128 / 255.0 - 0.485) / 0.229},
+                               Published{"0.1,0.2,0.3/0.25,1,1", (128 / 255.0 - 0.1) / 0.25}}) {
+    const Sets said = {std::string("vision.pixels=") + one.pixels, "data.validation=0"};
     const auto job = [&](const Sets& family) {
       Sets sets = family;
       sets.insert(sets.end(), said.begin(), said.end());
       return job_of(scratch.path(), sets);
     };
     const config::Job llava = job({"model.family=vlm", "data.source=pairs", "model.seq_len=120"});
-    EXPECT_NEAR(red_of(open_sources(llava, {}).train->batch(0, 1)[3]), one.red, 1e-6) << one.mean;
-    EXPECT_NEAR(red_of(asked_inputs(llava, file)[3]), one.red, 1e-6) << one.mean;
+    EXPECT_NEAR(red_of(open_sources(llava, {}).train->batch(0, 1)[3]), one.red, 1e-6) << one.pixels;
+    EXPECT_NEAR(red_of(asked_inputs(llava, file)[3]), one.red, 1e-6) << one.pixels;
     const config::Job clip = job({"model.family=clip", "data.source=pairs", "model.seq_len=60"});
-    EXPECT_NEAR(red_of(open_sources(clip, {}).train->batch(0, 1)[0]), one.red, 1e-6) << one.mean;
-    EXPECT_NEAR(red_of(asked_pixels(clip, file)), one.red, 1e-6) << one.mean;
+    EXPECT_NEAR(red_of(open_sources(clip, {}).train->batch(0, 1)[0]), one.red, 1e-6) << one.pixels;
+    EXPECT_NEAR(red_of(asked_pixels(clip, file)), one.red, 1e-6) << one.pixels;
   }
 }
 

@@ -44,7 +44,7 @@ TEST_F(RunDirectories, AreCreatedByPrepareAlone) {
 TEST_F(RunDirectories, RefuseWhatIsNoRunAndWhatIsInUse) {
   std::filesystem::create_directories(run_);
   write_file_synced(run_ / "letter.txt", "mine");
-  EXPECT_THAT(refusal(), HasSubstr("is not empty and is no run"));
+  EXPECT_THAT(refusal(), HasSubstr("is not empty and is not a run"));
   std::filesystem::remove(run_ / "letter.txt");
   RunDirectory run = open();
   run.prepare({}, "", "");

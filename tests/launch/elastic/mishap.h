@@ -20,7 +20,6 @@ enum class Mishap {
   kCut,
   kClockLeap,
   kRankNotStarted,
-  kForkServerStopped,
   kRankKilled,
   kRankFailed,
   kRankHung,
@@ -45,7 +44,6 @@ inline const char* name(Mishap kind) {
     case Mishap::kCut: return "network cut, both ways";
     case Mishap::kClockLeap: return "monotonic clock leaps";
     case Mishap::kRankNotStarted: return "rank that cannot be started";
-    case Mishap::kForkServerStopped: return "fork server stopped: its agent waits for it";
     case Mishap::kRankKilled: return "rank killed";
     case Mishap::kRankFailed: return "rank failed";
     case Mishap::kRankHung: return "rank hung, then accused";

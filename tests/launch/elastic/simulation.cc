@@ -12,7 +12,6 @@ namespace {
 constexpr double kFaults = 8, kMended = 25, kEnd = 10;
 constexpr double kNotice = 6;  // a host is given up so long after something happened to it, at most
 constexpr double kTick = 0.2, kStep = 0.1;
-constexpr double kForkPatience = 1;  // as of os::Processes
 constexpr std::uint64_t kSlots = 2;
 constexpr int kNoNote = 3;  // the end of a run whose leader cannot note a generation
 }  // namespace
@@ -202,12 +201,6 @@ std::vector<RankEnd> Simulation::start(std::size_t host, const Assignment& assig
   agent.assignment = assignment;
   agent.ranks_of = assignment.generation;
   agent.stalled = agent.hung = false;
-  if (faulty_ && happens(Mishap::kForkServerStopped, 0.05)) {
-    agent.paused_until = std::max(agent.paused_until, now_ + kForkPatience);
-    agent.stalled = true;
-    calm_at_ = std::max(calm_at_, agent.paused_until);
-    disturb(host, agent.paused_until);
-  }
   std::vector<RankEnd> missing;
   for (std::uint64_t k = 0; k < kSlots; ++k) {
     const int rank = static_cast<int>(assignment.first_rank + k);

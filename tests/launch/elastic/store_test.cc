@@ -116,7 +116,7 @@ TEST(Messages, OtherBytesAreAnotherVersion) {
   EXPECT_EQ(hex64(hash64(bytes)), "c28ba2d3c519f3b6")
       << "messages have other bytes: count kMagic of frame.cc up, then note both here";
   const Session server(Session::Role::kServer, "token", random_bytes(32));
-  EXPECT_THAT(server.greeting(), ::testing::StartsWith("trireme elastic 3\n"));
+  EXPECT_THAT(server.greeting(), ::testing::StartsWith("trireme elastic 4\n"));
 }
 
 TEST(Messages, ReadBack) {

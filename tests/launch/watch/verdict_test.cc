@@ -111,7 +111,7 @@ TEST(Verdict, OnlyTheOneWhoIsMissingIsWaitedFor) {
   const auto lines = describe(silent({first, second, apart}), 4);
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_THAT(lines[0], HasSubstr("for rank 2, not in it yet"));
-  EXPECT_EQ(lines[3], "rank 3: goes on");
+  EXPECT_EQ(lines[3], "rank 3: continues");
 }
 
 // Inside one operation those wait who say for whom; who says that it waits for nobody keeps them waiting.

@@ -11,8 +11,8 @@
 #include "tests/harness/scratch.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/exec/session.h"
 #include "trireme/model/blocks/towers/clip.h"
 #include "trireme/model/describe.h"
@@ -30,7 +30,7 @@ config::Job clip_job(const char* loss = "contrastive.loss=clip") {
   for (const char* set :
        {"model.family=clip", "data.source=scenes", "model.seq_len=55", "run.global_batch=1", loss})
     config::apply_set(job, set);
-  return config::resolve(job, 1, config::made_up(job.data.source)->facts);
+  return config::resolve(job, 1, config::synthetic_source(job.data.source)->facts);
 }
 
 constexpr double kOther = 7;
@@ -91,12 +91,12 @@ std::vector<double> trained(const Kept& kept, const std::vector<std::vector<at::
   std::vector<double> scales;
   std::mutex one;
   comm::run_local_ranks(kept.ranks, 60, [&](comm::World& world) {
-    optim::AdamW updater({.stochastic = kept.stochastic, .int8_states = kept.recipe.int8_states});
+    optim::AdamW optimizer({.stochastic = kept.stochastic, .int8_states = kept.recipe.int8_states});
     exec::Session session(loss_alone(),
                           {.mesh = mesh::Mesh({.dp_shard = kept.ranks}),
                            .recipe = kept.recipe,
                            .scratch = harness::open_scratch},
-                          world, updater);
+                          world, optimizer);
     for (int step = 0; step < kSteps; ++step) {
       session.step({.step = step,
                     .loss_scale = 1.0 / kSamples,

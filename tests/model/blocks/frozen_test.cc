@@ -203,10 +203,10 @@ TEST(Frozen, PartsAreLeftOutWithTheSameBits) {
   int compared = 0;
   for (const Family family : kFamilies)
     for (const Sets& training : kTraining)
-      for (Sets again : parts) {
-        again.push_back("recompute.policy=selective");
-        SCOPED_TRACE(text(family, training, again));
-        if (refused(job_of(family, training, {}, again))) continue;
+      for (Sets recomputed : parts) {
+        recomputed.push_back("recompute.policy=selective");
+        SCOPED_TRACE(text(family, training, recomputed));
+        if (refused(job_of(family, training, {}, recomputed))) continue;
         ++compared;
         const auto results = [&](const Sets& more) {
           const config::Job job = job_of(family, training, {}, more);
@@ -226,7 +226,7 @@ TEST(Frozen, PartsAreLeftOutWithTheSameBits) {
           });
           return all;
         };
-        const std::vector<Tensors> kept = results({}), computed = results(again);
+        const std::vector<Tensors> kept = results({}), computed = results(recomputed);
         ASSERT_EQ(kept.size(), computed.size());
         for (std::size_t node = 0; node < kept.size(); ++node)
           for (std::size_t i = 0; i < kept[node].size(); ++i) {

@@ -34,10 +34,10 @@ using Tensors = std::vector<at::Tensor>;
 config::Job crossing_job(const std::vector<std::string>& sets = {}) {
   config::Job job;
   for (const char* set :
-       {"model.family=vlm", "data.source=scenes", "precision.compute=fp64", "vlm.fusion=cross",
-        "vlm.max_tiles=0", "vlm.cross_heads=2", "vision.hidden=24", "vision.heads=2",
-        "vision.layers=2", "model.hidden=32", "model.heads=2", "model.layers=1", "model.ffn=48",
-        "model.seq_len=48", "projector.kind=perceiver", "projector.queries=3", "projector.layers=1",
+       {"model.family=vlm", "data.source=scenes", "precision.compute=fp64", "vlm.cross=[1, 2]",
+        "vlm.max_tiles=0", "vision.hidden=24", "vision.heads=2", "vision.layers=2",
+        "model.hidden=32", "model.heads=2", "model.layers=1", "model.ffn=48", "model.seq_len=48",
+        "projector.kind=perceiver", "projector.queries=3", "projector.layers=1",
         "projector.heads=1"})
     config::apply_set(job, set);
   for (const std::string& set : sets) config::apply_set(job, set);

@@ -9,8 +9,8 @@
 
 #include "tests/harness/bound_model.h"
 #include "trireme/base/hash.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/blocks/towers/clip.h"
 #include "trireme/model/blocks/towers/vit.h"
@@ -42,15 +42,16 @@ config::Job job_of(const std::string& family, const Sets& sets) {
                             "model.heads=2", "contrastive.width=10"})
       config::apply_set(job, set);
   for (const std::string& set : sets) config::apply_set(job, set);
-  return config::resolve(job, 1, config::made_up(job.data.source)->facts);
+  return config::resolve(job, 1, config::synthetic_source(job.data.source)->facts);
 }
 
 TEST(Towers, RefuseHalfPrecisionOnACpu) {
   const auto build_in = [](const char* compute) {
     build(job_of("vit", {std::string("precision.compute=") + compute}));
   };
-  EXPECT_THAT([&] { build_in("fp16"); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("family vit in fp16 on GPUs")));
+  EXPECT_THAT(
+      [&] { build_in("fp16"); },
+      testing::ThrowsMessage<Error>(testing::HasSubstr("family vit in fp16 only on GPUs;")));
   EXPECT_NO_THROW(build_in("bf16"));
 }
 

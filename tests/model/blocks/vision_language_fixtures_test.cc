@@ -81,7 +81,7 @@ Fixture flamingo() {
                "vision.layers=1", "vision.ffn=20", "projector.kind=perceiver",
                "projector.queries=3", "projector.layers=2", "projector.heads=1", "model.hidden=10",
                "model.heads=1", "model.layers=2", "model.ffn=16", "vlm.max_tiles=0",
-               "vlm.fusion=cross", "vlm.cross_heads=2"},
+               "vlm.cross=[1, 2]"},
       .inputs = {rows_of({65, 256, 40, 41, 256, 90, 91, 7, 13, 14, 256, 60, 61, 99, 100, 3}),
                  rows_of(kTargets), rows_of({-1, 0, 0, 0, 3, 3, 3, 3, -1, -1, 6, 6, 6, 6, 6, 6}),
                  made("pixels", {3, 3, 12, 12}, 2)},

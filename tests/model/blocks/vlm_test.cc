@@ -119,7 +119,7 @@ double mean_cosine(const at::Tensor& x) {
 // Features share a vector of deviation 0.5, which every query reads.
 TEST(Projector, QueriesOfANewPerceiverDiffer) {
   const config::Job job =
-      job_of({"vision.hidden=1024", "vision.heads=16", "vlm.fusion=cross", "vlm.max_tiles=0",
+      job_of({"vision.hidden=1024", "vision.heads=16", "vlm.cross=[1, 8]", "vlm.max_tiles=0",
               "projector.kind=perceiver", "projector.queries=64", "projector.layers=6",
               "projector.heads=8", "projector.hidden=1024"});
   auto generator = at::make_generator<at::CPUGeneratorImpl>(3);

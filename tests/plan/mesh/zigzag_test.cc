@@ -29,11 +29,9 @@ TEST(Zigzag, EveryTokenHasOnePlaceAndAllRanksTheSameWork) {
       const auto positions = zigzag_positions(tokens, rank, ranks);
       ASSERT_EQ(std::ssize(positions), zigzag_tokens(tokens, ranks));
       std::int64_t pairs = 0;  // that a causal mask lets see
-      for (std::size_t i = 0; i < positions.size(); ++i) {
-        EXPECT_TRUE(seen.insert(positions[i]).second);
-        const ZigzagPlace place{.rank = rank, .index = static_cast<std::int64_t>(i)};
-        EXPECT_EQ(zigzag_place(tokens, positions[i], ranks), place);
-        pairs += positions[i] + 1;
+      for (const std::int64_t position : positions) {
+        EXPECT_TRUE(seen.insert(position).second);
+        pairs += position + 1;
       }
       EXPECT_EQ(pairs * ranks, tokens * (tokens + 1) / 2);
     }

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "trireme/model/examples.h"
+#include "tests/harness/examples.h"
 
 namespace trireme::simulate::footprint_test {
 namespace {
@@ -18,12 +18,12 @@ using ::testing::HasSubstr;
 constexpr std::int64_t kLibrary = 1 << 20;
 
 plan::PlanSet chain(const mesh::Mesh& mesh, plan::Recipe recipe = {}) {
-  return plan::compile(model::chain_example(), mesh, recipe);
+  return plan::compile(harness::chain_example(), mesh, recipe);
 }
 
 TEST(Footprints, AreOnePerListWithItsRanks) {
   const plan::PlanSet plan = plan::compile(
-      model::tied_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}), {.micro_batches = 2});
+      harness::tied_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}), {.micro_batches = 2});
   const std::vector<Footprint> lists = footprints(plan, kLibrary);
   ASSERT_EQ(lists.size(), 2u);
   EXPECT_THAT(lists[0].ranks, ElementsAre(0, 1));
@@ -91,7 +91,7 @@ TEST(Footprints, TextHasEveryKindAndTheLine) {
   EXPECT_THAT(text, HasSubstr("ranks 0-1"));
   EXPECT_THAT(text, HasSubstr(fmt::format("peak at line {} `", lists[0].account.peak_line)));
   EXPECT_THAT(text, HasSubstr("█"));
-  EXPECT_THAT(text, testing::ContainsRegex("library +1.0 MiB +1.0 MiB +1.0 MiB"));
+  EXPECT_THAT(text, testing::ContainsRegex("library \\(constant\\) +1.0 MiB +1.0 MiB +1.0 MiB"));
 }
 
 TEST(Misfit, IsDecidedToTheByte) {
@@ -122,7 +122,7 @@ TEST(Misfit, IsOfTheBoundWhereRowsVary) {
 
 // The advice is about the kind that takes most, and what it names makes that kind smaller.
 TEST(Misfit, NamesWhatWouldHelp) {
-  plan::Program wide = model::chain_example();
+  plan::Program wide = harness::chain_example();
   for (plan::Unit& unit : wide.units) unit.numel = 1 << 20;
   const auto line = [](const plan::Program& program, const plan::Recipe& recipe) {
     const plan::PlanSet plan = plan::compile(program, mesh::Mesh({.dp_shard = 4}), recipe);
@@ -135,7 +135,7 @@ TEST(Misfit, NamesWhatWouldHelp) {
               testing::ContainsRegex("kind is gradients with [0-9.]+ .iB: parallel.zero=2, or "
                                      "offload.grads=nvme would help"));
   EXPECT_THAT(line(wide, {.zero = 1, .micro_batches = 8}),
-              testing::ContainsRegex("kind is gradients with [0-9.]+ .iB: precision.numerics=fast, "
+              testing::ContainsRegex("kind is gradients with [0-9.]+ .iB: precision.group=8, "
                                      "or parallel.zero=2, or offload.grads=nvme would help"));
   EXPECT_THAT(line(wide, {.zero = 2}),
               testing::ContainsRegex("kind is params with [0-9.]+ .iB: parallel.zero=3, or "
@@ -144,7 +144,7 @@ TEST(Misfit, NamesWhatWouldHelp) {
   EXPECT_THAT(line(wide, {.zero = 2, .offload = {.params = plan::Tier::kHost, .prefetch = 0}}),
               testing::Not(HasSubstr("offload.p")));
 
-  plan::Program deep = model::chain_example();
+  plan::Program deep = harness::chain_example();
   for (plan::Node& node : deep.nodes) node.saved_bytes = 1 << 26;
   EXPECT_THAT(line(deep, {}),
               testing::ContainsRegex(
@@ -155,13 +155,13 @@ TEST(Misfit, NamesWhatWouldHelp) {
   plan::Node& head = deep.nodes.back();
   head.parts = {{.name = "logits", .saved_bytes = 1}};
   EXPECT_THAT(line(deep, {}), HasSubstr("iB: recompute.logits=true, a smaller"));
-  head.parts[0].again = true;
+  head.parts[0].recomputed = true;
   EXPECT_THAT(line(deep, {}), HasSubstr("iB: a smaller run.micro_batch"));
 }
 
 // On a GPU, what waits in host memory is elsewhere.
 TEST(Footprints, HostMemoryOfAGpuStandsBesideTheRest) {
-  plan::Program wide = model::chain_example();
+  plan::Program wide = harness::chain_example();
   for (plan::Unit& unit : wide.units) unit.numel = 1 << 20;
   const plan::PlanSet plan =
       plan::compile(wide, mesh::Mesh(), {.zero = 0, .offload = {.optimizer = plan::Tier::kHost}});

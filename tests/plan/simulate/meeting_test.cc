@@ -94,11 +94,11 @@ PlanSet apart(PlanSet plan) {
 std::vector<PlanSet> plans() {
   using schedules::Schedule;
   return {
-      apart(plan::compile(model::chain_example(1), mesh::Mesh({.dp_shard = 2}),
+      apart(plan::compile(harness::chain_example(1), mesh::Mesh({.dp_shard = 2}),
                           {.zero = 3, .micro_batches = 2})),
-      apart(plan::compile(model::spread_example(1), mesh::Mesh({.dp_shard = 2, .tp = 2}),
+      apart(plan::compile(harness::spread_example(1), mesh::Mesh({.dp_shard = 2, .tp = 2}),
                           {.zero = 1})),
-      plan::compile(model::tied_example(3, 3), mesh::Mesh({.pp = 3}),
+      plan::compile(harness::tied_example(3, 3), mesh::Mesh({.pp = 3}),
                     {.micro_batches = 2, .schedule = Schedule::kGpipe}),
   };
 }
@@ -139,7 +139,7 @@ TEST(Meeting, ADifferenceInAnyFieldStopsTheValidatorAndTheSimulator) {
 // comes first waits.
 TEST(Meeting, RanksThatExchangeInANodeWaitForEachOther) {
   const PlanSet plan =
-      apart(plan::compile(model::spread_example(1), mesh::Mesh({.tp = 2}), {.zero = 1}));
+      apart(plan::compile(harness::spread_example(1), mesh::Mesh({.tp = 2}), {.zero = 1}));
   const int late = plan.mesh.world() - 1;
   const auto cost = [&](int rank, const Instr& line) {
     return line.verb == Verb::kLoad && rank == late ? 5.0 : 1.0;

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tests/harness/examples.h"
 #include "tests/plan/pipelines.h"
 #include "trireme/base/json.h"
-#include "trireme/model/examples.h"
 #include "trireme/plan/actions.h"
 #include "trireme/plan/simulate/pictures/svg.h"
 #include "trireme/plan/simulate/pictures/trace.h"
@@ -80,7 +80,7 @@ TEST(Boxes, AreTheActionsOfTheSchedule) {
 
 // Two nodes of one action are one box, unless the rank waits between them for longer than the seam.
 TEST(Boxes, PartWhereTheRankWaits) {
-  const PlanSet plan = plan::compile(model::chain_example(1), mesh::Mesh(), {});
+  const PlanSet plan = plan::compile(harness::chain_example(1), mesh::Mesh(), {});
   Timeline timeline{.times = std::vector<LineTime>(plan.lists[0].size())};
   double at = 0;
   for (std::size_t i = 0; i < timeline.times.size(); ++i) {

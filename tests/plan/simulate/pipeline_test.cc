@@ -128,8 +128,8 @@ TEST(Pipeline, RandomProgramsAreProvenAndSimulated) {
     const GradientFlow flow = gradient_flow(program);
     for (std::size_t n = 0; n < program.nodes.size(); ++n) {
       const Node& node = program.nodes[n];
-      const bool again = node.segment >= 0;
-      expected += m * node.flops * (1 + again + (flow.node_has_backward[n] ? 2 : 0));
+      const bool recomputed = node.segment >= 0;
+      expected += m * node.flops * (1 + recomputed + (flow.node_has_backward[n] ? 2 : 0));
     }
     EXPECT_NEAR(flops, expected, 1e-6 * expected);
     for (int rank = 0; rank < mesh.world(); ++rank) EXPECT_NO_THROW(memory_account(plan, rank));

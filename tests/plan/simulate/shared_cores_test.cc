@@ -133,7 +133,7 @@ TEST(SharedCores, CoresForEverythingChangeNothing) {
     return whole_cost(rank, line);
   };
   for (const PlanSet& plan : {shared_pipeline(4, 6), shared_pipeline(2, 4, {.dp_shard = 2}),
-                              plan::compile(model::chain_example(6), mesh::Mesh({.dp_shard = 2}),
+                              plan::compile(harness::chain_example(6), mesh::Mesh({.dp_shard = 2}),
                                             {.zero = 3, .micro_batches = 2})}) {
     const Forecast alone = simulate(plan, cost), shared = simulate(plan, cost, {.count = 1000});
     EXPECT_DOUBLE_EQ(alone.step_s, shared.step_s);

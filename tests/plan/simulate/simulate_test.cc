@@ -70,7 +70,7 @@ TEST(Simulate, GathersHideBehindComputeWhenPrefetched) {
   const auto cost = [](int rank, const Instr& line) {
     return line.verb == Verb::kUnshard ? 1.0 : unit_cost(rank, line);
   };
-  plan::Program program = model::chain_example(6);  // one unit a node: without norm
+  plan::Program program = harness::chain_example(6);  // one unit a node: without norm
   std::erase_if(program.units, [](const plan::Unit& unit) { return unit.name == "norm"; });
   program.nodes.back().units = {7};
   const auto step = [&](int prefetch) {
@@ -87,6 +87,25 @@ TEST(Simulate, GathersHideBehindComputeWhenPrefetched) {
   EXPECT_DOUBLE_EQ(step(1).lists[0].exposed_comm_s, 2);
 }
 
+// ZeRO-1 and 2: what the first two nodes need comes in behind the steps of others, the rest behind the next forward. All of it
+// behind the last step would be 8.
+TEST(Simulate, GathersOfSteppedUnitsHideBehindTheNextForward) {
+  const auto cost = [](int rank, const Instr& line) {
+    if (line.verb == Verb::kStep) return 0.25;
+    return line.verb == Verb::kUnshard ? 1.0 : unit_cost(rank, line);
+  };
+  plan::Program program = harness::chain_example(6);  // one unit a node: without norm
+  std::erase_if(program.units, [](const plan::Unit& unit) { return unit.name == "norm"; });
+  program.nodes.back().units = {7};
+  for (int zero : {1, 2}) {
+    const PlanSet plan = plan::compile(program, mesh::Mesh({.dp_shard = 2}), {.zero = zero});
+    const Forecast forecast = simulate(plan, cost);
+    constexpr double kGathers = 8;
+    EXPECT_LT(forecast.step_s - 8 * (3 + 0.25), 0.2 * kGathers) << zero;
+    EXPECT_LT(forecast.lists[0].exposed_comm_s, 0.2 * kGathers) << zero;
+  }
+}
+
 // A practice that overlaps nothing has its waits within lines: they are exposed, and no computing.
 TEST(Simulate, WaitsWithinLinesAreNoComputing) {
   const auto cost = [](int, const Instr& line) {
@@ -98,7 +117,7 @@ TEST(Simulate, WaitsWithinLinesAreNoComputing) {
     return seconds;
   };
   const Forecast forecast =
-      simulate(plan::compile(model::chain_example(6), mesh::Mesh(), {.micro_batches = 2}), cost);
+      simulate(plan::compile(harness::chain_example(6), mesh::Mesh(), {.micro_batches = 2}), cost);
   EXPECT_DOUBLE_EQ(forecast.step_s, 2 * 8 * 6);
   EXPECT_DOUBLE_EQ(forecast.comp_busy_s, 2 * 8 * 5);
   EXPECT_DOUBLE_EQ(forecast.exposed_comm_s, 2 * 8);
@@ -111,7 +130,7 @@ TEST(Simulate, ReloadsHideBehindComputeWhenPrefetched) {
     return line.verb == Verb::kReload ? 1.0 : unit_cost(rank, line);
   };
   const auto step = [&](int prefetch) {
-    plan::Program program = plan::forward_only(model::chain_example(6));
+    plan::Program program = plan::forward_only(harness::chain_example(6));
     program.nodes.back().units = {7};
     return simulate(plan::compile(program, mesh::Mesh(),
                                   {.offload = {.params = plan::Tier::kNvme, .prefetch = prefetch}}),
@@ -129,7 +148,7 @@ TEST(Simulate, WhatLeavesMovesAtTheRateOfItsTier) {
   for (const auto& [tier, rate] :
        {std::pair(plan::Tier::kHost, 4e9), std::pair(plan::Tier::kNvme, 1e9)}) {
     const PlanSet plan =
-        plan::compile(model::chain_example(), mesh::Mesh(), {.offload = {.optimizer = tier}});
+        plan::compile(harness::chain_example(), mesh::Mesh(), {.offload = {.optimizer = tier}});
     for (const Instr& line : plan.lists[0]) {
       if (line.verb != Verb::kReload && line.verb != Verb::kOffload) continue;
       const std::int64_t part =
@@ -144,7 +163,7 @@ TEST(Simulate, ReductionsOverlapWithBackward) {
   const auto cost = [](int rank, const Instr& line) {
     return line.verb == Verb::kReduceGrads ? 1.0 : unit_cost(rank, line);
   };
-  plan::Program program = model::chain_example(6);
+  plan::Program program = harness::chain_example(6);
   program.nodes.back().units = {8};
   program.units[7].trainable = false;
   const PlanSet plan = plan::compile(program, mesh::Mesh({.dp_shard = 2}), {});
@@ -183,7 +202,7 @@ TEST(Simulate, TimesRespectThePlan) {
 // anchors.md, "Communication per step and rank for P parameters": DDP 2P, ZeRO-1/2 2P, ZeRO-3 3P
 // elements, each times (n-1)/n of a ring.
 TEST(Cost, BytesSentFollowTheRows) {
-  plan::Program program = model::chain_example();
+  plan::Program program = harness::chain_example();
   double count = 0;
   for (plan::Unit& unit : program.units) {
     unit.numel = 1 << 16;
@@ -200,7 +219,7 @@ TEST(Cost, BytesSentFollowTheRows) {
 }
 
 TEST(Cost, ScalesWithTheModelAndTheMachine) {
-  const PlanSet plan = plan::compile(model::chain_example(), mesh::Mesh({.dp_shard = 2}), {});
+  const PlanSet plan = plan::compile(harness::chain_example(), mesh::Mesh({.dp_shard = 2}), {});
   const Instr forward{.verb = Verb::kForward, .node = 1, .mb = 0};
   const Instr backward{.verb = Verb::kBackward, .node = 1, .mb = 0};
   const CostModel only_flops{.fp32_flops = 1e9, .memory_bytes_per_s = 1e300, .line_s = 0};

@@ -5,8 +5,8 @@
 
 #include <chrono>
 
+#include "tests/harness/examples.h"
 #include "tests/plan/pipelines.h"
-#include "trireme/model/examples.h"
 #include "trireme/plan/actions.h"
 #include "trireme/plan/simulate/critical_path.h"
 #include "trireme/plan/simulate/simulate.h"
@@ -162,7 +162,7 @@ TEST(Forecast, AnswersForThousandsOfRanksAtOnce) {
   const auto seconds_of = [](const mesh::Mesh& mesh, int micro_batches, int zero) {
     const auto start = std::chrono::steady_clock::now();
     const PlanSet plan =
-        compile(model::tied_example(mesh.degree(mesh::Axis::kPp), 64), mesh,
+        compile(harness::tied_example(mesh.degree(mesh::Axis::kPp), 64), mesh,
                 {.zero = zero, .micro_batches = micro_batches, .schedule = Schedule::kZbH1});
     validate(plan);
     EXPECT_THAT(bound_by(plan, simulate(plan, CostModel())), StartsWith("bound by"));

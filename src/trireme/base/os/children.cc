@@ -4,18 +4,15 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/base/os/descriptor.h"
-#include "trireme/base/os/fork_server.h"
 #include "trireme/base/os/processes.h"
 #include "trireme/base/os/stop.h"
 
@@ -64,7 +61,8 @@ struct Pipe {
 Pipe make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    fail(ErrorKind::kUsage, "no pipe for a process: {}; start fewer, or raise ulimit -n",
+    fail(ErrorKind::kUsage,
+         "cannot create a pipe for a process: {}; start fewer processes, or raise ulimit -n",
          std::strerror(errno));
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
@@ -77,7 +75,8 @@ class Children final : public Processes {
     ::pthread_sigmask(SIG_BLOCK, &wanted, &before_);
     signals_ = Descriptor(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!epoll_.open() || !signals_.open())
-      fail(ErrorKind::kUsage, "no descriptor to watch processes with: {}; raise ulimit -n",
+      fail(ErrorKind::kUsage,
+           "cannot watch processes, as there is no file descriptor: {}; raise ulimit -n",
            std::strerror(errno));
     watch(signals_.get());
   }
@@ -87,7 +86,6 @@ class Children final : public Processes {
     // What has not been taken must not reach us by other ways now.
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof info) == sizeof info) continue;
-    if (adopts_) ::prctl(PR_SET_CHILD_SUBREAPER, 0);
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
 
@@ -101,13 +99,10 @@ class Children final : public Processes {
  private:
   struct Child {
     Descriptor output;
-    Descriptor forks{};        // where copies of it are asked for
     std::string unfinished{};  // the line it is writing
   };
 
   pid_t start(const Spawn& what, const Pipe& output) const;
-  std::optional<int> copy(const Spawn& what, const Pipe& output) const;
-  void reap_adopted() const;
 
   void watch(int fd) {
     epoll_event wanted{};
@@ -119,7 +114,6 @@ class Children final : public Processes {
 
   sigset_t before_{};
   Descriptor epoll_, signals_;
-  bool adopts_ = false;  // whose parents end: copies
   std::map<int, Child> children_;
 };
 
@@ -130,26 +124,9 @@ int Children::spawn(const Spawn& what) {
     ::fcntl(output.out.get(), F_SETFL, O_NONBLOCK);
     watch(output.out.get());
   }
-  Descriptor forks;
-  std::optional<int> pid;
-  if (what.serves_forks) {
-    int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-      fail(ErrorKind::kUsage, "cannot start {}: {}; raise ulimit -n", what.command.front(),
-           std::strerror(errno));
-    forks = Descriptor(ends[0]);
-    const Descriptor theirs(ends[1]);
-    adopts_ = ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
-    Spawn server = what;
-    server.command.push_back(std::to_string(theirs.get()));
-    server.keep.push_back(theirs.get());
-    pid = start(server, output);
-  } else if (what.copy_of != 0) {
-    pid = copy(what, output);
-  }
-  if (!pid) pid = start(what, output);
-  children_.emplace(*pid, Child{std::move(output.out), std::move(forks)});
-  return *pid;
+  const pid_t pid = start(what, output);
+  children_.emplace(pid, Child{std::move(output.out)});
+  return pid;
 }
 
 pid_t Children::start(const Spawn& what, const Pipe& output) const {
@@ -186,30 +163,6 @@ pid_t Children::start(const Spawn& what, const Pipe& output) const {
     fail(ErrorKind::kUsage, "cannot run {}: {}", what.command.front(), std::strerror(cause));
   }
   return pid;
-}
-
-// A server that does not answer is of no use any more.
-std::optional<int> Children::copy(const Spawn& what, const Pipe& output) const {
-  constexpr double kPatience = 1;  // seconds, in which nothing else is done
-  const auto server = children_.find(what.copy_of);
-  if (!adopts_ || server == children_.end() || !is_ready(server->second.forks.get()))
-    return std::nullopt;
-  std::vector<Handed> handed;
-  for (const int fd : what.keep) handed.push_back({fd, fd});
-  for (const int standard : {1, 2})
-    if (what.capture) handed.push_back({output.in.get(), standard});
-  const std::optional<int> pid =
-      request_copy(server->second.forks.get(), {what.command, what.environment}, handed, kPatience);
-  if (!pid) ::kill(what.copy_of, SIGKILL);
-  return pid;
-}
-
-// Children of our children that were left behind: nobody else waits for them now.
-void Children::reap_adopted() const {
-  siginfo_t ended{};
-  while (::waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0 &&
-         !children_.contains(ended.si_pid))
-    ::waitpid(ended.si_pid, nullptr, 0);
 }
 
 // A child that writes all the time must not keep us from everything else, nor one that ends no line fill our memory.
@@ -259,7 +212,6 @@ std::vector<ProcessEvent> Children::take() {
                       .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0});
     it = children_.erase(it);
   }
-  if (adopts_) reap_adopted();
   return events;
 }
 

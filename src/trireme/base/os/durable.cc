@@ -47,7 +47,7 @@ void NewFile::write(std::span<const std::byte> bytes) {
     const ssize_t written =
         done(path_, "write", [&] { return files_->pwrite(file_, bytes, size_); });
     if (written == 0)
-      fail(ErrorKind::kData, "{}: cannot write: the disk takes no more", path_.string());
+      fail(ErrorKind::kData, "{}: cannot write: the disk accepts no more bytes", path_.string());
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     size_ += written;
   }

@@ -12,9 +12,6 @@ struct Spawn {
   std::vector<std::string> environment;  // "KEY=VALUE"
   bool capture = false;                  // its output comes as lines; else it goes where ours does
   std::vector<int> keep{};               // descriptors that it has under the same numbers
-  bool serves_forks =
-      false;        // it gets, as its last argument, the number of a socket for os::serve_forks
-  int copy_of = 0;  // such a process: begins as its copy where that can begin at once
 };
 
 struct ProcessEvent {

@@ -96,7 +96,7 @@ std::string source_of(const sockaddr_storage& address, int socket) {
 Descriptor stream_socket(const Place& place) {
   Descriptor made(::socket(place.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!made.open())
-    fail(ErrorKind::kUsage, "no descriptor for a connection: {}; raise ulimit -n",
+    fail(ErrorKind::kUsage, "no file descriptor for a connection: {}; raise ulimit -n",
          std::strerror(errno));
   set_options(made);
   return made;
@@ -107,7 +107,7 @@ class Sockets final : public Net {
   explicit Sockets(std::size_t most)
       : most_(most), epoll_(::epoll_create1(EPOLL_CLOEXEC)), bell_(::eventfd(0, EFD_CLOEXEC)) {
     if (!epoll_.open() || !bell_.open())
-      fail(ErrorKind::kUsage, "no descriptor to watch connections with: {}; raise ulimit -n",
+      fail(ErrorKind::kUsage, "no file descriptor to watch connections: {}; raise ulimit -n",
            std::strerror(errno));
     watch(EPOLL_CTL_ADD, bell_.get(), 0, EPOLLIN);
   }

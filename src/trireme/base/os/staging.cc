@@ -34,7 +34,7 @@ void Staging::publish() {
 
 Path check_new_directory(const Path& out) {
   std::error_code cause;
-  if (out.empty()) fail(ErrorKind::kUsage, "no directory to write into is named");
+  if (out.empty()) fail(ErrorKind::kUsage, "no output directory is given");
   const fs::file_status status = fs::symlink_status(out, cause);
   if (fs::exists(status) && !(fs::is_directory(status) && fs::is_empty(out, cause)))
     fail(ErrorKind::kUsage, "{} exists and is not an empty directory; choose another",

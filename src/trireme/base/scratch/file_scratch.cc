@@ -60,7 +60,7 @@ class FileScratch : public Space {
         return "io_uring";
       }
       if (options.engine == Engine::kIoUring)
-        fail(ErrorKind::kUsage, "io_uring is not to be had: {}; use threads", std::strerror(cause));
+        fail(ErrorKind::kUsage, "io_uring is not available: {}; use threads", std::strerror(cause));
       instead = fmt::format(" (io_uring: {})", std::strerror(cause));
     }
     const auto call = [this](const Request& request) {
@@ -84,7 +84,7 @@ class FileScratch : public Space {
   int extend(std::int64_t bytes) {
     if (kernel_.free_bytes(file_.number) < bytes) return -ENOSPC;
     if (::ftruncate(file_.number, bytes) != 0) return -errno;
-    describe_ += ", space not set aside";
+    describe_ += ", space not reserved";
     return 0;
   }
 

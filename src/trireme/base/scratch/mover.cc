@@ -103,11 +103,11 @@ void Slot::next(const Place& place) {
 
 bool Slot::finish(std::int64_t result, const Place& place) {
   Request& rest = piece_.rest;
-  const bool again = result == -EINTR || result == -EAGAIN;
+  const bool retried = result == -EINTR || result == -EAGAIN;
   std::int64_t moved = std::clamp(result, std::int64_t{0}, rest.bytes);
   if (place.direct && moved < rest.bytes) moved -= moved % kPage;  // where the next may begin
   piece_.stalls = moved > 0 ? 0 : piece_.stalls + 1;
-  if ((result <= 0 && !again) || piece_.stalls == kMaxStalls) {
+  if ((result <= 0 && !retried) || piece_.stalls == kMaxStalls) {
     end(failure(rest, result, place));
     return true;
   }

@@ -54,7 +54,7 @@ Job decoder_of(const Job& job) {
 // Sides of the grids of up to 4 tiles, height first, in the order in which they are preferred.
 Json pinpoints(const Job& job) {
   const std::int64_t side = job.vision.image;
-  const auto order = job.vlm.tie == config::VlmTie::kWide ? formats::GridOrder::kWideFirst
+  const auto order = job.vlm.fit == config::VlmFit::kWide ? formats::GridOrder::kWideFirst
                                                           : formats::GridOrder::kTallFirst;
   Json all = Json::array();
   for (const formats::TileGrid& grid : formats::tile_grids(4, order))
@@ -68,20 +68,20 @@ Json in_order(Json list) {
 }
 
 // Of two tiles the grid that comes first is chosen where both are equally good.
-config::VlmTie tie_of(const Json& pinpoints, std::int64_t side) {
+config::VlmFit grids_of(const Json& pinpoints, std::int64_t side) {
   const Json wide = {side, 2 * side}, tall = {2 * side, side};
   return std::find(pinpoints.begin(), pinpoints.end(), wide) <
                  std::find(pinpoints.begin(), pinpoints.end(), tall)
-             ? config::VlmTie::kWide
-             : config::VlmTie::kTall;
+             ? config::VlmFit::kWide
+             : config::VlmFit::kTall;
 }
 
 // Of an image that is one tile. LLaVA 1.5 was trained on padded ones.
-config::VlmAspect aspect_of(const JsonFields& fields) {
-  if (!says(fields, "image_aspect_ratio")) return config::VlmAspect::kPad;
+config::VlmFit fit_of(const JsonFields& fields) {
+  if (!says(fields, "image_aspect_ratio")) return config::VlmFit::kPad;
   const std::string given = fields.string("image_aspect_ratio");
-  if (given == "pad") return config::VlmAspect::kPad;
-  if (given == "square") return config::VlmAspect::kStretch;
+  if (given == "pad") return config::VlmFit::kPad;
+  if (given == "square") return config::VlmFit::kTall;
   fail(ErrorKind::kData, "{}: image_aspect_ratio is {}; pad and square can be read", fields.where(),
        formats::shown(given));
 }
@@ -109,8 +109,8 @@ void read_parts(const JsonFields& fields, Job& job) {
 void write_parts(const Job& job, Json& json) {
   if (config::reads_last(job))
     fail(ErrorKind::kUsage,
-         "vlm.layer={}: behind the tower's last block family vlm has a norm, which LLaVA has not; "
-         "convert a model that reads an earlier block",
+         "vlm.layer={}: family vlm has a norm after the tower's last block, which LLaVA does not "
+         "have; convert a model that reads an earlier block",
          job.vlm.layer);
   Json vision{{"model_type", "clip_vision_model"}};
   write_clip_vision(job, vision);
@@ -128,17 +128,17 @@ void write_parts(const Job& job, Json& json) {
 
 void read_llava(const JsonFields& fields, Job& job) {
   read_parts(fields, job);
-  job.vlm.aspect = aspect_of(fields);
+  job.vlm.fit = fit_of(fields);
 }
 
 void write_llava(const Job& job, Json& json) {
   write_parts(job, json);
-  json["image_aspect_ratio"] = job.vlm.aspect == config::VlmAspect::kPad ? "pad" : "square";
+  json["image_aspect_ratio"] = job.vlm.fit == config::VlmFit::kPad ? "pad" : "square";
 }
 
 void read_llava_next(const JsonFields& fields, Job& job) {
   read_parts(fields, job);
-  job.vlm.tie = config::VlmTie::kWide;  // as in the default list of transformers
+  job.vlm.fit = config::VlmFit::kWide;  // as in the default list of transformers
   if (!says(fields, "image_grid_pinpoints")) return;
   const Json given = fields.array("image_grid_pinpoints");
   if (in_order(given) != in_order(pinpoints(job)))
@@ -146,7 +146,7 @@ void read_llava_next(const JsonFields& fields, Job& job) {
          "{}: image_grid_pinpoints is {}, family vlm has the grids of up to 4 "
          "tiles, {}",
          fields.where(), formats::shown(given.dump()), pinpoints(job).dump());
-  job.vlm.tie = tie_of(given, job.vision.image);
+  job.vlm.fit = grids_of(given, job.vision.image);
 }
 
 void write_llava_next(const Job& job, Json& json) {

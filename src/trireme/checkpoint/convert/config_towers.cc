@@ -105,7 +105,7 @@ void read_vit(const JsonFields& fields, Job& job) {
   read_sizes(fields, kVitSizes, vision);
   vision.activation = activation_of(fields, "gelu");
   vision.norm_eps = number_or(fields, "layer_norm_eps", 1e-12);
-  vision.mean = vision.std = "siglip";  // as ViTImageProcessor's defaults
+  vision.pixels = "siglip";  // as ViTImageProcessor's defaults
   vision.classes = classes_of(fields);
 }
 
@@ -125,7 +125,7 @@ void read_clip_vision(const JsonFields& fields, Job& job) {
   read_sizes(fields, kClipVisionSizes, job.vision);
   job.vision.activation = activation_of(fields, "quick_gelu");
   job.vision.norm_eps = number_or(fields, "layer_norm_eps", 1e-5);
-  job.vision.mean = job.vision.std = "clip";
+  job.vision.pixels = "clip";
 }
 
 void write_clip_vision(const Job& job, Json& json) {
@@ -206,7 +206,7 @@ void read_vjepa_encoder(const JsonFields& fields, Job& job) {
   vision.ffn = static_cast<std::int64_t>(ffn);
   vision.activation = activation_of(fields, "gelu");
   vision.norm_eps = number_or(fields, "layer_norm_eps", 1e-6);
-  vision.mean = vision.std = "imagenet";
+  vision.pixels = "imagenet";
 }
 
 void write_vjepa_encoder(const Job& job, Json& json) {

@@ -47,8 +47,8 @@ std::vector<int> unit_places(const formats::Manifest& manifest,
     }
     if (unit == specs.size())
       fail(ErrorKind::kData,
-           "{}: unit {} is none of the model's {}, or not where it belongs; take the job that "
-           "wrote it",
+           "{}: unit {} is not one of the model's {}, or not in its place; take the job that wrote "
+           "it",
            what, stored.name, specs.size());
     const formats::ManifestUnit wanted = manifest_unit(specs[unit], part, parts);
     if (!equal(stored, wanted))

@@ -84,7 +84,7 @@ std::vector<formats::TensorInfo> by_name(std::vector<formats::TensorInfo> infos)
 void refuse_adapters(const config::Job& job, const std::string& what) {
   if (job.lora.rank > 0)
     fail(ErrorKind::kUsage,
-         "{}has adapters (lora.rank={}), which config.json cannot say; train or convert the "
+         "{}has adapters (lora.rank={}), which config.json cannot describe; train or convert the "
          "model without them",
          what, job.lora.rank);
 }
@@ -93,7 +93,8 @@ StateReader whole_checkpoint(const Path& checkpoint, const model::ModelSpec& mod
   StateReader stored(checkpoint, model.units);
   if (!stored.manifest().base.empty())
     fail(ErrorKind::kUsage,
-         "{}: has what trains alone (checkpoint.trainable_only); convert one that has all",
+         "{}: holds only trainable units (checkpoint.trainable_only); convert a checkpoint that "
+         "holds all",
          checkpoint.string());
   return stored;
 }

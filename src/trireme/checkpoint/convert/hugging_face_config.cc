@@ -60,7 +60,7 @@ void as_llava(Job& job) {
   job.projector = {.kind = config::ProjectorKind::kMlp};
   job.vlm.max_tiles = 0;
   job.vlm.mrope = job.vlm.deepstack = "";
-  job.vlm.fusion = config::VlmFusion::kTokens;
+  job.vlm.cross = config::Vlm{}.cross;
 }
 
 void as_llava_next(Job& job) {
@@ -174,8 +174,9 @@ std::string hugging_face_config(const Job& job) {
          "jepa, probe, vlm and hnet have",
          config::name(job.model.family));
   for (const config::Difference& key : beyond(*entry, job))
-    fail(ErrorKind::kUsage, "{}={}: config.json of a {} cannot say it, which has {} only", key.key,
-         key.after, entry->architecture != nullptr ? entry->architecture : entry->type, key.before);
+    fail(ErrorKind::kUsage, "{}={}: config.json of a {} cannot describe this; it can have {} only",
+         key.key, key.after, entry->architecture != nullptr ? entry->architecture : entry->type,
+         key.before);
   Json json;
   if (entry->architecture != nullptr)
     json = {{"architectures", {entry->architecture}}, {"model_type", entry->type}};

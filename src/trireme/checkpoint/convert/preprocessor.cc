@@ -34,8 +34,7 @@ const char* processor_of(const Job& job) {
     case Family::kVit: return job.vision.pre_norm ? "CLIPImageProcessor" : "ViTImageProcessor";
     case Family::kVlm:
       if (job.vlm.max_tiles > 0) return "LlavaNextImageProcessor";
-      return job.vlm.aspect == config::VlmAspect::kPad ? "LlavaImageProcessor"
-                                                       : "CLIPImageProcessor";
+      return job.vlm.fit == config::VlmFit::kPad ? "LlavaImageProcessor" : "CLIPImageProcessor";
     default: return "CLIPImageProcessor";
   }
 }
@@ -59,7 +58,7 @@ std::array<double, 3> colours(const JsonFields& fields, const char* key, bool ab
 }  // namespace
 
 const char* preprocessor_name(const Job& job) {
-  if (!config::uses(job.model.family, "vision.mean")) return nullptr;
+  if (!config::uses(job.model.family, "vision.pixels")) return nullptr;
   return sees_clips(job) ? kVideoPreprocessorName : kPreprocessorName;
 }
 
@@ -78,7 +77,7 @@ std::string preprocessor_config(const Job& job) {
             {"do_normalize", true},
             {"image_mean", scale.mean},
             {"image_std", scale.std}};
-  if (tiles) json["do_pad"] = job.vlm.max_tiles > 0 || job.vlm.aspect == config::VlmAspect::kPad;
+  if (tiles) json["do_pad"] = job.vlm.max_tiles > 0 || job.vlm.fit == config::VlmFit::kPad;
   return json.dump(2) + "\n";
 }
 
@@ -91,10 +90,10 @@ void read_preprocessor(const std::string& text, const std::string& what, Job& jo
       std::abs(factor * 255 - 1) > 1e-3)
     fail(ErrorKind::kData, "{}: rescale_factor is {}; pixels here are divided by 255", what,
          factor);
-  if (says(fields, "image_mean"))
-    job.vision.mean = config::written_mean(colours(fields, "image_mean", false));
-  if (says(fields, "image_std"))
-    job.vision.std = config::written_std(colours(fields, "image_std", true));
+  config::PixelScale scale = config::pixel_scale(job);
+  if (says(fields, "image_mean")) scale.mean = colours(fields, "image_mean", false);
+  if (says(fields, "image_std")) scale.std = colours(fields, "image_std", true);
+  job.vision.pixels = config::written(scale);
 }
 
 }  // namespace trireme::convert

@@ -17,7 +17,7 @@ const char* preprocessor_name(const config::Job& job);
 // The file of a resolved job: size, mean and standard deviation.
 std::string preprocessor_config(const config::Job& job);
 
-// Sets vision.mean and vision.std from the text of such a file. Throws Error{kData} for pixels that no job can say.
+// Sets vision.pixels from the text of such a file. Throws Error{kData} for pixels that no job can say.
 void read_preprocessor(const std::string& text, const std::string& what, config::Job& job);
 
 }  // namespace trireme::convert

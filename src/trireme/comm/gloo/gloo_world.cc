@@ -7,20 +7,20 @@
 #include <deque>
 #include <utility>
 
-#include "trireme/comm/composed_group.h"
 #include "trireme/comm/gloo/link.h"
+#include "trireme/comm/hosts/hosts_world.h"
 #include "trireme/comm/local/local_world.h"
 
 namespace trireme::comm {
 namespace {
 
-constexpr std::size_t kInline = 992;
-constexpr std::size_t kChunk = std::size_t{256} << 10;
+constexpr std::size_t kSmallFrame = 992;
+constexpr std::size_t kGlooChunk = std::size_t{256} << 10;
 
 // The first message of every transfer: the stamp, and the payload where it is this small.
 struct Frame {
   Stamp stamp;
-  std::array<std::byte, kInline> payload;
+  std::array<std::byte, kSmallFrame> payload;
 };
 
 // A group's address on the link: a tag for each kind of message, so that none can land where another
@@ -43,13 +43,13 @@ class GlooOutgoing : public Outgoing {
                const Stamp& stamp, std::byte* data)
       : transport_(transport), link_(link), rank_(rank) {
     frame_.stamp = stamp;
-    const bool small = stamp.bytes <= kInline;
+    const bool small = stamp.bytes <= kSmallFrame;
     if (small && stamp.bytes > 0) std::memcpy(frame_.payload.data(), data, stamp.bytes);
     if (small) transport.moved();
     works_.push_back(
         link_.send(rank_, address.frame_tag, reinterpret_cast<std::byte*>(&frame_), sizeof(Frame)));
-    for (std::size_t begin = 0; begin < stamp.bytes; begin += kChunk) {
-      const std::size_t bytes = std::min<std::size_t>(kChunk, stamp.bytes - begin);
+    for (std::size_t begin = 0; begin < stamp.bytes; begin += kGlooChunk) {
+      const std::size_t bytes = std::min<std::size_t>(kGlooChunk, stamp.bytes - begin);
       if (!small) {
         transport.moved();
         works_.push_back(link_.send(rank_, address.chunk_tag, data + begin, bytes));
@@ -88,7 +88,7 @@ class GlooIncoming : public Incoming {
   }
 
   void land(std::byte* into) override {
-    if (stamp().bytes <= kInline) {
+    if (stamp().bytes <= kSmallFrame) {
       if (stamp().bytes > 0) std::memcpy(into, frame_.payload.data(), stamp().bytes);
       transport_.moved();
       return;
@@ -104,26 +104,26 @@ class GlooIncoming : public Incoming {
   }
 
   void stream() override {
-    if (stamp().bytes <= kInline) return;
-    kept_.resize(kPlaces * kChunk);
+    if (stamp().bytes <= kSmallFrame) return;
+    kept_.resize(kPlaces * kGlooChunk);
     for (std::size_t ahead = 0; ahead < kAhead && posted_ < stamp().bytes; ++ahead)
       post(place(ahead));
   }
-  std::size_t chunk() const override { return kChunk; }
+  std::size_t chunk() const override { return kGlooChunk; }
   std::byte* lend() override {
-    if (stamp().bytes <= kInline) return frame_.payload.data();
+    if (stamp().bytes <= kSmallFrame) return frame_.payload.data();
     next();
     return place(lent_);
   }
   void release() override {
-    const std::size_t begin = lent_ * kChunk;
-    std::byte* chunk = stamp().bytes <= kInline ? frame_.payload.data() : place(lent_);
+    const std::size_t begin = lent_ * kGlooChunk;
+    std::byte* chunk = stamp().bytes <= kSmallFrame ? frame_.payload.data() : place(lent_);
     transport_.moved();
     if (frame_.stamp.way == Way::kThereAndBack)
       returns_.push_back(link_.send(rank_, address_.return_tag, chunk,
-                                    std::min<std::size_t>(kChunk, frame_.stamp.bytes - begin)));
+                                    std::min<std::size_t>(kGlooChunk, frame_.stamp.bytes - begin)));
     ++lent_;
-    if (posted_ == frame_.stamp.bytes || stamp().bytes <= kInline) return;
+    if (posted_ == frame_.stamp.bytes || stamp().bytes <= kSmallFrame) return;
     // The next chunk goes where one has been read and, if it had to, has gone back.
     while (returns_.size() > kPlaces - kAhead) next_return();
     post(place(lent_ - 1 + kAhead));
@@ -133,10 +133,10 @@ class GlooIncoming : public Incoming {
   // Chunks under way to here, while as many may be on their way back.
   static constexpr std::size_t kAhead = 2, kPlaces = 2 * kAhead;
 
-  std::byte* place(std::size_t chunk) { return kept_.data() + (chunk % kPlaces) * kChunk; }
+  std::byte* place(std::size_t chunk) { return kept_.data() + (chunk % kPlaces) * kGlooChunk; }
   void post(std::byte* into) {
     const std::size_t bytes =
-        std::min(kChunk, static_cast<std::size_t>(frame_.stamp.bytes) - posted_);
+        std::min(kGlooChunk, static_cast<std::size_t>(frame_.stamp.bytes) - posted_);
     works_.push_back(link_.recv(rank_, address_.chunk_tag, into, bytes));
     posted_ += bytes;
   }
@@ -180,40 +180,27 @@ class GlooTransport : public Transport {
   Address address_;
 };
 
-class GlooWorld : public World {
+class GlooNetwork final : public Network {
  public:
-  explicit GlooWorld(std::shared_ptr<Rendezvous> rendezvous)
-      : World(rendezvous->config().rank, rendezvous->config().size),
-        link_(std::make_shared<GlooLink>(std::move(rendezvous))) {}
+  explicit GlooNetwork(std::shared_ptr<GlooLink> link) : link_(std::move(link)) {}
   std::string_view via() const override { return "Gloo over TCP"; }
-  std::int64_t network_bytes() const override { return link_->bytes_sent(); }
+  std::unique_ptr<Transport> transport(const std::string& key, std::size_t) override {
+    const int tag = link_->claim_tag(key);
+    return std::make_unique<GlooTransport>(link_, Address{tag, tag + 1, tag + 2});
+  }
+  std::int64_t bytes_sent() const override { return link_->bytes_sent(); }
   void abort(const std::string& cause) override { link_->abort(cause); }
-  std::optional<std::string> cause() override { return link_->cause(); }
+  std::optional<std::string> cause() const override { return link_->cause(); }
   void check_current() override { link_->check_current(); }
 
  private:
-  std::unique_ptr<Group> open(const std::string& name, const std::string& key,
-                              const std::vector<int>& ranks, int rank) override {
-    return open_gloo_group(link_, common(), name, key, ranks, rank);
-  }
-
   std::shared_ptr<GlooLink> link_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> make_gloo_transport(std::shared_ptr<GlooLink> link,
-                                               const std::string& key) {
-  const int tag = link->claim_tag(key);
-  return std::make_unique<GlooTransport>(std::move(link), Address{tag, tag + 1, tag + 2});
-}
-
-std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link,
-                                       std::shared_ptr<RankCommon> common, const std::string& name,
-                                       const std::string& key, const std::vector<int>& ranks,
-                                       int rank) {
-  return std::make_unique<ComposedGroup>(
-      name, ranks, rank, make_gloo_transport(std::move(link), key), std::move(common));
+std::shared_ptr<Network> make_gloo_network(std::shared_ptr<GlooLink> link) {
+  return std::make_shared<GlooNetwork>(std::move(link));
 }
 
 void silence_c10d() {
@@ -222,7 +209,10 @@ void silence_c10d() {
 }
 
 std::unique_ptr<World> connect_gloo(std::shared_ptr<Rendezvous> rendezvous) {
-  return std::make_unique<GlooWorld>(std::move(rendezvous));
+  const RendezvousConfig& config = rendezvous->config();
+  const int rank = config.rank, size = config.size;
+  return make_network_world(rank, size,
+                            make_gloo_network(std::make_shared<GlooLink>(std::move(rendezvous))));
 }
 
 std::unique_ptr<World> connect_gloo(const RendezvousConfig& config) {

@@ -1,4 +1,4 @@
-// GlooWorld: ranks are processes, on one or many hosts, joined by LibTorch's Gloo over TCP.
+// A world of processes, on one or many hosts, joined by LibTorch's Gloo over TCP alone.
 #pragma once
 
 #include <memory>

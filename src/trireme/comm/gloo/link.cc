@@ -44,7 +44,7 @@ GlooLink::Work GlooLink::send(int rank, int tag, const std::byte* data, std::siz
   std::unique_lock lock(post_mutex_);
   try {
     bytes_sent_ += static_cast<std::int64_t>(bytes);
-    return process_group_->send(tensors, rank, tag_on_wire(tag, config_.rank, rank));
+    return process_group_->send(tensors, rank, tag);
   } catch (const std::exception& e) {
     lock.unlock();
     rendezvous_->lost(rank, 0.0, gist(e));
@@ -55,7 +55,7 @@ GlooLink::Work GlooLink::recv(int rank, int tag, std::byte* data, std::size_t by
   std::vector<at::Tensor> tensors = {bytes_tensor(data, bytes)};
   std::unique_lock lock(post_mutex_);
   try {
-    return process_group_->recv(tensors, rank, tag_on_wire(tag, rank, config_.rank));
+    return process_group_->recv(tensors, rank, tag);
   } catch (const std::exception& e) {
     lock.unlock();
     rendezvous_->lost(rank, 0.0, gist(e));
@@ -85,7 +85,7 @@ void GlooLink::wait(const Work& work, int rank) {
 }
 
 int GlooLink::claim_tag(const std::string& key) {
-  const int tag = static_cast<int>(hash64(key) & 0x0FFFFFFF) * kTagsOfAGroup;
+  const int tag = static_cast<int>(hash64(key) & 0x1FFFFFFF) << 2;
   TRIREME_CHECK(tags_.insert(tag).second,
                 "group '{}' hashes like another group of this rank: rename it", key);
   return tag;

@@ -1,4 +1,4 @@
-// GlooLink: one process's connections to all others through c10d; where LibTorch's versions differ.
+// GlooLink: one process's connection to all others through c10d; where LibTorch's versions differ.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-#include "trireme/comm/group.h"
+#include "trireme/comm/network.h"
 #include "trireme/comm/rank_common.h"
 #include "trireme/comm/rendezvous/rendezvous.h"
 #include "trireme/comm/transport.h"
@@ -37,12 +37,13 @@ class GlooLink {
 
   const c10::intrusive_ptr<c10d::Store>& store() const { return rendezvous_->store(); }
 
-  // The first of three tags for a group: equal on all its ranks without a round through the store.
+  // The first of four tags for a group: equal on all its ranks without a round through the store.
   int claim_tag(const std::string& key);
 
   void abort(const std::string& cause) { rendezvous_->abort(cause); }
   std::optional<std::string> cause() const { return rendezvous_->cause(); }
   void check_current() { rendezvous_->check_current(); }
+  const RendezvousConfig& config() const { return config_; }
 
  private:
   void wake_all();
@@ -57,13 +58,6 @@ class GlooLink {
   std::set<c10d::Work*> waiting_;
 };
 
-// The transport of a group whose ranks all call `key`.
-std::unique_ptr<Transport> make_gloo_transport(std::shared_ptr<GlooLink> link,
-                                               const std::string& key);
-// A host-memory group over the link; arguments as World::open.
-std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link,
-                                       std::shared_ptr<RankCommon> common, const std::string& name,
-                                       const std::string& key, const std::vector<int>& ranks,
-                                       int rank);
+std::shared_ptr<Network> make_gloo_network(std::shared_ptr<GlooLink> link);
 
 }  // namespace trireme::comm

@@ -29,6 +29,8 @@ namespace {
 using Gloo = c10d::ProcessGroupGloo;
 using Proof = std::array<char, elastic::kMacBytes>;
 
+constexpr int kProofTag = 3;  // a group's tags are 0 to 2 above a multiple of 4
+
 at::Tensor proof_tensor(Proof& proof) {
   return at::from_blob(proof.data(), {static_cast<std::int64_t>(proof.size())}, at::kByte);
 }
@@ -95,15 +97,14 @@ class Meeting {
   c10::intrusive_ptr<Gloo> connect(const std::shared_ptr<::gloo::transport::Device>& device) {
     auto options = Gloo::Options::create(milliseconds(config_.connect_timeout_s));
     options->threads = 1;  // used by c10d's own collectives only
-    options->devices.assign(kConnections, device);
+    options->devices.push_back(device);
     return c10::make_intrusive<Gloo>(
         c10::make_intrusive<c10d::PrefixStore>(key_, rendezvous_.store()), config_.rank,
         config_.size, options);
   }
 
-  Proof proof(const std::string& secret, int from, int to, int connection) const {
-    const std::string mac = elastic::hmac(
-        secret, fmt::format("rank {} to rank {}, connection {}", from, to, connection));
+  Proof proof(const std::string& secret, int from, int to) const {
+    const std::string mac = elastic::hmac(secret, fmt::format("rank {} to rank {}", from, to));
     Proof proof{};
     std::copy(mac.begin(), mac.end(), proof.begin());
     return proof;
@@ -113,28 +114,25 @@ class Meeting {
     constexpr std::chrono::seconds kPatience{10};
     const std::string secret =
         rendezvous_.told(0, key_ + "/secret", elastic::random_bytes(elastic::kMacBytes));
-    struct Shown {
-      int rank, connection;
-      Proof mine, theirs{};
-    };
-    std::vector<Shown> all;
-    for (int rank = 0; rank < config_.size; ++rank)
-      for (int connection = 0; rank != config_.rank && connection < kConnections; ++connection)
-        all.push_back({rank, connection, proof(secret, config_.rank, rank, connection)});
+    const auto size = static_cast<std::size_t>(config_.size);
+    std::vector<Proof> mine(size), theirs(size);
     std::vector<std::pair<int, c10::intrusive_ptr<c10d::Work>>> works;  // goes before what it fills
-    for (Shown& shown : all) {
-      const int tag = kConnections * (kTagsOfAGroup - 1) + shown.connection;
-      std::vector<at::Tensor> out = {proof_tensor(shown.mine)}, in = {proof_tensor(shown.theirs)};
-      works.emplace_back(shown.rank, group.recv(in, shown.rank, tag));
-      works.emplace_back(shown.rank, group.send(out, shown.rank, tag));
+    for (int rank = 0; rank < config_.size; ++rank) {
+      if (rank == config_.rank) continue;
+      const auto at = static_cast<std::size_t>(rank);
+      mine[at] = proof(secret, config_.rank, rank);
+      std::vector<at::Tensor> out = {proof_tensor(mine[at])}, in = {proof_tensor(theirs[at])};
+      works.emplace_back(rank, group.recv(in, rank, kProofTag));
+      works.emplace_back(rank, group.send(out, rank, kProofTag));
     }
     for (const auto& [rank, work] : works)
       if (!work->wait(kPatience))
         throw std::runtime_error(fmt::format("rank {} did not show the secret", rank));
-    for (const Shown& shown : all)
-      if (shown.theirs != proof(secret, shown.rank, config_.rank, shown.connection))
-        throw std::runtime_error(fmt::format(
-            "what has connected in place of rank {} does not have the secret", shown.rank));
+    for (int rank = 0; rank < config_.size; ++rank)
+      if (rank != config_.rank &&
+          theirs[static_cast<std::size_t>(rank)] != proof(secret, rank, config_.rank))
+        throw std::runtime_error(
+            fmt::format("what has connected in place of rank {} does not have the secret", rank));
   }
 
   std::string failed_key() const { return key_ + "/failed"; }

@@ -51,32 +51,47 @@ std::string sizes(const std::vector<int>& hosts) {
 }
 
 class HostsWorld : public World {
+  // The link by which causes travel to all ranks.
+  template <typename Use>
+  auto with_link(const Use& use) const {
+    return network_ ? use(*network_) : use(*memory_);
+  }
+
  public:
-  HostsWorld(std::shared_ptr<ShmLink> memory, std::shared_ptr<GlooLink> network,
-             std::vector<int> hosts)
-      : World(memory->config().rank, memory->config().size),
+  HostsWorld(int rank, std::vector<int> hosts, std::shared_ptr<ShmLink> memory,
+             std::shared_ptr<Network> network)
+      : World(rank, static_cast<int>(hosts.size())),
         network_(std::move(network)),
         memory_(std::move(memory)),
         hosts_(std::move(hosts)) {
+    if (network_) between_ = network_->via();
+    const std::string both = fmt::format("shared memory, and {} between hosts: sums ", between_);
+    by_host_ = both + "host by host";
+    by_rank_ = both + "rank by rank, as hosts hold no aligned blocks of one power of two";
     std::vector<int> all(hosts_.size());
     std::iota(all.begin(), all.end(), 0);
-    via_ = fmt::format("hosts of {} ranks: {}", sizes(hosts_), via(all));
+    via_ = via(all);
+    if (memory_ && network_) via_ = fmt::format("hosts of {} ranks: {}", sizes(hosts_), via_);
   }
   std::string_view via() const override { return via_; }
   std::string_view via(const std::vector<int>& ranks) const override {
     const std::size_t near = near_to(ranks.front(), ranks).size();
-    if (near == ranks.size()) return "shared memory";
-    if (levels_of(ranks, 0, hosts_))
-      return "shared memory, and Gloo over TCP between hosts: sums host by host";
+    if (memory_ && near == ranks.size()) return "shared memory";
+    if (levels_of(ranks, 0, hosts_)) return by_host_;
     if (std::ranges::all_of(ranks, [&](int rank) { return near_to(rank, ranks).size() == 1; }))
-      return "Gloo over TCP";
-    return "shared memory, and Gloo over TCP between hosts: sums rank by rank, as hosts hold no "
-           "aligned blocks of one power of two";
+      return between_;
+    return by_rank_;
   }
-  std::int64_t network_bytes() const override { return network_->bytes_sent(); }
-  void abort(const std::string& cause) override { network_->abort(cause); }
-  std::optional<std::string> cause() override { return network_->cause(); }
-  void check_current() override { network_->check_current(); }
+  std::int64_t network_bytes() const override { return network_ ? network_->bytes_sent() : 0; }
+  void abort(const std::string& cause) override {
+    with_link([&](auto& link) { link.abort(cause); });
+  }
+  std::optional<std::string> cause() override {
+    return with_link([](auto& link) { return link.cause(); });
+  }
+  void check_current() override {
+    with_link([](auto& link) { link.check_current(); });
+  }
 
  private:
   std::unique_ptr<Group> open(const std::string& name, const std::string& key,
@@ -87,12 +102,13 @@ class HostsWorld : public World {
 
   std::unique_ptr<Transport> transport(const std::string& key, const std::vector<int>& ranks) {
     std::vector<int> near = near_to(rank(), ranks);
-    if (near.size() == 1) return make_gloo_transport(network_, key);
+    if (near.size() == 1 && network_) return network_->transport(key, ranks.size() - near.size());
     const auto place = std::ranges::find(near, rank()) - near.begin();
     auto inside = make_shm_transport(memory_, key, near, static_cast<int>(place));
     if (near.size() == ranks.size()) return inside;
+    auto between = network_->transport(key, ranks.size() - near.size());
     return std::make_unique<RoutedTransport>(std::move(near), std::move(inside),
-                                             make_gloo_transport(network_, key));
+                                             std::move(between));
   }
 
   // Those of the ranks that are on one host with `rank`.
@@ -104,17 +120,25 @@ class HostsWorld : public World {
     return near;
   }
 
-  std::shared_ptr<GlooLink> network_;
+  std::shared_ptr<Network> network_;
   std::shared_ptr<ShmLink> memory_;  // goes first, while causes still travel
   std::vector<int> hosts_;
-  std::string via_;
+  std::string between_, by_host_, by_rank_, via_;
 };
 
 }  // namespace
 
-std::unique_ptr<World> make_hosts_world(std::shared_ptr<ShmLink> memory,
-                                        std::shared_ptr<GlooLink> network, std::vector<int> hosts) {
-  return std::make_unique<HostsWorld>(std::move(memory), std::move(network), std::move(hosts));
+std::unique_ptr<World> make_hosts_world(int rank, std::vector<int> hosts,
+                                        std::shared_ptr<ShmLink> memory,
+                                        std::shared_ptr<Network> network) {
+  return std::make_unique<HostsWorld>(rank, std::move(hosts), std::move(memory),
+                                      std::move(network));
+}
+
+std::unique_ptr<World> make_network_world(int rank, int size, std::shared_ptr<Network> network) {
+  std::vector<int> hosts(static_cast<std::size_t>(size));
+  std::iota(hosts.begin(), hosts.end(), 0);
+  return make_hosts_world(rank, std::move(hosts), nullptr, std::move(network));
 }
 
 }  // namespace trireme::comm

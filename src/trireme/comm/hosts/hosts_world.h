@@ -1,18 +1,22 @@
-// HostsWorld: ranks are processes of several hosts; data goes through shared memory inside each and over Gloo
+// HostsWorld: ranks are processes of one or several hosts; data goes through shared memory inside each and over a network
 // between them.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "trireme/comm/gloo/link.h"
+#include "trireme/comm/network.h"
 #include "trireme/comm/shm/link.h"
 #include "trireme/comm/world.h"
 
 namespace trireme::comm {
 
-// hosts[r] names the host of rank r, as `memory` joins them.
-std::unique_ptr<World> make_hosts_world(std::shared_ptr<ShmLink> memory,
-                                        std::shared_ptr<GlooLink> network, std::vector<int> hosts);
+// hosts[r] names the host of rank r, as `memory` joins them; it is null where each rank has its own. `network` is null where
+// all are on one.
+std::unique_ptr<World> make_hosts_world(int rank, std::vector<int> hosts,
+                                        std::shared_ptr<ShmLink> memory,
+                                        std::shared_ptr<Network> network);
+// Where each rank has its own host.
+std::unique_ptr<World> make_network_world(int rank, int size, std::shared_ptr<Network> network);
 
 }  // namespace trireme::comm

@@ -238,7 +238,8 @@ class NcclWorld : public World {
       : World(control.rank, control.size),
         device_(device),
         timeout_s_(control.timeout_s),
-        link_(std::make_shared<GlooLink>(std::make_shared<Rendezvous>(control))) {}
+        link_(std::make_shared<GlooLink>(std::make_shared<Rendezvous>(control))),
+        network_(make_gloo_network(link_)) {}
   std::string_view via() const override { return "NCCL"; }
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }
@@ -253,12 +254,14 @@ class NcclWorld : public World {
 
   std::unique_ptr<Group> open_host(const std::string& name, const std::string& key,
                                    const std::vector<int>& ranks, int rank) override {
-    return open_gloo_group(link_, common(), name, key, ranks, rank);
+    return std::make_unique<ComposedGroup>(name, ranks, rank,
+                                           network_->transport(key, ranks.size() - 1), common());
   }
 
   int device_;
   double timeout_s_;
   std::shared_ptr<GlooLink> link_;
+  std::shared_ptr<Network> network_;  // of buffers in host memory
 };
 
 }  // namespace

@@ -158,7 +158,7 @@ std::string Rendezvous::told(int by, const std::string& key, const std::string& 
     const auto bytes = store_->get(place);
     return {bytes.begin(), bytes.end()};
   } catch (const std::exception& e) {
-    fail(ErrorKind::kPeerLost, "rank {}: rank {} did not tell its '{}': {}", config_.rank, by, key,
+    fail(ErrorKind::kPeerLost, "rank {}: rank {} did not send its '{}': {}", config_.rank, by, key,
          gist(e));
   }
 }

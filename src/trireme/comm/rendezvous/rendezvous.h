@@ -49,7 +49,7 @@ class Rendezvous {
   // As lost(), where the rank kept silent for the whole timeout.
   [[noreturn]] void lost_in_silence(int rank, double seconds);
 
-  // Ends watching and waits as the destructor does. Again: nothing.
+  // Ends watching and waits as the destructor does. Recomputed: nothing.
   void leave();
 
  private:

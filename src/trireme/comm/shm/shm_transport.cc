@@ -250,7 +250,7 @@ void ShmTransport::wait(int peer, Ready ready) {
   const Stopwatch watch;
   while (!rings_->bell(rank_).wait(look, Bell::Clock::now() + kLook)) {
     const bool ended = link_->ended(awaited);
-    // Again: it may have answered and ended since.
+    // Recomputed: it may have answered and ended since.
     if (look()) return;
     link_->judge(awaited, ended, watch.seconds());
   }

@@ -60,8 +60,12 @@ struct FieldForm {
   std::string doc;  // one sentence
   Kind kind = Kind::kText;
   Range range;                       // kInteger, kNumber, kTwoNumbers, kBytes
+  bool whole = false;                // kTwoNumbers: both are whole
   std::span<const Unit> units;       // kNumber
   std::vector<std::string> choices;  // kChoice
+  // kChoice: what is taken beside the choices, in words, and whether a text is such.
+  std::string beside;
+  bool (*is_beside)(std::string_view text) = nullptr;
 };
 
 // A key and its place in an Owner.
@@ -91,7 +95,7 @@ void bind(FieldOf<Owner>& field, At at) {
   };
 }
 
-// What the field takes, as in "a whole number from 1 to 64".
+// What the field takes, as in "1 to 64" (whole numbers) or "a number from 0 to 1".
 std::string describe(const FieldForm& field);
 
 // Reads a field's value; throws Error{kUsage} whose message starts with `place` and names the key,

@@ -79,6 +79,24 @@ Field two_numbers(std::string key, At at, std::string doc, Range range) {
 }
 
 template <typename At>
+Field two_integers(std::string key, At at, std::string doc, Range range) {
+  Field field;
+  field.key = std::move(key);
+  field.doc = std::move(doc);
+  field.kind = Field::Kind::kTwoNumbers;
+  field.range = range;
+  field.whole = true;
+  field.get = [at](const Job& job) -> Value {
+    return std::array<double, 2>{static_cast<double>(at(job)[0]), static_cast<double>(at(job)[1])};
+  };
+  field.set = [at](Job& job, const Value& value) {
+    const auto& pair = std::get<std::array<double, 2>>(value);
+    at(job) = {static_cast<std::int64_t>(pair[0]), static_cast<std::int64_t>(pair[1])};
+  };
+  return field;
+}
+
+template <typename At>
 Field bytes(std::string key, At at, std::string doc) {
   return plain(Field::Kind::kBytes, std::move(key), at, std::move(doc));
 }
@@ -104,7 +122,7 @@ Field choice(std::string key, At at, std::string doc,
   field.set = [at, options](Job& job, const Value& value) {
     const auto option = std::ranges::find(options, std::get<std::string>(value),
                                           [](const auto& o) { return o.first; });
-    TRIREME_CHECK(option != options.end(), "{} is no choice", std::get<std::string>(value));
+    TRIREME_CHECK(option != options.end(), "{} is not a choice", std::get<std::string>(value));
     at(job) = option->second;
   };
   return field;

@@ -3,6 +3,38 @@
 #include "trireme/config/fields/field_lists.h"
 
 namespace trireme::config {
+namespace {
+
+constexpr std::string_view kUniform = "uniform", kRandom = "random", kBudget = ",budget";
+
+// What allocates the budget: scorers, whether they choose how much of it is used, or none.
+Field scorers_field() {
+  Field field = text(KEY(arrcoc.scorers),
+                     "Scorers that allocate the budget, comma-separated: information, salience and "
+                     "coupling. With budget at the end they also choose how much of it an image "
+                     "uses. uniform (equal regions) and random (per sample) have no scorers and "
+                     "ignore gate, explore, channels and hidden.");
+  field.get = [](const Job& job) -> Value {
+    const Arrcoc& arrcoc = job.arrcoc;
+    if (arrcoc.allocation == Allocation::kUniform) return std::string(kUniform);
+    if (arrcoc.allocation == Allocation::kRandom) return std::string(kRandom);
+    return arrcoc.learn_budget ? fmt::format("{}{}", arrcoc.scorers, kBudget) : arrcoc.scorers;
+  };
+  field.set = [](Job& job, const Value& value) {
+    const std::string_view text = std::get<std::string>(value);
+    Arrcoc& arrcoc = job.arrcoc;
+    arrcoc.allocation = text == kUniform  ? Allocation::kUniform
+                        : text == kRandom ? Allocation::kRandom
+                                          : Allocation::kLearned;
+    arrcoc.learn_budget = text.ends_with(kBudget);
+    arrcoc.scorers = arrcoc.allocation != Allocation::kLearned
+                         ? Arrcoc{}.scorers
+                         : text.substr(0, text.size() - (arrcoc.learn_budget ? kBudget.size() : 0));
+  };
+  return field;
+}
+
+}  // namespace
 
 std::vector<Field> arrcoc_fields() {
   return {
@@ -16,43 +48,33 @@ std::vector<Field> arrcoc_fields() {
                         "Maximum tokens of all regions of an image. 0: 2.25 times the minimum.",
                         from(0, kMaxIds)))),
       fixed(boolean(KEY(arrcoc.gate),
-                    "Gradients of the scorers, from the effect of added detail on the loss. false: "
+                    "Gradients of the scorers from the effect of added detail on the loss. false: "
                     "scorers keep their initial weights.")),
       fixed(
           boolean(KEY(arrcoc.explore),
                   "Noise on the scores during training, a function of data.seed and the sample.")),
-      of_weights(choice(KEY(arrcoc.allocation),
-                        "Allocation of the budget: learned (by scorers), uniform (equal regions) "
-                        "or random (per sample). The latter two have no scorers and ignore gate, "
-                        "explore, channels, scorers and hidden.",
-                        {{"learned", Allocation::kLearned},
-                         {"uniform", Allocation::kUniform},
-                         {"random", Allocation::kRandom}})),
       of_weights(text(
           KEY(arrcoc.channels),
           "Texture channels that the scorers read: all, or a comma-separated list of rgb, lab, "
           "sobel, magnitude, orientation, position and eccentricity. Other channels are 0.")),
-      of_weights(text(KEY(arrcoc.scorers),
-                      "Scorers, comma-separated, of information, salience and coupling.")),
+      of_weights(scorers_field()),
       of_weights(integer(KEY(arrcoc.hidden), "Width of the scorers.", from(2, kMaxWidth))),
-      of_weights(integer(KEY(arrcoc.coupling),
-                         "Width of the space in which regions and questions are compared. 0: half "
-                         "of arrcoc.hidden.",
-                         from(0, kMaxWidth))),
+      of_weights(integer(
+          KEY(arrcoc.coupling),
+          "Width of the space that compares regions with questions. 0: half of arrcoc.hidden.",
+          from(0, kMaxWidth))),
       of_weights(integer(KEY(arrcoc.balancer), "Width of the balancer. 0: arrcoc.hidden.",
                          from(0, kMaxWidth))),
       of_weights(choice(KEY(arrcoc.decoder),
                         "Decoder blocks: llama, or gpt (GPT-2 with rotary queries and keys).",
                         {{"llama", RegionDecoder::kLlama}, {"gpt", RegionDecoder::kGpt}})),
-      of_weights(boolean(
-          KEY(arrcoc.learn_budget),
-          "Learned budget per image: the share of the budget above the minimum that it uses.")),
       fixed(number(KEY(arrcoc.budget_weight),
-                   "Loss per answer token for using the whole budget (needs arrcoc.learn_budget).",
+                   "Loss per answer token for using the whole budget (needs budget in "
+                   "arrcoc.scorers).",
                    from(0, 1000))),
       fixed(number(KEY(arrcoc.entropy_weight),
                    "Weight of the allocation's entropy, subtracted from the loss per answer token; "
-                   "decays to 0 at half of the run.",
+                   "decays to 0 by half of the run.",
                    from(0, 1000))),
   };
 }

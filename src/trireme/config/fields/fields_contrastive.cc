@@ -6,11 +6,10 @@ namespace trireme::config {
 
 std::vector<Field> contrastive_fields() {
   return {
-      of_weights(
-          choice(KEY(contrastive.loss),
-                 "Contrastive loss over the global batch's images and captions: clip "
-                 "(cross-entropy over rows and columns) or siglip (a sigmoid loss per pair).",
-                 {{"clip", ContrastiveLoss::kClip}, {"siglip", ContrastiveLoss::kSiglip}})),
+      of_weights(choice(KEY(contrastive.loss),
+                        "Contrastive loss over the global batch: clip (cross-entropy over rows and "
+                        "columns) or siglip (a sigmoid loss per pair).",
+                        {{"clip", ContrastiveLoss::kClip}, {"siglip", ContrastiveLoss::kSiglip}})),
       of_weights(integer(KEY(contrastive.width),
                          "Width of the shared embedding space of both towers.",
                          from(1, kMaxWidth))),

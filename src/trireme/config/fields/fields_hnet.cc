@@ -7,9 +7,9 @@ namespace trireme::config {
 std::vector<Field> hnet_fields() {
   return {
       of_weights(text(KEY(hnet.layout),
-                      "Blocks of each stage as ENCODER,[INNER],DECODER, nested: t (attention), T "
-                      "(attention and SwiGLU), m (Mamba-2), M (Mamba-2 and SwiGLU), each followed "
-                      "by a count, such as m4,[T1m4,[T26],m4T1],m4.")),
+                      "Blocks of each stage as ENCODER,[INNER],DECODER, nested, such as "
+                      "m4,[T1m4,[T26],m4T1],m4. Letters with a count: t (attention), T (attention "
+                      "and SwiGLU), m (Mamba-2), M (Mamba-2 and SwiGLU).")),
       of_weights(text(KEY(hnet.hidden),
                       "Width of each stage, comma-separated, outermost first. May not decrease.")),
       of_weights(text(KEY(hnet.heads), "Attention heads of each stage, comma-separated.")),

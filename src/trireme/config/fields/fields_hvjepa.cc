@@ -6,13 +6,13 @@ namespace trireme::config {
 
 std::vector<Field> chunk_fields() {
   return {
-      of_weights(choice(KEY(chunk.mode),
-                        "Selection of the tokens that begin a chunk: threshold (router probability "
-                        "above one half), topk (the most probable, as many as chunk.ratio gives) "
-                        "or fixed (every chunk.ratio-th token of a row).",
-                        {{"threshold", ChunkMode::kThreshold},
-                         {"topk", ChunkMode::kTopK},
-                         {"fixed", ChunkMode::kFixed}})),
+      of_weights(choice(
+          KEY(chunk.mode),
+          "Tokens that begin a chunk. threshold: router probability above one half. topk: the most "
+          "probable, as many as chunk.ratio gives. fixed: every chunk.ratio-th token of a row.",
+          {{"threshold", ChunkMode::kThreshold},
+           {"topk", ChunkMode::kTopK},
+           {"fixed", ChunkMode::kFixed}})),
       of_weights(
           integer(KEY(chunk.ratio), "Target tokens per chunk of the router.", from(2, 1 << 20))),
       of_weights(
@@ -33,19 +33,11 @@ std::vector<Field> vicreg_fields() {
                    "Weight of VICRegL's loss / 25 between the two masked views of a clip, with "
                    "statistics over the global batch. 0: off.",
                    from(0, 1e3))),
-      choice(KEY(vicreg.statistics),
-             "Rows of the variance and covariance of matches: the clips of the global batch for "
-             "each match of a clip (match), or all matches of all clips together (pooled).",
-             {{"match", LocalStatistics::kMatch}, {"pooled", LocalStatistics::kPooled}}),
       of_weights(integer(KEY(vicreg.width), "Width of the three-layer expander of whole clips.",
                          from(1, kMaxWidth))),
       of_weights(integer(KEY(vicreg.local_width),
                          "Width of the three-layer expander of chunks. 0: vicreg.width.",
                          from(0, kMaxWidth))),
-      fixed(integer(KEY(vicreg.feature_matches),
-                    "Maximum matches of a clip by feature. 0: as many as the view of the global "
-                    "batch with the fewest chunks has, which limits every value.",
-                    from(0, 1 << 20))),
   };
 }
 

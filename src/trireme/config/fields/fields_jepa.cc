@@ -26,17 +26,14 @@ std::vector<Field> jepa_fields() {
                             "-1: constant jepa.momentum.",
                             from(0, 1))),
       fixed(text(KEY(jepa.masks),
-                 "Blocks of the short-range and the long-range mask of a clip, each as "
-                 "BLOCKSxSHARE with the share of a frame that a block covers (above 0 up to 1).")),
-      fixed(choice(KEY(jepa.cut),
-                   "Length of the masks: none (every token is kept) or batch (one block size for "
-                   "jepa.cut_samples samples, whose contexts and targets are cut at the end to the "
-                   "shortest, as V-JEPA 2 does with a device's batch).",
-                   {{"none", MaskCut::kNone}, {"batch", MaskCut::kBatch}})),
-      fixed(integer(KEY(jepa.cut_samples),
-                    "Consecutive samples that jepa.cut=batch cuts to one length, independent of "
-                    "layout and batch size.",
-                    from(1, 1 << 12))),
+                 "Short-range and long-range mask of a clip, each as BLOCKSxSHARE; a block covers "
+                 "that share of a frame.")),
+      fixed(
+          integer(KEY(jepa.cut_batch),
+                  "Consecutive samples with one block size that are cut to the shortest, as V-JEPA "
+                  "2 does with a device's batch of 24; independent of layout and batch size. 0: "
+                  "every token is kept.",
+                  from(0, 1 << 12))),
   };
 }
 
@@ -50,43 +47,34 @@ std::vector<Field> action_fields() {
       of_weights(integer(KEY(action.heads),
                          "Attention heads of the predictor. Must divide action.hidden.",
                          from(1, 1 << 16))),
-      of_weights(integer(KEY(action.size), "Numbers per action and per state.", from(1, 1 << 10))),
-      fixed(integer(KEY(action.rollout),
-                    "Frames of the rollout loss, each predicted from earlier predictions. 1: only "
-                    "the frame that is predicted from a real frame.",
-                    from(1, 1 << 10))),
+      fixed(integer(
+          KEY(action.rollout),
+          "Frames of the rollout loss, each predicted from earlier predictions. 1: no rollout.",
+          from(1, 1 << 10))),
   };
 }
 
 std::vector<Field> probe_fields() {
   return {
       of_weights(integer(KEY(probe.layers),
-                         "Blocks of an attentive probe: self-attention, then one block of "
-                         "cross-attention with a learned query.",
+                         "Blocks of an attentive probe; the last attends with a learned query.",
                          from(1, 1 << 10))),
       of_weights(integer(KEY(probe.heads),
                          "Attention heads of the probe. Must divide vision.hidden.",
                          from(1, 1 << 16))),
       fixed(text(KEY(probe.lr),
-                 "Factors of optim.lr, comma-separated, one per probe of several that train "
-                 "together on the same features. Empty: one probe.")),
+                 "Factors of optim.lr, comma-separated, one per probe; probes train together on "
+                 "the same features. Empty: one probe.")),
       fixed(text(KEY(probe.weight_decay),
-                 "Factors of optim.weight_decay, comma-separated; each is combined with every "
-                 "factor of probe.lr. Empty: optim.weight_decay for all probes.")),
-      fixed(number(KEY(probe.crop),
-                   "Minimum share of a frame's area in a random training crop of clips from files.",
-                   above(0, 1))),
+                 "Factors of optim.weight_decay, comma-separated, each combined with every factor "
+                 "of probe.lr. Empty: optim.weight_decay.")),
       fixed(integer(KEY(probe.augment),
-                    "Random operations per training clip: RandAugment of magnitude 7, without "
-                    "mirroring (V-JEPA 2: 4).",
+                    "Random operations per training clip: RandAugment of magnitude 7 without "
+                    "mirroring, then random erasing in a quarter of the clips (V-JEPA 2: 4). 0: "
+                    "neither.",
                     from(0, 16))),
-      fixed(number(KEY(probe.erase),
-                   "Probability of random erasing, a rectangle of noise in a training clip (V-JEPA "
-                   "2: 0.25).",
-                   from(0, 1))),
       fixed(integer(KEY(probe.segments),
-                    "Clips per sample, from equal segments of its video; a probe reads their "
-                    "tokens one after another (V-JEPA 2: 2).",
+                    "Clips per sample, from equal segments of its video (V-JEPA 2: 2).",
                     from(1, 64))),
       fixed(integer(KEY(probe.views),
                     "Crops per validation sample along its longer side, whose probabilities are "

@@ -38,10 +38,10 @@ std::vector<Field> precision_fields() {
   };
   return {
       compute_field(),
-      fixed(type(KEY(precision.master),
-                 "Type of master weights and optimizer states. auto: fp64 for compute fp64, else "
-                 "fp32. bf16 (compute bf16 only): one copy of the weights for blocks and "
-                 "optimizer, updated with stochastic rounding.")),
+      fixed(type(
+          KEY(precision.master),
+          "Type of master weights and optimizer states. auto: fp64 for compute fp64, else fp32. "
+          "bf16 (compute bf16 only): one copy of the weights, with stochastic rounding.")),
       type(KEY(precision.grads),
            "Type of accumulated gradients. auto: fp64 for compute fp64, else fp32. bf16: compute "
            "bf16 with numerics fast."),
@@ -51,21 +51,27 @@ std::vector<Field> precision_fields() {
            "Compute types of nodes, as comma-separated patterns such as "
            "head=fp32,block.[0-1]=fp32. The last match wins."),
       text(KEY(precision.loss_scale),
-           "Loss scale: off, a number, or dynamic (DeepSpeed's rule from 65536 on; steps that "
-           "overflow are skipped). auto: dynamic for compute fp16, else off."),
+           "Loss scale: off, a number, or dynamic (DeepSpeed's rule; steps that overflow are "
+           "skipped). auto: dynamic for compute fp16, else off."),
       choice(KEY(precision.numerics),
              "Order of sums: canonical (a fixed tree, with equal bits in power-of-two "
              "data-parallel layouts) or fast (the cheapest order).",
              {{"canonical", Numerics::kCanonical}, {"fast", Numerics::kFast}}),
+      integer(KEY(precision.group),
+              "Micro-batches of a rank that canonical sums add in a row, before the tree. A group "
+              "needs one buffer; bits are equal on ranks with multiples of it "
+              "(docs/numerics.md). 0: the smallest power of two that leaves at most 64 groups in "
+              "a global batch.",
+              from(0, kMaxBatch)),
   };
 }
 
 std::vector<Field> recompute_fields() {
   return {
       choice(KEY(recompute.policy),
-             "Activation recomputation in the backward pass, with the same bits: none, full "
-             "(blocks keep only their input), selective (blocks leave out recompute.parts) or auto "
-             "(the cheapest choice of parts and blocks within recompute.memory).",
+             "Activation recomputation in the backward pass, with the same bits. full: blocks keep "
+             "only their input. selective: blocks leave out recompute.parts. auto: the cheapest "
+             "choice of parts and blocks within recompute.memory.",
              {{"none", RecomputePolicy::kNone},
               {"full", RecomputePolicy::kFull},
               {"selective", RecomputePolicy::kSelective},
@@ -81,11 +87,11 @@ std::vector<Field> recompute_fields() {
               "block keeps its own input.",
               from(0, kMaxIds)),
       bytes(KEY(recompute.memory),
-            "Memory budget of policy auto per rank, with parameters and optimizer (on a CPU also "
-            "offloaded host memory), without the library that run.memory_limit includes."),
-      boolean(KEY(recompute.logits),
-              "Recomputation of logits in the backward pass, 8192 tokens of the vocabulary at a "
-              "time, at the cost of one more matrix product."),
+            "Memory budget of policy auto per rank, without the library that run.memory_limit "
+            "includes."),
+      boolean(
+          KEY(recompute.logits),
+          "Recomputation of logits in the backward pass, 8192 tokens of the vocabulary at a time."),
   };
 }
 
@@ -109,8 +115,7 @@ std::vector<Field> offload_fields() {
       number(KEY(offload.ratio), "Share of the optimizer that is offloaded, in whole units.",
              above(0, 1)),
       text(KEY(offload.path),
-           "Existing directory of the nvme scratch file, which has no name and disappears with the "
-           "process. Empty: scratch in the run directory."),
+           "Existing directory of the nvme scratch file. Empty: scratch in the run directory."),
   };
 }
 

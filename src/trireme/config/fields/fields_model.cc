@@ -3,18 +3,28 @@
 #include "trireme/config/fields/field_lists.h"
 
 namespace trireme::config {
+namespace {
+
+// Of all parts of a model, towers as well.
+Field init_std_field() {
+  Field field =
+      number(KEY(model.init_std), "Standard deviation of the initial weights.", from(0, 10));
+  field.set = [](Job& job, const Value& value) {
+    job.model.init_std = job.vision.init_std = std::get<double>(value);
+  };
+  return field;
+}
+
+}  // namespace
 
 std::vector<Field> model_fields() {
   return {
       inherited(fixed(choice(
           KEY(model.family),
-          "Architecture: gpt (GPT-2: learned positions, LayerNorm, GELU), llama (RoPE, RMSNorm, "
-          "SwiGLU, grouped-query attention), vit (image classifier), clip (CLIP and SigLIP: images "
-          "and captions), hnet (H-Net: bytes in a hierarchy of learned chunks), vlm "
-          "(vision-language model: images and text in, text out), arrcoc (vision-language model "
-          "with a token budget per image region), jepa (V-JEPA 2), hvjepa (V-JEPA 2 on chunks of a "
-          "clip's tokens), probe (classifier of clips on V-JEPA 2's frozen encoder) or jepa_ac "
-          "(action-conditioned predictor of V-JEPA 2).",
+          "Architecture. Language models: gpt (GPT-2), llama (Llama, Qwen), hnet (H-Net: bytes in "
+          "learned chunks). Images: vit (classifier), clip (CLIP, SigLIP). Vision-language: vlm, "
+          "arrcoc (token budget per image region). Video: jepa (V-JEPA 2), hvjepa (with chunks), "
+          "probe (classifier on a frozen encoder), jepa_ac (actions).",
           {{"gpt", Family::kGpt},
            {"llama", Family::kLlama},
            {"vit", Family::kVit},
@@ -31,9 +41,7 @@ std::vector<Field> model_fields() {
       of_weights(integer(KEY(model.heads),
                          "Attention heads. Must divide model.hidden unless model.head_dim is set.",
                          from(1, 1 << 16))),
-      of_weights(integer(KEY(model.kv_heads),
-                         "Key-value heads, each shared by heads / kv_heads query heads (llama). 0: "
-                         "as many as model.heads.",
+      of_weights(integer(KEY(model.kv_heads), "Key-value heads (llama). 0: as many as model.heads.",
                          from(0, 1 << 16))),
       of_weights(integer(KEY(model.head_dim),
                          "Width of an attention head, an even number (llama). 0: hidden / heads.",
@@ -41,9 +49,9 @@ std::vector<Field> model_fields() {
       of_weights(
           boolean(KEY(model.qkv_bias),
                   "Biases of the query, key and value projections (llama; true for Qwen2).")),
-      of_weights(boolean(KEY(model.qk_norm),
-                         "RMS norms of each head's queries and keys before the rotary embedding "
-                         "(llama; true for Qwen3).")),
+      of_weights(boolean(
+          KEY(model.qk_norm),
+          "RMS norms of each head's queries and keys before rotation (llama; true for Qwen3).")),
       of_weights(integer(KEY(model.ffn),
                          "Width of the feed-forward layers. 0: 4 x hidden (gpt), or 8/3 x hidden "
                          "rounded up to a multiple of 256 (llama).",
@@ -60,16 +68,15 @@ std::vector<Field> model_fields() {
       of_weights(number(KEY(model.norm_eps), "Epsilon of LayerNorm and RMSNorm.", above(0, 1))),
       of_weights(
           number(KEY(model.rope_theta), "Base of the rotary frequencies (llama).", above(1, 1e9))),
-      fixed(number(KEY(model.init_std), "Standard deviation of the initial weights.", from(0, 10))),
+      fixed(init_std_field()),
       fixed(text(
           KEY(model.frozen),
           "Units without gradients and updates, as comma-separated patterns of unit names (embed, "
           "block.0, head); * matches anything, [0-3] these numbers. Empty: every unit trains.")),
       // Not fixed: a run that resumes has its weights from its own checkpoint.
       text(KEY(model.weights),
-           "Initial weights: a run directory, a checkpoint (step-N directory) or a Hugging Face "
-           "directory (config.json and model.safetensors). Empty: random weights. A resumed run "
-           "reads from here only the weights that its checkpoints leave out "
+           "Initial weights: a run directory, a checkpoint (step-N) or a Hugging Face directory. "
+           "Empty: random weights. A resumed run reads only weights that its checkpoints leave out "
            "(checkpoint.trainable_only)."),
   };
 }
@@ -78,12 +85,12 @@ std::vector<Field> data_fields() {
   return {
       fixed(choice(
           KEY(data.source),
-          "Source of samples. Text: text (token data sets and text files). Synthetic: words "
-          "(random words as bytes), affine (sequences x <- (a x + 1) mod 251), stripes (labelled "
-          "patterns), scenes (coloured shapes with captions or questions), squares (clips of "
-          "moving squares), arm (clips of a square moved by actions), quadrants (four patterns and "
-          "a question). Files, see docs/data.md: images (labelled pictures), pairs (pictures with "
-          "captions or questions), clips (videos), trajectories (robot videos with actions).",
+          "Source of samples. Text: text (token data sets and text files). Synthetic text: words "
+          "(random words), affine (sequences x <- (a x + 1) mod 251). Synthetic images: stripes "
+          "(labelled patterns), scenes (shapes with captions or questions), quadrants (patterns "
+          "and a question). Synthetic clips: squares (moving squares), arm (a square moved by "
+          "actions). Files (docs/data.md): images (labelled), pairs (with captions or questions), "
+          "clips (videos), trajectories (robot videos with actions).",
           {{"text", DataSource::kText},
            {"words", DataSource::kWords},
            {"affine", DataSource::kAffine},
@@ -100,38 +107,36 @@ std::vector<Field> data_fields() {
           integer(KEY(data.samples), "Samples per epoch of a synthetic source.", from(2, kMaxIds))),
       // Not fixed: a dataset may move; a checkpoint knows its content by digest.
       text(KEY(data.path),
-           "Location of the data: a token data set of `trireme data prepare`, a text file or, for "
-           "images, pairs, clips and trajectories, a directory, a list or tar shards. Empty: the "
-           "quick start's text, the C++ headers of this machine."),
+           "Data: a token data set of `trireme data prepare`, a text file or, for images, pairs, "
+           "clips and trajectories, a directory, a list or tar shards. Empty: the C++ headers of "
+           "this machine."),
       // Not fixed: a file may move; a checkpoint knows the dataset's vocabulary by digest.
       text(KEY(data.tokenizer),
-           "Tokenizer: bytes, characters, bpe:N (byte-level BPE of N tokens, 257 to 1048576, "
-           "learned from the training split) or a path to a Hugging Face tokenizer.json, a "
-           "vocabulary.json, a run directory, checkpoint, data set or Hugging Face directory with "
-           "a vocabulary. Left out with model.weights: the vocabulary of the weights."),
+           "Tokenizer: bytes, characters, bpe:N (byte-level BPE of 257 to 1048576 tokens, learned "
+           "from the training split) or a path. A path is a Hugging Face tokenizer.json, a "
+           "vocabulary.json or a directory with a vocabulary. Left out with model.weights: the "
+           "vocabulary of the weights."),
       fixed(integer(KEY(data.seed), "Seed of the sample order.", from(0, kMaxSeed))),
       fixed(number(KEY(data.validation),
-                   "Size of the validation split: a fraction of the text or of the samples up to "
-                   "0.5, or a whole number of samples or text files. 0: none.",
+                   "Size of the validation split: a fraction up to 0.5 of the text or samples, or "
+                   "a number of samples or text files. 0: none.",
                    from(0, kMaxIds))),
       fixed(boolean(KEY(data.documents),
-                    "Document masking: attention stays within a document and positions begin at 0 "
-                    "there. false: each sample is one text.")),
+                    "Document masking: attention and positions stay within a document. false: each "
+                    "sample is one text.")),
       fixed(text(KEY(data.weights),
                  "Sampling weights of several data sets, comma-separated, one per path of "
-                 "data.path (such as 0.9,0.1). Training samples are drawn with replacement. Empty: "
-                 "data.path is one data set.")),
-      fixed(
-          boolean(KEY(data.antialias),
-                  "Antialiasing: pictures and clips are averaged as they shrink, in 8 bits. false: "
-                  "bilinear interpolation of four pixels in fp32, as in V-JEPA 2's training.")),
+                 "data.path (such as 0.9,0.1). Empty: data.path is one data set.")),
+      fixed(boolean(KEY(data.antialias),
+                    "Antialiasing of pictures and clips that shrink, in 8 bits. false: bilinear "
+                    "interpolation in fp32, as in V-JEPA 2's training.")),
   };
 }
 
 std::vector<Field> lora_fields() {
   return {
       compared(fixed(integer(KEY(lora.rank),
-                             "Rank of the LoRA adapters that train in place of the model's weights "
+                             "Rank of the LoRA adapters that train in place of the weights "
                              "(docs/lora.md). 0: no adapters.",
                              from(0, kMaxWidth)))),
       compared(
@@ -144,9 +149,8 @@ std::vector<Field> lora_fields() {
                              {"attention", LoraTargets::kAttention},
                              {"query_value", LoraTargets::kQueryValue},
                              {"mlp", LoraTargets::kMlp}}))),
-      fixed(text(
-          KEY(lora.also),
-          "Units that train in addition to the adapters, as patterns of model.frozen's form.")),
+      fixed(text(KEY(lora.also),
+                 "Units that train in addition to the adapters, as patterns like model.frozen's.")),
   };
 }
 

@@ -7,12 +7,11 @@ namespace {
 
 // A number, or 0 until the largest that fits is found.
 Field micro_batch_field() {
-  Field field = integer(
-      KEY(run.micro_batch),
-      "Samples per forward and backward pass of one rank. 0: the largest divisor of a rank's "
-      "samples with which the job fits run.memory_limit or else the machine, found before training "
-      "by forecasts and a trial of two steps. Results depend on it in the last bits.",
-      from(0, kMaxBatch));
+  Field field = integer(KEY(run.micro_batch),
+                        "Samples per forward and backward pass of one rank. 0: the largest that "
+                        "fits run.memory_limit or else the machine, found before training. Results "
+                        "depend on it in the last bits.",
+                        from(0, kMaxBatch));
   field.get = [](const Job& job) -> Value {
     return job.run.find_micro_batch ? std::int64_t{0} : job.run.micro_batch;
   };
@@ -66,7 +65,7 @@ std::vector<Field> optim_fields() {
                    {{"auto", OptimizerStates::kMaster}, {"int8", OptimizerStates::kInt8}})),
       boolean(KEY(optim.from_weights),
               "Optimizer moments, update count and loss scale from model.weights, a checkpoint of "
-              "the same model. The run has no warm-up and its schedules start at its first step. "
+              "the same model. The run has no warm-up, and its schedules start at its first step. "
               "On the same data it continues after that run's last sample."),
   };
 }
@@ -78,16 +77,10 @@ std::vector<Field> run_fields() {
       integer(KEY(run.steps), "Optimizer steps of the whole run.", from(1, kMaxSteps)),
       fixed(integer(KEY(run.global_batch), "Samples per step over all ranks.", from(1, kMaxBatch))),
       fixed(micro_batch_field()),
-      choice(KEY(run.batch_scope),
-             "Samples that a batch-wide loss (family clip; hvjepa with vicreg.weight) compares per "
-             "rank: micro (one micro-batch, which must be all of the rank's samples) or gradcache "
-             "(all micro-batches; every forward precedes the first backward, "
-             "parallel.schedule=gpipe). With recompute.policy=full and recompute.every of all "
-             "blocks, gradcache keeps little more than features.",
-             {{"micro", BatchScope::kMicro}, {"gradcache", BatchScope::kGradcache}}),
       bytes(KEY(run.memory_limit),
             "Maximum forecast memory per rank, with its share of the process; a job above it does "
-            "not start (exit code 6). 0: no limit."),
+            "not start (exit code 6). 0: what the host has left must hold parameters, optimizer "
+            "states and gradients."),
       fixed(integer(KEY(run.seed), "Seed of initial weights and dropout.", from(0, kMaxSeed))),
       integer(KEY(run.log_every), "Steps between progress lines.", from(1, kMaxSteps)),
       integer(KEY(run.eval_every),
@@ -98,36 +91,29 @@ std::vector<Field> run_fields() {
             "Global batches per validation. 0: the whole validation split, with run.eval_every=0 "
             "at most a tenth of run.steps."),
       count(KEY(run.skip_non_finite),
-            "Maximum consecutive steps with a non-finite loss or gradient norm. Such steps change "
-            "no parameter and report the rank and tensor; the last ends the run with exit code 5. "
-            "0: the first ends it. Overflows of a dynamic loss scale do not count."),
+            "Maximum consecutive steps with a non-finite loss or gradient norm; they change no "
+            "parameter, and the last ends the run with exit code 5. 0: the first ends it. "
+            "Overflows of a dynamic loss scale do not count."),
       number(KEY(run.spike_zscore),
-             "Robust z-score of a loss spike, such as 10: (loss - median) / (1.4826 x median "
-             "absolute deviation, at least 0.01 nats) over the previous losses. Training then "
-             "rewinds to a checkpoint and skips the batches up to the spike (docs/numerics.md); "
-             "three rewinds without getting past a step end the run with exit code 5. 0: off.",
+             "Robust z-score of a loss spike, such as 10, over the previous losses. Training then "
+             "rewinds to a checkpoint and skips the batches up to the spike (docs/numerics.md). 0: "
+             "off.",
              from(0, 1e6)),
       integer(KEY(run.spike_window),
-              "Previous losses that a loss is compared with; half as many suffice.",
+              "Previous losses that a loss is compared with; half as many suffice. Also the "
+              "minimum steps of a rewind, without which training continues, and half of the "
+              "batches that are then skipped.",
               from(8, 10000)),
-      integer(KEY(run.spike_rewind),
-              "Minimum steps that a spike rewinds training. Without such a checkpoint training "
-              "continues.",
-              from(1, kMaxSteps)),
-      count(KEY(run.spike_skip), "Batches skipped after a rewind; at least those up to the spike."),
       count(KEY(run.compare_replicas),
-            "Steps between bitwise comparisons of replicated state. Every checkpoint is compared "
-            "before it is written. A difference ends the run with exit code 4 and reports the "
-            "differing rank. 0: only at checkpoints."),
+            "Steps between bitwise comparisons of replicated state. A difference ends the run with "
+            "exit code 4 and names the rank. 0: only at checkpoints."),
       number(KEY(run.hang_report_s),
-             "Seconds without progress within a step after which a rank is reported as hung, with "
-             "the state of every rank; at least three times its longest earlier silence. Under "
-             "`trireme launch` a reported rank that stays silent for another 25 seconds is "
-             "restarted with all others. 0: never.",
+             "Seconds without progress within a step after which a rank is reported as hung. 0: "
+             "never.",
              from(0, 1e6)),
       count(KEY(run.trace),
-            "Step whose instructions are timed on every rank: trace.json, timeline.svg and "
-            "node_costs.json in the run directory. 0: none."),
+            "Step whose instructions are timed on every rank (trace.json, timeline.svg, "
+            "node_costs.json). 0: none."),
   };
 }
 
@@ -135,21 +121,18 @@ std::vector<Field> checkpoint_fields() {
   return {
       count(KEY(checkpoint.every), "Steps between checkpoints. 0: only at the end of the run."),
       boolean(KEY(checkpoint.async),
-              "Asynchronous checkpoints: copied to host memory and written during training. With "
-              "states or parameters on nvme, and for the last checkpoint, training waits for the "
-              "disk."),
+              "Asynchronous checkpoints, copied to host memory and written during training. With "
+              "states or parameters on nvme, and for the last checkpoint, training waits."),
       count(KEY(checkpoint.keep_last), "Newest checkpoints kept, at least two. 0: all."),
       count(KEY(checkpoint.keep_every),
-            "Steps between checkpoints kept in addition to checkpoint.keep_last. 0: none."),
-      count(
-          KEY(checkpoint.keep_best),
-          "Checkpoints with the lowest validation loss kept in addition to checkpoint.keep_last."),
+            "Steps between checkpoints that are kept as well. 0: none."),
+      count(KEY(checkpoint.keep_best),
+            "Checkpoints with the lowest validation loss that are kept as well."),
       boolean(KEY(checkpoint.trainable_only),
               "Checkpoints without frozen weights, which are read from model.weights."),
       count(KEY(checkpoint.memory_every),
-            "Steps between in-memory snapshots on the hosts, each with a copy on the next host. "
-            "`trireme launch` restarts from them where they are newer than the newest checkpoint. "
-            "0: none."),
+            "Steps between in-memory snapshots on the hosts, from which `trireme launch` restarts "
+            "if they are newer than the newest checkpoint. 0: none."),
   };
 }
 

@@ -33,8 +33,8 @@ std::vector<Field> vision_fields() {
       of_weights(
           choice(KEY(vision.positions),
                  "Position embedding of the vision tower: learned (a table), rotary (over time, "
-                 "row and column), rotary_compat (rotary in the form of Meta's V-JEPA 2 weights) "
-                 "or learned_rotary (a table, and rotary over row and column: Qwen3-VL).",
+                 "row and column) or another form of rotary. rotary_compat: Meta's V-JEPA 2 "
+                 "weights. learned_rotary: a table, and rotary over row and column (Qwen3-VL).",
                  {{"learned", Positions::kLearned},
                   {"rotary", Positions::kRotary},
                   {"rotary_compat", Positions::kRotaryCompat},
@@ -55,22 +55,18 @@ std::vector<Field> vision_fields() {
                   "Norm before the first block, and a patch embedding without bias (CLIP).")),
       of_weights(
           number(KEY(vision.norm_eps), "Epsilon of the vision tower's LayerNorms.", above(0, 1))),
-      fixed(number(KEY(vision.init_std),
-                   "Standard deviation of the vision tower's initial weights.", from(0, 10))),
-      of_weights(text(
-          KEY(vision.mean),
-          "Mean of red, green and blue (0 to 1) subtracted from pixels: clip, siglip, imagenet or "
-          "three numbers such as 0.5,0.5,0.5. Empty: siglip for tiles of family vlm, imagenet for "
-          "other families. Synthetic pictures of other families are drawn as normalized values.")),
-      of_weights(text(KEY(vision.std),
-                      "Standard deviation of red, green and blue that pixels are divided by, in "
-                      "the form of vision.mean.")),
+      of_weights(text(KEY(vision.pixels),
+                      "Mean and standard deviation of red, green and blue (0 to 1) of normalized "
+                      "pixels: clip, siglip, imagenet or numbers such as "
+                      "0.5,0.5,0.5/0.25,0.25,0.25. Empty: siglip for tiles of family vlm, imagenet "
+                      "for other families. Synthetic pictures of other families are already "
+                      "normalized.")),
       of_weights(integer(KEY(vision.classes),
                          "Classes of images or clips. 0: as many as the data set has.",
                          from(0, kMaxIds))),
       of_weights(boolean(KEY(vision.chunked),
-                         "Kind of a frozen tower of clips: H-V-JEPA's, with the chunks of section "
-                         "chunk (true), or V-JEPA 2's (false). Family hvjepa trains the former.")),
+                         "Frozen tower of clips with H-V-JEPA's chunks (section chunk). false: "
+                         "V-JEPA 2's tower.")),
   };
 }
 

@@ -6,17 +6,17 @@ namespace trireme::config {
 
 std::vector<Field> projector_fields() {
   return {
-      of_weights(choice(
-          KEY(projector.kind),
-          "Projector from the tower's features to decoder tokens: linear, mlp (two layers with "
-          "GELU), merger (norm and mlp over 2 x 2 features, one token each: Qwen3-VL), qformer "
-          "(BLIP-2), perceiver (Flamingo's resampler) or none (equal widths; arrcoc).",
-          {{"none", ProjectorKind::kNone},
-           {"linear", ProjectorKind::kLinear},
-           {"mlp", ProjectorKind::kMlp},
-           {"merger", ProjectorKind::kMerger},
-           {"qformer", ProjectorKind::kQFormer},
-           {"perceiver", ProjectorKind::kPerceiver}})),
+      of_weights(
+          choice(KEY(projector.kind),
+                 "Projector from the tower's features to decoder tokens: linear, mlp (two layers "
+                 "with GELU) or none (equal widths; arrcoc). merger: norm and mlp over 2 x 2 "
+                 "features (Qwen3-VL). qformer: BLIP-2's. perceiver: Flamingo's resampler.",
+                 {{"none", ProjectorKind::kNone},
+                  {"linear", ProjectorKind::kLinear},
+                  {"mlp", ProjectorKind::kMlp},
+                  {"merger", ProjectorKind::kMerger},
+                  {"qformer", ProjectorKind::kQFormer},
+                  {"perceiver", ProjectorKind::kPerceiver}})),
       of_weights(integer(
           KEY(projector.hidden),
           "Width of a Q-Former or resampler; a resampler has the tower's. 0: the tower's width.",
@@ -38,53 +38,43 @@ std::vector<Field> vlm_fields() {
                         "Vision tower: vit (images), or jepa, the frozen teacher of family jepa "
                         "(with vision.chunked: of hvjepa).",
                         {{"vit", VlmTower::kVit}, {"jepa", VlmTower::kJepa}})),
-      of_weights(integer(
-          KEY(vlm.layer),
-          "Block of the tower whose output is read, from 0, or from the end: -2 is the second to "
-          "last. Later blocks are left out; -1, the last, includes the tower's final norm.",
-          from(-(1 << 16), 1 << 16))),
+      of_weights(integer(KEY(vlm.layer),
+                         "Block of the tower whose output is read, from 0, or from the end. -2: "
+                         "the second to last; -1: the last, with the tower's final norm.",
+                         from(-(1 << 16), 1 << 16))),
       inherited(fixed(integer(KEY(vlm.max_tiles),
                               "Maximum tiles per image, in a grid of at most 3 per side, in "
                               "addition to a tile of the whole image. 0: only the whole image.",
                               from(0, 9)))),
       inherited(fixed(
-          choice(KEY(vlm.tie),
-                 "Preferred grid among grids with equal tiles and pixels: tall, with fewer columns "
-                 "(LLaVA's code), or wide, with fewer rows (Hugging Face's transformers).",
-                 {{"tall", VlmTie::kTall}, {"wide", VlmTie::kWide}}))),
-      inherited(fixed(choice(KEY(vlm.aspect),
-                             "Conversion of a single-tile image (vlm.max_tiles=0) to a square: "
-                             "stretch, or pad on both sides with vision.mean (LLaVA 1.5).",
-                             {{"stretch", VlmAspect::kStretch}, {"pad", VlmAspect::kPad}}))),
-      of_weights(text(KEY(vlm.deepstack),
-                      "DeepStack blocks of the tower, comma-separated, such as 5,11,17: each "
-                      "output has a projector of its own and is added to the image's tokens after "
-                      "one of the decoder's first blocks. Empty: none.")),
+          choice(KEY(vlm.fit),
+                 "Conversion of an image to tiles. tall and wide: stretched, in the grid with "
+                 "fewer columns (LLaVA's code) or fewer rows (Hugging Face's transformers) "
+                 "among equal grids. pad: one tile (vlm.max_tiles=0), padded on both sides "
+                 "with the mean of vision.pixels (LLaVA 1.5).",
+                 {{"tall", VlmFit::kTall}, {"wide", VlmFit::kWide}, {"pad", VlmFit::kPad}}))),
+      of_weights(
+          text(KEY(vlm.deepstack),
+               "DeepStack blocks of the tower, comma-separated, such as 5,11,17: projected outputs "
+               "are added to image tokens after the decoder's first blocks. Empty: none.")),
       of_weights(text(
           KEY(vlm.mrope),
           "M-RoPE sections: rotary frequencies per head for time, row and column, such as 16,24,24 "
           "(Qwen2-VL) or 24,20,20 interleaved (Qwen3-VL). Empty: one position per token.")),
-      fixed(boolean(
-          KEY(vlm.pack),
-          "Sample packing: several samples share a row of model.seq_len tokens, each with its own "
-          "attention and positions. run.global_batch and run.micro_batch then count rows.")),
+      fixed(boolean(KEY(vlm.pack),
+                    "Sample packing: several samples share a row of model.seq_len tokens. "
+                    "run.global_batch and run.micro_batch then count rows.")),
       boolean(KEY(vlm.balance),
-              "Load balancing: samples or rows are distributed over data-parallel ranks and "
-              "micro-batches of their global batch by their tiles. The loss changes only by the "
-              "order of its sum."),
+              "Load balancing of samples over data-parallel ranks and micro-batches, by their "
+              "tiles. The loss changes only by the order of its sum."),
       text(KEY(vlm.features),
            "Cache directory of a frozen tower's output per tile. Empty: no cache."),
-      of_weights(choice(KEY(vlm.fusion),
-                        "Fusion of images and text: tokens (image tokens in the decoder's rows) or "
-                        "cross (gated cross-attention blocks: Flamingo).",
-                        {{"tokens", VlmFusion::kTokens}, {"cross", VlmFusion::kCross}})),
-      of_weights(integer(KEY(vlm.cross_every),
-                         "Decoder blocks per cross-attention block, which precedes the last of "
-                         "them. 1: one before each.",
-                         from(1, 1 << 16))),
-      of_weights(integer(KEY(vlm.cross_heads),
-                         "Attention heads of the cross-attention blocks, with 64 channels each.",
-                         from(1, 1 << 10))),
+      of_weights(two_integers(
+          KEY(vlm.cross),
+          "Gated cross-attention to images in place of image tokens in the decoder's rows "
+          "(Flamingo): decoder blocks per cross-attention block, which precedes the last of them, "
+          "and its heads of 64 channels, such as [4, 8]. 0 blocks: image tokens.",
+          from(0, 1 << 16))),
   };
 }
 

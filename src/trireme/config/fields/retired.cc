@@ -22,6 +22,12 @@ std::string rounding_of_master(const Job& job) {
   return job.precision.master == DType::kBF16 ? "stochastic" : "nearest";
 }
 
+std::string gradcache(const Job&) { return "gradcache"; }
+
+std::string erased(const Job& job) { return job.probe.augment > 0 ? "0.25" : "0"; }
+
+std::string initial_deviation(const Job& job) { return fmt::format("{}", job.model.init_std); }
+
 constexpr std::array kRetired = {
     Retired{"jepa.short_blocks", "8", "it is part of jepa.masks, such as 8x0.15,2x0.7"},
     Retired{"jepa.short_scale", "0.15", "it is part of jepa.masks, such as 8x0.15,2x0.7"},
@@ -55,6 +61,38 @@ constexpr std::array kRetired = {
     Retired{"run.spike_limit", "3"},
     Retired{"run.hang_restart_s", "25"},
     Retired{"checkpoint.memory_distance", "1"},
+    Retired{"run.spike_rewind", "100", "it is run.spike_window steps"},
+    Retired{"run.spike_skip", "200", "it is twice run.spike_window batches"},
+    Retired{
+        "run.batch_scope", "micro",
+        "it follows from run.micro_batch: gradcache where a rank has several micro-batches, with "
+        "parallel.schedule=gpipe",
+        gradcache},
+    Retired{"parallel.schedule_file", "", "set parallel.schedule to the file, which ends in .csv"},
+    Retired{"parallel.context_inner", "2", "set parallel.context=hierarchical:N"},
+    Retired{"jepa.cut", "none", "set jepa.cut_batch to samples, such as 24"},
+    Retired{"jepa.cut_samples", "24", "set jepa.cut_batch to it"},
+    Retired{"action.size", "7"},
+    Retired{"probe.crop", "0.08"},
+    Retired{"probe.erase", "0", "it is 0.25 where probe.augment is above 0", erased},
+    Retired{"vicreg.statistics", "match"},
+    Retired{"vicreg.feature_matches", "20"},
+    Retired{"arrcoc.allocation", "learned", "set arrcoc.scorers to uniform or random"},
+    Retired{"arrcoc.learn_budget", "false",
+            "set arrcoc.scorers to information,salience,coupling,budget"},
+    Retired{"vision.init_std", "0.02", "set model.init_std, which holds for towers as well",
+            initial_deviation},
+    Retired{"vision.mean", "",
+            "set vision.pixels to clip, siglip, imagenet or numbers such as "
+            "0.5,0.5,0.5/0.25,0.25,0.25"},
+    Retired{"vision.std", "",
+            "set vision.pixels to clip, siglip, imagenet or numbers such as "
+            "0.5,0.5,0.5/0.25,0.25,0.25"},
+    Retired{"vlm.tie", "tall", "set vlm.fit=wide"},
+    Retired{"vlm.aspect", "stretch", "set vlm.fit=pad"},
+    Retired{"vlm.fusion", "tokens", "set vlm.cross to blocks and heads, such as [1, 8]"},
+    Retired{"vlm.cross_every", "1", "set vlm.cross to blocks and heads, such as [4, 8]"},
+    Retired{"vlm.cross_heads", "8", "set vlm.cross to blocks and heads, such as [4, 8]"},
 };
 
 struct OldSpelling {

@@ -10,7 +10,7 @@ void check_offload(const Offload& offload) {
     fail(ErrorKind::kUsage, "offload.{}={}: {}; leave it out", key, value, why);
   };
   if (offload.ratio != plain.ratio && offload.optimizer == Tier::kNone)
-    refuse("ratio", offload.ratio, "it is of the optimizer, and offload.optimizer=none");
+    refuse("ratio", offload.ratio, "it applies to the optimizer, but offload.optimizer=none");
   if (offload.uses(Tier::kNvme)) return;
   if (!offload.path.empty()) refuse("path", offload.path, "nothing is offloaded to nvme");
 }

@@ -1,7 +1,6 @@
 #include "trireme/config/resolve/check_spikes.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "trireme/base/error.h"
 
@@ -9,17 +8,11 @@ namespace trireme::config {
 namespace {
 
 void check_unused(const Run& run) {
-  const Run plain;
-  const auto check = [](std::string_view key, std::int64_t value, std::int64_t derived) {
-    if (value != derived)
-      fail(ErrorKind::kUsage,
-           "run.spike_{}={} with run.spike_zscore=0, by which no loss is a spike; set "
-           "run.spike_zscore=10, say, or leave spike_{} out",
-           key, value, key);
-  };
-  check("window", run.spike_window, plain.spike_window);
-  check("rewind", run.spike_rewind, plain.spike_rewind);
-  check("skip", run.spike_skip, plain.spike_skip);
+  if (run.spike_window != Run{}.spike_window)
+    fail(ErrorKind::kUsage,
+         "run.spike_window={} has no effect with run.spike_zscore=0; set "
+         "run.spike_zscore=10, for example, or leave spike_window out",
+         run.spike_window);
 }
 
 }  // namespace
@@ -30,20 +23,21 @@ void check_spikes(const Job& job) {
   const Checkpoint& checkpoint = job.checkpoint;
   if (checkpoint.every == 0)
     fail(ErrorKind::kUsage,
-         "run.spike_zscore={} with checkpoint.every=0: there would be nothing to go back to; set "
-         "checkpoint.every, or leave spike_zscore out",
+         "run.spike_zscore={} with checkpoint.every=0: there would be no checkpoint to rewind to; "
+         "set checkpoint.every, or leave spike_zscore out",
          run.spike_zscore);
   if (checkpoint.keep_last == 0 || checkpoint.keep_every > 0) return;
   // Right after one is written the oldest is closest.
   const std::int64_t apart = std::max<std::int64_t>(checkpoint.keep_last, 2) - 1;
   const std::int64_t reach = apart * checkpoint.every + 1;
-  if (reach < run.spike_rewind)
-    fail(ErrorKind::kUsage,
-         "run.spike_rewind={} with checkpoint.keep_last={} x checkpoint.every={}: the oldest that "
-         "is kept may be only {} steps before a spike; set checkpoint.keep_last={} or more, or a "
-         "smaller spike_rewind",
-         run.spike_rewind, checkpoint.keep_last, checkpoint.every, reach,
-         (run.spike_rewind - 2) / checkpoint.every + 2);
+  if (reach < run.spike_window)
+    fail(
+        ErrorKind::kUsage,
+        "run.spike_window={} with checkpoint.keep_last={} x checkpoint.every={}: the oldest "
+        "checkpoint may be only {} steps before a spike; set checkpoint.keep_last={} or more, or a "
+        "smaller spike_window",
+        run.spike_window, checkpoint.keep_last, checkpoint.every, reach,
+        (run.spike_window - 2) / checkpoint.every + 2);
 }
 
 }  // namespace trireme::config

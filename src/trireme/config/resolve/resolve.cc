@@ -9,6 +9,7 @@
 #include "trireme/base/text.h"
 #include "trireme/config/data_sets.h"
 #include "trireme/config/families.h"
+#include "trireme/config/resolve/check_groups.h"
 #include "trireme/config/resolve/check_offload.h"
 #include "trireme/config/resolve/check_precision.h"
 #include "trireme/config/resolve/check_samples.h"
@@ -38,7 +39,7 @@ void resolve_mesh(Parallel& parallel, int world) {
   const std::int64_t ranks = others * parallel.dp_shard;
   if (ranks == world) return;
   const std::string shard =
-      divides ? fmt::format("set parallel.dp_shard={} (or -1: what is left)", world / others)
+      divides ? fmt::format("set parallel.dp_shard={} (or -1: the remaining ranks)", world / others)
               : std::string("lower a degree");
   fail(ErrorKind::kUsage, "parallel: {} = {}, but the world has {}; {}, or start {}", product,
        counted(ranks, "rank"), world, shard, counted(ranks, "rank"));
@@ -53,8 +54,7 @@ void check_schedule(const Parallel& parallel) {
   const std::string& schedule = parallel.schedule;
   const bool limited = parallel.activation_limit != plain.activation_limit;
   if (!parallel.schedule_file.empty()) {
-    const std::string why = "parallel.schedule_file has the schedule";
-    if (schedule != plain.schedule) refuse("schedule", schedule, why);
+    const std::string why = fmt::format("{} has the schedule", parallel.schedule_file);
     if (parallel.virtual_stages != plain.virtual_stages)
       refuse("virtual_stages", std::to_string(parallel.virtual_stages), why);
     if (limited) refuse("activation_limit", fmt::format("{}", parallel.activation_limit), why);
@@ -153,7 +153,7 @@ void check_parts(const Job& job) {
   if (nested &&
       (parallel.cp % parallel.context_inner != 0 || parallel.cp == parallel.context_inner))
     fail(ErrorKind::kUsage,
-         "parallel.context=hierarchical: context_inner={} must divide parallel.cp={} into two or "
+         "parallel.context=hierarchical:{} must divide parallel.cp={} into two or "
          "more groups; with one group choose context=ulysses",
          parallel.context_inner, parallel.cp);
   const int exchanged = nested                                        ? parallel.context_inner
@@ -164,21 +164,20 @@ void check_parts(const Job& job) {
          "parallel.context={}: {} ranks exchange heads, but a rank has {} (model.heads={} / "
          "parallel.tp={}); lower {} or choose context=ring",
          nested ? "hierarchical" : "ulysses", exchanged, model.heads / parallel.tp, model.heads,
-         parallel.tp, nested ? "parallel.context_inner" : "parallel.cp");
+         parallel.tp, nested ? "the ranks of parallel.context=hierarchical:N" : "parallel.cp");
 }
 
 void resolve_states(const Job& job) {
   if (job.optim.states == OptimizerStates::kMaster) return;
   if (job.parallel.tp > 1)
-    fail(
-        ErrorKind::kUsage,
-        "optim.states=int8 with parallel.tp={}: tp ranks hold some parameters alike, but the 8-bit "
-        "blocks around them differ, and the copies would drift apart; set optim.states=auto or "
-        "parallel.tp=1",
-        job.parallel.tp);
+    fail(ErrorKind::kUsage,
+         "optim.states=int8 with parallel.tp={}: tp ranks hold copies of some parameters in "
+         "different 8-bit blocks, so the copies would drift apart; set optim.states=auto or "
+         "parallel.tp=1",
+         job.parallel.tp);
   if (job.precision.master == DType::kF64)
     fail(ErrorKind::kUsage,
-         "optim.states=int8 with precision.master=fp64: 8-bit states go with fp32 or bf16 masters; "
+         "optim.states=int8 with precision.master=fp64: 8-bit states need fp32 or bf16 masters; "
          "set optim.states=auto");
 }
 
@@ -192,8 +191,7 @@ void check_training(const Job& job) {
     for (const Difference& key : diff(plain, job))
       more += fmt::format("{}{}={}", more.empty() ? "" : ", ", key.key, key.after);
     fail(ErrorKind::kUsage,
-         "lora.rank=0 is a model without adapters, which has no use for {}; set lora.rank, or "
-         "leave lora out",
+         "lora.rank=0 means no adapters, so {} has no effect; set lora.rank, or leave lora out",
          more);
   }
   const bool adapts = is_decoder(job.model.family) || job.model.family == Family::kArrcoc;
@@ -218,17 +216,17 @@ void check_training(const Job& job) {
   if (lora.rank > 0 && !job.model.frozen.empty())
     fail(ErrorKind::kUsage,
          "model.frozen={} with lora.rank={}: adapters freeze every unit of the model; leave "
-         "model.frozen out and name what trains beside them in lora.also",
+         "model.frozen out and name units that also train in lora.also",
          job.model.frozen, lora.rank);
   if (!job.checkpoint.trainable_only) return;
   if (lora.rank == 0 && job.model.frozen.empty())
     fail(ErrorKind::kUsage,
-         "checkpoint.trainable_only=true: everything trains; leave it out, or freeze with "
+         "checkpoint.trainable_only=true: every unit trains; leave it out, or freeze with "
          "model.frozen or lora.rank");
   if (job.model.weights.empty())
     fail(ErrorKind::kUsage,
-         "checkpoint.trainable_only=true, but model.weights is empty: what does not train would "
-         "be in no checkpoint; set model.weights to the one it comes from");
+         "checkpoint.trainable_only=true, but model.weights is empty: frozen units would be in no "
+         "checkpoint; set model.weights to the checkpoint that holds them");
 }
 
 void check_retention(const Job& job) {
@@ -237,14 +235,14 @@ void check_retention(const Job& job) {
                                    std::pair{"keep_best", checkpoint.keep_best}})
     if (value > 0 && checkpoint.keep_last == 0)
       fail(ErrorKind::kUsage,
-           "checkpoint.{}={} with checkpoint.keep_last=0, which keeps all; set keep_last to what "
-           "is to stay beside them",
+           "checkpoint.{}={} with checkpoint.keep_last=0, which keeps all; set keep_last to the "
+           "number of newest checkpoints to keep as well",
            key, value);
   if (checkpoint.keep_best > 0 &&
       (job.run.eval_every <= 0 || checkpoint.every % job.run.eval_every != 0))
     fail(ErrorKind::kUsage,
-         "checkpoint.keep_best={} needs a validation at each checkpoint: checkpoint.every={} is no "
-         "multiple of run.eval_every={}",
+         "checkpoint.keep_best={} needs a validation at each checkpoint: checkpoint.every={} is "
+         "not a multiple of run.eval_every={}",
          checkpoint.keep_best, checkpoint.every, job.run.eval_every);
 }
 
@@ -252,8 +250,8 @@ void check_device(const Job& job, int world) {
   if (job.run.device == Device::kCuda && world > 1 &&
       job.precision.numerics == Numerics::kCanonical)
     fail(ErrorKind::kUsage,
-         "run.device=cuda on {} ranks with precision.numerics=canonical: between GPUs NCCL adds in "
-         "an order of its own; set precision.numerics=fast",
+         "run.device=cuda on {} ranks with precision.numerics=canonical: between GPUs NCCL chooses "
+         "the order of sums; set precision.numerics=fast",
          world);
 }
 
@@ -267,12 +265,12 @@ void resolve_optim(Optim& optim, const Run& run) {
          optim.min_lr, optim.lr);
   if (optim.warmup_lr > optim.lr)
     fail(ErrorKind::kUsage,
-         "optim.warmup_lr={} is above optim.lr={}; lower it, warm-up goes up to lr",
-         optim.warmup_lr, optim.lr);
+         "optim.warmup_lr={} is above optim.lr={}; lower it: warm-up rises to lr", optim.warmup_lr,
+         optim.lr);
   if (optim.warmup_lr > 0 && optim.warmup_steps == 0)
     fail(ErrorKind::kUsage,
-         "optim.warmup_lr={} with optim.warmup_steps=0, which is no warm-up; set warmup_steps or "
-         "leave warmup_lr out",
+         "optim.warmup_lr={} has no effect with optim.warmup_steps=0; set warmup_steps or leave "
+         "warmup_lr out",
          optim.warmup_lr);
   // A run may end before its schedule does, but a schedule made of the run's length must have room.
   if (derived && optim.warmup_steps > run.steps)
@@ -316,6 +314,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   check_spikes(job);
   check_device(job, world);
   check_batch(job);
+  check_group(job);
   check_coupled_batch(job);
   resolve_optim(job.optim, job.run);
   check_validation(job);
@@ -329,8 +328,9 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
 
 std::vector<std::string> notes(const Job& job) {
   std::vector<std::string> remarks;
+  note_groups(job, remarks);
   const std::int64_t ids = job.run.global_batch / job.run.micro_batch;
-  const bool powers = std::has_single_bit(static_cast<std::uint64_t>(ids)) &&
+  const bool powers = std::has_single_bit(static_cast<std::uint64_t>(ids / sum_group(job))) &&
                       std::has_single_bit(static_cast<std::uint64_t>(dp(job)));
   // docs/numerics.md, "What is promised".
   const bool any_number =
@@ -347,23 +347,22 @@ std::vector<std::string> notes(const Job& job) {
         name(job.precision.compute), name(matrix_unit())));
   if (job.offload.uses(Tier::kHost) && job.run.device == Device::kCpu)
     remarks.push_back(
-        "offload to host with run.device=cpu: host memory is where ranks compute, so bytes move "
-        "and "
-        "none are saved; nvme saves them");
+        "offload to host with run.device=cpu: ranks compute in host memory, so this moves bytes "
+        "and saves none; nvme saves them");
   if ((job.offload.uses(Tier::kHost) || job.offload.uses(Tier::kNvme)) &&
       job.run.device == Device::kCuda)
     remarks.push_back(
         "offload with run.device=cuda: copies between device and host are synchronous and from "
-        "pageable memory so far, so they do not run behind computing");
+        "pageable memory so far, so they do not overlap with computing");
   const Parallel& parallel = job.parallel;
   if (parallel.tp > 1 && parallel.sequence_parallel && !is_decoder(job.model.family))
     remarks.push_back(fmt::format(
-        "parallel.sequence_parallel: between layers family {} has all rows on every tp rank",
+        "parallel.sequence_parallel: family {} has all rows on every tp rank between layers",
         name(job.model.family)));
   if (parallel.cp > 1 && !is_decoder(job.model.family))
     remarks.push_back(
-        fmt::format("parallel.cp={}: ranks share the rows of family {}'s blocks in order, and "
-                    "context=all_gather is how they attend",
+        fmt::format("parallel.cp={}: ranks share the rows of family {}'s blocks in order and "
+                    "attend with context=all_gather",
                     parallel.cp, name(job.model.family)));
   if (parallel.zero > 0 && parallel.dp_shard * parallel.cp == 1 && parallel.dp_replicate > 1)
     remarks.push_back(fmt::format(
@@ -375,10 +374,10 @@ std::vector<std::string> notes(const Job& job) {
   for (int rank = 0; rank < parallel.tp; ++rank)
     shared = shared || job.model.heads * rank / parallel.tp % group != 0;
   if (shared)
-    remarks.push_back(fmt::format(
-        "model.kv_heads={} on parallel.tp={}: key-value heads that several ranks read are kept by "
-        "each of them, their gradients added over tp",
-        job.model.kv_heads, parallel.tp));
+    remarks.push_back(
+        fmt::format("model.kv_heads={} on parallel.tp={}: several ranks keep a copy of the same "
+                    "key-value heads and add their gradients over tp",
+                    job.model.kv_heads, parallel.tp));
   return remarks;
 }
 

@@ -31,4 +31,14 @@ int dp(const Job& job);
 // Micro-batches per rank and step: global_batch / (micro_batch x dp).
 std::int64_t accumulation(const Job& job);
 
+// Groups of micro-batches in a global batch that precision.group=0 leaves at most.
+inline constexpr std::int64_t kSumGroups = 64;
+
+// Micro-batches that canonical sums add in a row on ranks that have `on_rank` each of `all` in a global batch:
+// precision.group; or else the least power of two that leaves at most kSumGroups groups, as far as ranks have multiples of it.
+// It follows from the global batch, so layouts with enough micro-batches a rank have the same. 1 of fast sums.
+std::int64_t sum_group(const Precision& precision, std::int64_t all, std::int64_t on_rank);
+// Of a resolved job.
+std::int64_t sum_group(const Job& job);
+
 }  // namespace trireme::config

@@ -29,11 +29,10 @@ void check_image(const Job& job) {
   const std::int64_t image = job.vision.image, grid = job.arrcoc.grid;
   constexpr std::int64_t kTexture = 256;
   if (image % grid != 0 || std::min(image, kTexture) % grid != 0)
-    fail(
-        ErrorKind::kUsage,
-        "vision.image={} is not divisible by arrcoc.grid={}, the regions of a side, or its texture "
-        "of at most 256 pixels is not; nearest that work: {}",
-        image, grid, nearest_multiples("vision.image", image, grid));
+    fail(ErrorKind::kUsage,
+         "vision.image={}, or its texture of at most 256 pixels, is not divisible by the "
+         "arrcoc.grid={} regions of a side; nearest that work: {}",
+         image, grid, nearest_multiples("vision.image", image, grid));
   if (job.data.source == DataSource::kQuadrants && grid * grid != kQuadrants)
     fail(ErrorKind::kUsage,
          "arrcoc.grid={}: questions of data.source=quadrants are about four regions; set "
@@ -52,7 +51,8 @@ void resolve_budget(Job& job) {
   if (arrcoc.budget == 0) arrcoc.budget = std::min(most, 9 * least / 4);
   if (arrcoc.budget < least || arrcoc.budget > most)
     fail(ErrorKind::kUsage,
-         "arrcoc.budget={}: {} regions of {} x {} to {} x {} tokens have {} to {}; set it within",
+         "arrcoc.budget={}: {} regions of {} x {} to {} x {} tokens need {} to {}; set it in this "
+         "range",
          arrcoc.budget, regions, arrcoc.least, arrcoc.least, arrcoc.most, arrcoc.most, least, most);
   const std::int64_t text = asks_regions(job) ? 1 : 2;
   if (job.model.seq_len < arrcoc.budget + text)
@@ -68,15 +68,15 @@ void check_charges(const Arrcoc& arrcoc) {
   const bool learns = arrcoc.allocation == Allocation::kLearned && arrcoc.gate;
   if ((arrcoc.learn_budget || charges(arrcoc)) && !learns)
     fail(ErrorKind::kUsage,
-         "arrcoc.learn_budget={}, arrcoc.budget_weight={}, arrcoc.entropy_weight={}: scorers that "
-         "do not train learn none of it; set arrcoc.allocation=learned and arrcoc.gate=true, or "
-         "leave them out",
-         arrcoc.learn_budget, arrcoc.budget_weight, arrcoc.entropy_weight);
+         "budget in arrcoc.scorers, arrcoc.budget_weight={}, arrcoc.entropy_weight={}: these need "
+         "scorers that train; name them in arrcoc.scorers and set arrcoc.gate=true, or leave them "
+         "out",
+         arrcoc.budget_weight, arrcoc.entropy_weight);
   if (arrcoc.budget_weight > 0 && !arrcoc.learn_budget)
     fail(ErrorKind::kUsage,
-         "arrcoc.budget_weight={}: all of the budget is used whatever it costs; set "
-         "arrcoc.learn_budget=true, or leave it out",
-         arrcoc.budget_weight);
+         "arrcoc.budget_weight={}: all of the budget is always used, so its cost has no effect; "
+         "set arrcoc.scorers={},budget, or leave it out",
+         arrcoc.budget_weight, arrcoc.scorers);
 }
 
 void resolve_scorers(Arrcoc& arrcoc) {
@@ -97,8 +97,8 @@ void check_projector(const Job& job) {
          "linear or none, and leave the rest of projector out");
   if (job.projector.kind == ProjectorKind::kNone && job.vision.hidden != job.model.hidden)
     fail(ErrorKind::kUsage,
-         "projector.kind=none: features of vision.hidden={} are no tokens of model.hidden={}; make "
-         "them equal, or set projector.kind=linear",
+         "projector.kind=none: features of vision.hidden={} do not have the width of tokens, "
+         "model.hidden={}; make them equal, or set projector.kind=linear",
          job.vision.hidden, job.model.hidden);
 }
 
@@ -112,8 +112,8 @@ void resolve_region_decoder(Job& job) {
            model.kv_heads, model.heads);
     if (model.head_dim != 0 || model.qkv_bias || model.qk_norm)
       fail(ErrorKind::kUsage,
-           "model.head_dim={}, model.qkv_bias={}, model.qk_norm={}: arrcoc.decoder=gpt has no use "
-           "for it; leave it out",
+           "model.head_dim={}, model.qkv_bias={}, model.qk_norm={}: arrcoc.decoder=gpt does not "
+           "use them; leave it out",
            model.head_dim, model.qkv_bias, model.qk_norm);
     if (job.lora.rank > 0 && job.lora.targets == LoraTargets::kQueryValue)
       fail(ErrorKind::kUsage,
@@ -175,13 +175,13 @@ Scored scored(const Arrcoc& arrcoc) {
     else
       fail(ErrorKind::kUsage,
            "arrcoc.scorers={}: there is no {}; needs some of information, salience and coupling "
-           "between commas",
+           "between commas, then budget or not",
            arrcoc.scorers, name);
   }
   if (result.count() == 0)
     fail(ErrorKind::kUsage,
          "arrcoc.scorers names nothing; set it to some of information, salience and coupling, or "
-         "arrcoc.allocation=uniform, which needs none");
+         "to uniform, which needs none");
   return result;
 }
 

@@ -6,12 +6,12 @@
 #include "trireme/config/families.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/head_width.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/pixels.h"
 #include "trireme/config/resolve/resolve_arrcoc.h"
 #include "trireme/config/resolve/resolve_jepa.h"
 #include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/config/resolve/resolve_vlm.h"
+#include "trireme/config/synthetic.h"
 
 namespace trireme::config {
 namespace {
@@ -44,8 +44,8 @@ void check_text(const Job& job) {
          name(job.model.family));
   if (!data.path.empty() || data.tokenizer != Data{}.tokenizer || data.documents)
     fail(ErrorKind::kUsage,
-         "data.path={}, data.tokenizer={}, data.documents={}: text that data.source makes up has "
-         "no use for them; leave them out, or set data.source=text",
+         "data.path={}, data.tokenizer={}, data.documents={}: synthetic text does not use them; "
+         "leave them out, or set data.source=text",
          data.path, data.tokenizer, data.documents);
 }
 
@@ -113,8 +113,8 @@ void check_idle_keys(const Job& job) {
   const Job plain;
   for (const Difference& key : diff(plain, job))
     if (!uses(job.model.family, key.key))
-      fail(ErrorKind::kUsage, "{}={}: family {} has no use for it; leave it out", key.key,
-           key.after, name(job.model.family));
+      fail(ErrorKind::kUsage, "{}={}: family {} does not use it; leave it out", key.key, key.after,
+           name(job.model.family));
 }
 
 void resolve_family(Job& job, const DatasetFacts& data) {
@@ -133,7 +133,7 @@ void resolve_family(Job& job, const DatasetFacts& data) {
     case Family::kArrcoc: resolve_arrcoc(job); break;
     default: TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
   }
-  if (uses(job.model.family, "vision.mean")) pixel_scale(job);  // is well written
+  if (uses(job.model.family, "vision.pixels")) pixel_scale(job);  // is well written
 }
 
 }  // namespace trireme::config

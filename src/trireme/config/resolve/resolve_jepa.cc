@@ -45,7 +45,7 @@ void resolve_masks(const Job& job) {
   const std::int64_t side = job.vision.image / job.vision.patch;
   if (side * side < 2)
     fail(ErrorKind::kUsage,
-         "vision.image={} / vision.patch={}: a frame of one token has no context beside its "
+         "vision.image={} / vision.patch={}: a frame of one token leaves no context for its "
          "targets; lower vision.patch",
          job.vision.image, job.vision.patch);
   for (const auto& [blocks, scale] : mask_rules(jepa)) {
@@ -60,24 +60,17 @@ void resolve_masks(const Job& job) {
            "jepa.masks={}: a block of {} covers the frame and leaves no context; lower it",
            jepa.masks, scale);
   }
-  if (jepa.cut == MaskCut::kNone && jepa.cut_samples != Jepa{}.cut_samples)
-    fail(ErrorKind::kUsage,
-         "jepa.cut_samples={} with jepa.cut=none, which cuts no masks; set jepa.cut=batch or leave "
-         "jepa.cut_samples out",
-         jepa.cut_samples);
 }
 
 // How a probe is trained and evaluated on a user's clips.
 void check_protocol(const Job& job) {
   const Probe& probe = job.probe;
-  const bool plain = probe.crop == Probe{}.crop && probe.augment == 0 && probe.erase == 0 &&
-                     probe.segments == 1 && probe.views == 1;
+  const bool plain = probe.augment == 0 && probe.segments == 1 && probe.views == 1;
   if (job.data.source != DataSource::kClips && !plain)
     fail(ErrorKind::kUsage,
-         "probe.crop={}, probe.augment={}, probe.erase={}, probe.segments={}, probe.views={}: "
-         "these keys are for clips in files, and data.source makes its clips itself. Set "
-         "data.source=clips, or leave the keys out.",
-         probe.crop, probe.augment, probe.erase, probe.segments, probe.views);
+         "probe.augment={}, probe.segments={}, probe.views={}: these keys are for clips in files, "
+         "and data.source makes its clips itself. Set data.source=clips, or leave the keys out.",
+         probe.augment, probe.segments, probe.views);
   if (probe.segments > 1 && job.vision.chunked)
     fail(ErrorKind::kUsage,
          "probe.segments={}: a tower of chunks (vision.chunked=true) reads one clip of a sample. "
@@ -116,8 +109,8 @@ void resolve_chunks(const Job& job) {
   const std::int64_t columns = job.vision.image / job.vision.patch;
   if (chunk.mode == ChunkMode::kFixed && columns % chunk.ratio != 0)
     fail(ErrorKind::kUsage,
-         "chunk.ratio={}: chunk.mode=fixed cuts rows of {} tokens (vision.image={} / "
-         "vision.patch={}) into chunks of it, which must divide them; change one",
+         "chunk.ratio={} does not divide the {} tokens of a row (vision.image={} / "
+         "vision.patch={}), as chunk.mode=fixed needs; change one",
          chunk.ratio, columns, job.vision.image, job.vision.patch);
   if (job.vicreg.weight > 0 && job.run.global_batch < 2)
     fail(
@@ -136,18 +129,9 @@ void resolve_action(const Job& job) {
          job.vision.frames);
   if (action.rollout > job.vision.frames - 1)
     fail(ErrorKind::kUsage,
-         "action.rollout={} frames are predicted one after the other, but a clip has {} behind its "
+         "action.rollout={} frames are predicted one after the other, but a clip has {} after its "
          "first (vision.frames={}); lower it",
          action.rollout, job.vision.frames - 1, job.vision.frames);
-  if (action.size < 3)
-    fail(ErrorKind::kUsage,
-         "action.size={}: the arm's state is its place, x and y, and its grip; needs 3 or more",
-         action.size);
-  if (job.data.source == DataSource::kTrajectories && action.size != 7)
-    fail(ErrorKind::kUsage,
-         "action.size={}: a robot's state is place, angles and gripper; data.source=trajectories "
-         "needs 7",
-         action.size);
   if (job.parallel.tp > action.heads)
     fail(ErrorKind::kUsage,
          "parallel.tp={} is more than action.heads={}; a rank needs at least one", job.parallel.tp,

@@ -5,8 +5,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve/resolve_family.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/plan/schedules/info.h"
 
 namespace trireme::config {
@@ -48,9 +48,9 @@ void check_position_table(const Vision& vision) {
   const bool flat = vision.position_grid > 0 || vision.positions == Positions::kLearnedRotary;
   if (flat && vision.frames != vision.tubelet)
     fail(ErrorKind::kUsage,
-         "vision.position_grid={}, vision.positions={}: positions of rows and columns alone, for "
-         "vision.frames={} / vision.tubelet={} tokens of time; set vision.frames={}, or "
-         "vision.positions=learned and vision.position_grid=0",
+         "vision.position_grid={}, vision.positions={}: the grid has positions of rows and columns "
+         "only, not for vision.frames={} / vision.tubelet={} tokens of time; set vision.frames={}, "
+         "or vision.positions=learned and vision.position_grid=0",
          vision.position_grid,
          vision.positions == Positions::kLearnedRotary ? "learned_rotary" : "learned",
          vision.frames, vision.tubelet, vision.tubelet);
@@ -74,7 +74,7 @@ void check_shared(const Job& job, std::string_view key, std::int64_t count) {
 void check_reads(const Job& job, DataSource made, DataSource files, std::string_view what) {
   if (job.data.source != made && job.data.source != files)
     fail(ErrorKind::kUsage, "data.source: family {} reads {}; set data.source={} or {}",
-         name(job.model.family), what, made_up(made)->name, files_of(files));
+         name(job.model.family), what, synthetic_source(made)->name, files_of(files));
 }
 
 void resolve_vision(Vision& vision) {
@@ -113,9 +113,9 @@ void check_text_keys(const Job& job) {
          "(docs/data.md)",
          files);
   if (files.empty() && !job.data.path.empty())
-    refuse("data.path", job.data.path, "the samples of data.source are made up on the way");
+    refuse("data.path", job.data.path, "the samples of data.source are generated during training");
   if (job.data.tokenizer != plain.tokenizer)
-    refuse("data.tokenizer", job.data.tokenizer, "captions and questions have bytes for tokens");
+    refuse("data.tokenizer", job.data.tokenizer, "captions and questions use bytes as tokens");
   if (job.data.documents) refuse("data.documents", "true", "samples are not cut from documents");
   if (job.recompute.logits && job.model.family != Family::kVlm &&
       job.model.family != Family::kArrcoc)
@@ -145,7 +145,7 @@ void resolve_clip(Job& job, const DatasetFacts& data) {
          "model.vocab={}",
          text.vocab, data.vocab, std::max<std::int64_t>(data.vocab, 1));
   // Captions of a user's own are cut.
-  const MadeUpSource* source = made_up(job.data.source);
+  const SyntheticSource* source = synthetic_source(job.data.source);
   if (const std::int64_t longest = source ? source->tokens : 2; text.seq_len < longest)
     fail(ErrorKind::kUsage,
          "model.seq_len={}: captions have up to {} tokens with their end; set model.seq_len={}",
@@ -161,7 +161,7 @@ bool couples_batch(const Job& job) {
 }
 
 bool caches_gradients(const Job& job) {
-  return couples_batch(job) && job.run.batch_scope == BatchScope::kGradcache;
+  return couples_batch(job) && job.run.micro_batch * dp(job) < job.run.global_batch;
 }
 
 std::int64_t samples_of_loss(const Job& job) {
@@ -177,37 +177,22 @@ bool forwards_first(const Parallel& parallel) {
 }  // namespace
 
 void check_coupled_batch(const Job& job) {
+  if (!caches_gradients(job) || !job.parallel.schedule_file.empty() || forwards_first(job.parallel))
+    return;
   const Run& run = job.run;
-  const bool gradcache = run.batch_scope == BatchScope::kGradcache;
-  if (!couples_batch(job)) {
-    if (gradcache)
-      fail(ErrorKind::kUsage,
-           "run.batch_scope=gradcache: no loss of family {}{} compares samples of a batch; leave "
-           "it out",
-           name(job.model.family),
-           job.model.family == Family::kHvjepa ? " with vicreg.weight=0" : "");
-    return;
-  }
   const std::int64_t seen = run.micro_batch * dp(job);
-  if (run.global_batch == seen) return;
-  if (gradcache) {
-    if (!forwards_first(job.parallel) && job.parallel.schedule_file.empty())
-      fail(ErrorKind::kUsage,
-           "run.batch_scope=gradcache with {} micro-batches a rank: parallel.schedule={} has "
-           "backwards before the last forward; set parallel.schedule={}",
-           accumulation(job), job.parallel.schedule,
-           schedules::names_where(
-               [](const schedules::ScheduleInfo& other) { return other.forwards_first; }));
-    return;
-  }
   fail(ErrorKind::kUsage,
-       "run.global_batch={}, but run.micro_batch={} x dp={} (dp_replicate={} x dp_shard={}) = {}: "
-       "{} all of a global batch, which one micro-batch of every data-parallel rank must hold; set "
-       "run.batch_scope=gradcache, run.micro_batch={} or run.global_batch={}",
+       "run.global_batch={}, but run.micro_batch={} x dp={} (dp_replicate={} x dp_shard={}) = {}. "
+       "{} the whole global batch of {} micro-batches a rank, but parallel.schedule={} has "
+       "backwards before the last forward. Set parallel.schedule={}, run.micro_batch={} or "
+       "run.global_batch={}",
        run.global_batch, run.micro_batch, dp(job), job.parallel.dp_replicate, job.parallel.dp_shard,
        seen,
-       job.model.family == Family::kClip ? "a contrastive loss compares"
-                                         : "the statistics of vicreg.weight > 0 are of",
+       job.model.family == Family::kClip ? "A contrastive loss compares"
+                                         : "The statistics of vicreg.weight > 0 cover",
+       accumulation(job), job.parallel.schedule,
+       schedules::names_where(
+           [](const schedules::ScheduleInfo& other) { return other.forwards_first; }),
        std::max<std::int64_t>(1, run.global_batch / dp(job)), seen);
 }
 

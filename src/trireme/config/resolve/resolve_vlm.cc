@@ -23,7 +23,7 @@ void check_vision(const Job& job) {
   const Vision& vision = job.vision;
   if (vision.chunked || job.chunk != Chunk{})
     fail(ErrorKind::kUsage,
-         "vision.chunked={}, chunk: vlm.tower=vit sees images and has no use for it; leave it out, "
+         "vision.chunked={}, chunk: vlm.tower=vit sees images and does not use it; leave it out, "
          "or set vlm.tower=jepa",
          vision.chunked);
   if (vision.frames != vision.tubelet)
@@ -41,11 +41,11 @@ void check_vision(const Job& job) {
          layer, vision.layers, -vision.layers, vision.layers - 1);
 }
 
-void check_aspect(const Vlm& vlm) {
-  if (vlm.aspect == VlmAspect::kPad && vlm.max_tiles > 0)
+void check_fit(const Vlm& vlm) {
+  if (vlm.fit == VlmFit::kPad && vlm.max_tiles > 0)
     fail(ErrorKind::kUsage,
-         "vlm.aspect=pad, vlm.max_tiles={}: an image is padded to a square where it is one tile; "
-         "set vlm.max_tiles=0 or vlm.aspect=stretch",
+         "vlm.fit=pad, vlm.max_tiles={}: an image is padded to a square where it is one tile; "
+         "set vlm.max_tiles=0 or vlm.fit=tall",
          vlm.max_tiles);
 }
 
@@ -54,7 +54,7 @@ void resolve_tiles(Job& job) {
   check_text_keys(job);
   resolve_vision(job.vision);
   check_vision(job);
-  check_aspect(job.vlm);
+  check_fit(job.vlm);
 }
 
 // Of clips, which no tiles are cut from and whose tower is read behind its norm.
@@ -64,14 +64,14 @@ void resolve_clips(Job& job) {
          "data.source: vlm.tower=jepa reads clips with questions; set data.source=squares");
   if (job.vision.pooling != Pooling::kMean || job.vision.pre_norm)
     fail(ErrorKind::kUsage,
-         "vision.pooling, vision.pre_norm: vlm.tower=jepa has no use for it; leave it out");
+         "vision.pooling, vision.pre_norm: vlm.tower=jepa does not use them; leave it out");
   Vlm clips;
   clips.tower = job.vlm.tower;
   clips.mrope = job.vlm.mrope;
   if (job.vlm != clips)
     fail(ErrorKind::kUsage,
-         "vlm.tower=jepa: clips have no tiles and their tower is read behind its last block; of "
-         "section vlm leave all out but tower and mrope");
+         "vlm.tower=jepa: clips have no tiles, and features are the output of the tower's last "
+         "block; in section vlm set only tower and mrope");
   resolve_frozen_tower(job);
 }
 
@@ -101,7 +101,7 @@ void resolve_projector(Job& job) {
   plain.kind = projector.kind;
   if (!queries && projector != plain)
     fail(ErrorKind::kUsage,
-         "projector: hidden, layers, heads and queries are of qformer and perceiver; leave them "
+         "projector: hidden, layers, heads and queries apply to qformer and perceiver; leave them "
          "out or choose projector.kind");
   if (!queries) return;
   if (projector.hidden == 0) projector.hidden = vision.hidden;
@@ -125,49 +125,45 @@ void check_mrope(const Job& job) {
   const std::int64_t half = head_width(job.model) / 2;
   if (all != half)
     fail(ErrorKind::kUsage,
-         "vlm.mrope={} shares out {} frequencies; a head of {} channels (model.head_dim, or "
+         "vlm.mrope={} assigns {} frequencies, but a head of {} channels (model.head_dim, or "
          "model.hidden={} / model.heads={}) has {}",
          job.vlm.mrope, all, 2 * half, job.model.hidden, job.model.heads, half);
 }
 
 // Of a decoder that attends to images.
 void check_fusion(const Job& job) {
+  if (!crosses(job)) return;
   const Vlm& vlm = job.vlm;
-  const Vlm plain;
-  if (!crosses(job)) {
-    if (vlm.cross_every != plain.cross_every || vlm.cross_heads != plain.cross_heads)
-      fail(ErrorKind::kUsage,
-           "vlm.cross_every={}, vlm.cross_heads={}: vlm.fusion=tokens has no cross-attention; "
-           "leave them out, or set vlm.fusion=cross",
-           vlm.cross_every, vlm.cross_heads);
-    return;
-  }
+  const auto [every, heads] = vlm.cross;
+  if (heads < 1 || heads > 1 << 10)
+    fail(ErrorKind::kUsage, "vlm.cross=[{}, {}]: needs 1 to 1024 heads, such as [{}, 8]", every,
+         heads, every);
   if (vlm.max_tiles != 0)
     fail(ErrorKind::kUsage,
-         "vlm.max_tiles={}: to vlm.fusion=cross the tiles of an image would all be the same "
-         "place; set vlm.max_tiles=0 or vlm.fusion=tokens",
+         "vlm.max_tiles={}: vlm.cross gives all tiles of an image the same place; set "
+         "vlm.max_tiles=0 or leave vlm.cross out",
          vlm.max_tiles);
   if (vlm.pack)
     fail(ErrorKind::kUsage,
-         "vlm.pack=true: rows are filled by tokens of images, of which vlm.fusion=cross has one "
-         "each; set vlm.pack=false or vlm.fusion=tokens");
+         "vlm.pack=true: packing fills rows with tokens of images, but vlm.cross has one token an "
+         "image; set vlm.pack=false or leave vlm.cross out");
   for (const auto& [key, value] :
        {std::pair{"vlm.mrope", &vlm.mrope}, std::pair{"vlm.deepstack", &vlm.deepstack}})
     if (!value->empty())
       fail(ErrorKind::kUsage,
-           "{}={}: it is of an image's tokens in a row, of which vlm.fusion=cross has none; leave "
-           "it out or set vlm.fusion=tokens",
+           "{}={}: it applies to image tokens within a row, but vlm.cross has none; leave one of "
+           "both out",
            key, *value);
-  if (vlm.cross_every > job.model.layers)
+  if (every > job.model.layers)
     fail(ErrorKind::kUsage,
-         "vlm.cross_every={}: the decoder has model.layers={} blocks, before none of which one "
-         "would attend; set vlm.cross_every={} or less",
-         vlm.cross_every, job.model.layers, job.model.layers);
-  if (job.parallel.tp > vlm.cross_heads)
+         "vlm.cross=[{}, {}]: the decoder has model.layers={} blocks, so none would get "
+         "cross-attention; set [{}, {}] or fewer blocks",
+         every, heads, job.model.layers, job.model.layers, heads);
+  if (job.parallel.tp > heads)
     fail(ErrorKind::kUsage,
-         "parallel.tp={} is more than vlm.cross_heads={}; a rank needs at least one: "
+         "parallel.tp={} is more than the heads of vlm.cross=[{}, {}]; a rank needs at least one: "
          "parallel.tp={} or less",
-         job.parallel.tp, vlm.cross_heads, vlm.cross_heads);
+         job.parallel.tp, every, heads, heads);
 }
 
 // The units that make a tile's features.
@@ -182,15 +178,15 @@ void check_features(const Job& job) {
   if (job.vlm.features.empty()) return;
   if (job.parallel.cp > 1)
     fail(ErrorKind::kUsage,
-         "vlm.features={}: ranks along parallel.cp={} do not agree on what is kept; set "
-         "parallel.cp=1 or leave vlm.features out",
+         "vlm.features={}: ranks along parallel.cp={} do not agree on the features that are kept; "
+         "set parallel.cp=1 or leave vlm.features out",
          job.vlm.features, job.parallel.cp);
   const std::vector<std::string_view> frozen = split_list(job.model.frozen);
   for (const std::string& unit : tower_units(job))
     if (std::ranges::none_of(frozen,
                              [&](std::string_view pattern) { return matches(pattern, unit); }))
       fail(ErrorKind::kUsage,
-           "vlm.features={}: {} trains, and what it makes of a tile is not the same next time; set "
+           "vlm.features={} caches the tower's output, but {} is trainable; set "
            "model.frozen=vision.* or leave vlm.features out",
            job.vlm.features, unit);
 }
@@ -243,17 +239,16 @@ std::vector<std::int64_t> deepstack_layers(const Job& job) {
     const auto [end, error] = std::from_chars(piece.begin(), piece.end(), layer);
     const std::int64_t least = layers.empty() ? 0 : layers.back() + 1;
     if (error != std::errc{} || end != piece.end() || layer < least || layer >= blocks_read(job))
-      fail(
-          ErrorKind::kUsage,
-          "vlm.deepstack={}: needs ascending blocks of the tower that run, 0 to {} (vlm.layer={}), "
-          "with commas between them",
-          job.vlm.deepstack, blocks_read(job) - 1, job.vlm.layer);
+      fail(ErrorKind::kUsage,
+           "vlm.deepstack={}: needs ascending blocks from 0 to {} of the tower (vlm.layer={}), "
+           "with commas between them",
+           job.vlm.deepstack, blocks_read(job) - 1, job.vlm.layer);
     layers.push_back(layer);
   }
   if (std::ssize(layers) > job.model.layers)
     fail(ErrorKind::kUsage,
-         "vlm.deepstack={}: {} layers, each of which is added behind a block of the decoder, which "
-         "has model.layers={}; name fewer",
+         "vlm.deepstack={}: {} layers need as many blocks of the decoder, but model.layers={}; "
+         "name fewer",
          job.vlm.deepstack, layers.size(), job.model.layers);
   return layers;
 }
@@ -267,10 +262,10 @@ bool ends_rows(const Job& job) {
          job.projector.kind != ProjectorKind::kMerger && !crosses(job);
 }
 
-bool crosses(const Job& job) { return job.vlm.fusion == VlmFusion::kCross; }
+bool crosses(const Job& job) { return job.vlm.cross[0] > 0; }
 
 bool crosses_before(const Job& job, std::int64_t block) {
-  return crosses(job) && (block + 1) % job.vlm.cross_every == 0;
+  return crosses(job) && (block + 1) % job.vlm.cross[0] == 0;
 }
 
 std::int64_t projected_width(const Job& job) {

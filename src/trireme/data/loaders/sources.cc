@@ -1,13 +1,13 @@
 #include "trireme/base/error.h"
-#include "trireme/config/made_up.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/data/loaders/samples/clip_questions.h"
 #include "trireme/data/loaders/samples/clip_source.h"
 #include "trireme/data/loaders/samples/file_sources.h"
-#include "trireme/data/loaders/samples/made_up_images.h"
 #include "trireme/data/loaders/samples/quadrants.h"
 #include "trireme/data/loaders/samples/question_source.h"
+#include "trireme/data/loaders/samples/synthetic_images.h"
 #include "trireme/data/loaders/source.h"
-#include "trireme/data/loaders/tokens/made_up_tokens.h"
+#include "trireme/data/loaders/tokens/synthetic_tokens.h"
 #include "trireme/data/loaders/tokens/text_source.h"
 
 namespace trireme::loaders {
@@ -25,11 +25,11 @@ FileReader pair_reader(const config::Job& job) {
 }  // namespace
 
 Sources open_sources(const config::Job& job, const Path& dataset, Evaluated evaluated) {
-  if (config::made_up(job.data.source) != nullptr && evaluated == Evaluated::kTraining)
+  if (config::synthetic_source(job.data.source) != nullptr && evaluated == Evaluated::kTraining)
     fail(ErrorKind::kUsage,
-         "samples of data.source={} are made on the way and have no training split to evaluate; "
-         "evaluate what is held out",
-         config::made_up(job.data.source)->name);
+         "samples of data.source={} are generated during training and have no training split; "
+         "evaluate the held-out samples",
+         config::synthetic_source(job.data.source)->name);
   switch (job.data.source) {
     case config::DataSource::kText: return open_text(job, dataset, evaluated);
     case config::DataSource::kSquares:
@@ -39,7 +39,7 @@ Sources open_sources(const config::Job& job, const Path& dataset, Evaluated eval
     case config::DataSource::kQuadrants: return open_quadrants(job);
     case config::DataSource::kStripes: return open_stripes(job);
     case config::DataSource::kWords:
-    case config::DataSource::kAffine: return open_made_up_tokens(job);
+    case config::DataSource::kAffine: return open_synthetic_tokens(job);
     case config::DataSource::kScenes:
       return job.model.family == config::Family::kVlm ? open_questions(job) : open_scenes(job);
     case config::DataSource::kImages: return open_files(job, image_reader(job), evaluated);

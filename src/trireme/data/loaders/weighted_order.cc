@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/data/loaders/samples/made_up.h"
+#include "trireme/data/loaders/samples/synthetic.h"
 
 namespace trireme::loaders {
 

@@ -33,7 +33,7 @@ Recording find_recording(const Path& episode) {
     const Json metadata = parse_json(text, path.string());
     if (!metadata.is_object() || !metadata.contains("left_mp4_path")) continue;
     if (!metadata["left_mp4_path"].is_string())
-      fail(ErrorKind::kData, "{}: \"left_mp4_path\" is no text", path.string());
+      fail(ErrorKind::kData, "{}: \"left_mp4_path\" is not text", path.string());
     // The rest of the path is that of the machine that recorded it.
     const Path name = Path(metadata["left_mp4_path"].get<std::string>()).filename();
     return {.video = episode / "recordings" / "MP4" / name,

@@ -117,7 +117,7 @@ class PictureSource : public SampleSource {
           name(i), picture, folder_.string());
     const Path other = folder_ / below;
     if (!fs::is_regular_file(other))
-      fail(ErrorKind::kData, "{}: \"images\" in its .json names {}, which is no file", name(i),
+      fail(ErrorKind::kData, "{}: \"images\" in its .json names {}, which is not a file", name(i),
            other.string());
     use(MappedFile(other).bytes(), fmt::format("{}: {}", name(i), other.string()));
   }

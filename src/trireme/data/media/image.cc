@@ -20,7 +20,7 @@ bool is_png(ByteSpan bytes) {
 }
 
 Format format_of(ByteSpan bytes, const std::string& what) {
-  if (bytes.empty()) fail(ErrorKind::kData, "{}: is empty, which is no picture", what);
+  if (bytes.empty()) fail(ErrorKind::kData, "{}: is empty, which is not a picture", what);
   if (is_jpeg(bytes)) return Format::kJpeg;
   if (is_png(bytes)) return Format::kPng;
   if (is_webp(bytes)) return Format::kWebp;

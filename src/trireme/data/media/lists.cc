@@ -20,7 +20,7 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
 
 std::string string_of(const Json& entry, const char* key, const std::string& what) {
   if (!entry.contains(key)) return {};
-  if (!entry[key].is_string()) fail(ErrorKind::kData, "{}: \"{}\" is no text", what, key);
+  if (!entry[key].is_string()) fail(ErrorKind::kData, "{}: \"{}\" is not text", what, key);
   return entry[key].get<std::string>();
 }
 
@@ -33,7 +33,7 @@ std::string without_brackets(std::string text) {
 ListLine parse_line(std::string_view line, const std::string& what) {
   if (const std::size_t at = line.rfind("::"); at != line.npos) {
     const auto label = whole_number(line.substr(at + 2));
-    if (!label) fail(ErrorKind::kData, "{}: no number behind :: in '{}'", what, line);
+    if (!label) fail(ErrorKind::kData, "{}: no number after :: in '{}'", what, line);
     return {.path = std::string(line.substr(0, at)), .label = *label};
   }
   if (const std::size_t at = line.rfind(' '); at != line.npos)
@@ -49,7 +49,7 @@ std::vector<Ssv2Entry> parse_ssv2_list(std::string_view text, const std::string&
   if (!list.is_array()) fail(ErrorKind::kData, "{}: no list of clips", what);
   std::vector<Ssv2Entry> entries;
   for (const Json& entry : list) {
-    if (!entry.is_object()) fail(ErrorKind::kData, "{}: an entry that is no object", what);
+    if (!entry.is_object()) fail(ErrorKind::kData, "{}: an entry that is not an object", what);
     const bool number = entry.contains("id") && entry["id"].is_number_integer();
     entries.push_back({.id = number ? entry["id"].dump() : string_of(entry, "id", what),
                        .label = string_of(entry, "label", what),

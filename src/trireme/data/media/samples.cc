@@ -160,7 +160,7 @@ std::int64_t class_number(std::string_view text, const std::string& what) {
   std::int64_t value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
-    fail(ErrorKind::kData, "{}: a class that is no number", what);
+    fail(ErrorKind::kData, "{}: a class that is not a number", what);
   return value;
 }
 
@@ -180,8 +180,9 @@ ImageSize checked_size(ByteSpan bytes, const std::string& what) {
 void SampleSource::with_picture(std::size_t i, const std::string& picture,
                                 const UsePicture&) const {
   fail(ErrorKind::kData,
-       "{}: its pictures are named, {}, which a folder of pictures and shards have", name(i),
-       picture);
+       "{}: its pictures have names, such as {}, which only a folder of pictures and shards can "
+       "read",
+       name(i), picture);
 }
 
 Image checked_image(ByteSpan bytes, const std::string& what) {
@@ -321,14 +322,6 @@ std::optional<Sample> Samples::take(std::int64_t i, const ChooseFrames& choose) 
     state_->note(i, error.what());
     return std::nullopt;
   }
-}
-
-Sample Samples::take_or_next(std::int64_t i, const ChooseFrames& choose) const {
-  for (std::int64_t tried = 0; tried < size(); ++tried)
-    if (std::optional<Sample> sample = take((i + tried) % size(), choose))
-      return std::move(*sample);
-  fail(ErrorKind::kData, "{}: none of its {} samples can be used; the first: {}",
-       state_->options.sources[0].string(), size(), bad().reasons.at(0));
 }
 
 BadReport Samples::bad() const {

@@ -110,8 +110,6 @@ class Samples {
   ImageSize picture_size(std::int64_t i, const std::string& name) const;
   // By the policy: nothing for one that is skipped.
   std::optional<Sample> take(std::int64_t i, const ChooseFrames& choose = {}) const;
-  // By the policy, the next good one in place of one that is skipped (the first follows the last): which one depends on i alone. Error{kData} where none is good.
-  Sample take_or_next(std::int64_t i, const ChooseFrames& choose = {}) const;
 
   // Those skipped until now.
   BadReport bad() const;

@@ -53,7 +53,7 @@ class StillReader final : public VideoReader {
 };
 
 std::unique_ptr<VideoReader> open_video(ByteSpan bytes, const std::string& what) {
-  if (bytes.empty()) fail(ErrorKind::kData, "{}: is empty, which is no video", what);
+  if (bytes.empty()) fail(ErrorKind::kData, "{}: is empty, which is not a video", what);
   if (is_still(bytes)) return std::make_unique<StillReader>(bytes, what);
   return is_webp(bytes) ? open_webp(bytes, what) : need_ffmpeg(what).open(bytes, what);
 }

@@ -66,7 +66,8 @@ std::string text_sample(const std::string& task, std::uint64_t seed, std::int64_
 void make_text(const TextOptions& options) {
   const Common& common = options.common;
   if (common.validation > 0)
-    fail(ErrorKind::kUsage, "texts hold nothing out; trireme data prepare --validation does");
+    fail(ErrorKind::kUsage,
+         "synthetic texts have no held-out part; use trireme data prepare --validation");
   if (options.length < 1 || options.length > (1 << 24))
     fail(ErrorKind::kUsage, "a length of {} bytes; 1 to 16777216", options.length);
   text_sample(options.task, 0, 0, 1);  // refuses a task that is none before anything is made

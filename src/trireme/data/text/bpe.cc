@@ -285,8 +285,7 @@ void Bpe::merge_word(std::string_view word, std::vector<std::int32_t>& out) cons
       return;
     }
   if (word.size() > static_cast<std::size_t>(kMaxId))
-    fail(ErrorKind::kData, "a piece of {} bytes without a break is too long to encode",
-         word.size());
+    fail(ErrorKind::kData, "{} bytes without a break are too long to encode", word.size());
   std::vector<Symbol> symbols(word.size());
   std::priority_queue<Candidate> queue;
   const auto consider = [&](std::int32_t left, std::int32_t right) {

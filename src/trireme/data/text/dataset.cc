@@ -111,7 +111,7 @@ Dataset open_dataset(const Path& directory) {
          directory.string());
   if (!std::filesystem::exists(directory / kDatasetName, cause))
     fail(ErrorKind::kData,
-         "{}: has no {}, so it is no dataset; make one with: trireme data prepare",
+         "{}: has no {}, so it is not a dataset; make one with: trireme data prepare",
          directory.string(), kDatasetName);
   const std::string text = read_file(directory / kDatasetName, std::size_t{1} << 20);
   const DatasetRecord record = parse_record(text, (directory / kDatasetName).string());

@@ -136,9 +136,9 @@ std::string Tokenizer::description() const {
 
 std::string Tokenizer::tokenizer_json() const {
   if (chars_)
-    fail(
-        ErrorKind::kUsage,
-        "a characters tokenizer has no tokenizer.json: it cannot say all text; use bytes or bpe:N");
+    fail(ErrorKind::kUsage,
+         "a characters tokenizer has no tokenizer.json: it cannot encode all text; use bytes or "
+         "bpe:N");
   return file_ ? file_->source : bytes_tokenizer_json();
 }
 

@@ -1,9 +1,11 @@
 #include "trireme/exec/units/gradient_counter.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/comm/tree_sum.h"
+#include "trireme/plan/binary_counter.h"
 
 namespace trireme::exec {
 
@@ -18,16 +20,15 @@ void add(Flat& earlier, const Flat& later) {
 }
 
 void GradientCounter::push(Flat gradient) {
-  for (Flat& level : levels_) {
-    if (!level) {
-      level = std::move(gradient);
-      return;
-    }
-    add(level, gradient);
-    if (!canonical_) return;
-    gradient = std::exchange(level, Flat());
+  const auto met = static_cast<std::size_t>(plan::levels_met(pushed_, row_));
+  const auto own = static_cast<std::size_t>(plan::level_of_sum(pushed_, row_));
+  ++pushed_;
+  levels_.resize(std::max({levels_.size(), met, own + 1}));
+  for (std::size_t level = 0; level < met; ++level) {
+    add(levels_[level], gradient);
+    gradient = std::exchange(levels_[level], Flat());
   }
-  levels_.push_back(std::move(gradient));
+  levels_[own] = std::move(gradient);
 }
 
 Flat GradientCounter::collapse() {
@@ -38,6 +39,7 @@ Flat GradientCounter::collapse() {
     sum = std::move(level);
   }
   levels_.clear();
+  pushed_ = 0;
   TRIREME_CHECK(static_cast<bool>(sum), "a gradient is asked for that no backward has written");
   return sum;
 }

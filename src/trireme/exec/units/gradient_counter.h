@@ -10,12 +10,11 @@ namespace trireme::exec {
 // `earlier` += `later`: the left operand of the tree stays on the left.
 void add(Flat& earlier, const Flat& later);
 
-// A binary counter of partial sums. In canonical mode the k-th pushed gradient (k from 0) meets its
-// neighbours exactly as leaf k of a balanced tree, so after n pushes popcount(n) buffers are live. In
-// fast mode everything is added into one buffer in order of arrival.
+// A binary counter of partial sums (plan/binary_counter.h). The k-th pushed gradient (k from 0) meets its neighbours
+// exactly as leaf k of a balanced tree whose leaves are rows of `row` gradients, each added in order of arrival.
 class GradientCounter {
  public:
-  explicit GradientCounter(bool canonical = true) : canonical_(canonical) {}
+  explicit GradientCounter(int row = 1) : row_(row) {}
 
   void push(Flat gradient);
   bool empty() const { return levels_.empty(); }
@@ -26,8 +25,9 @@ class GradientCounter {
   Flat collapse();
 
  private:
-  bool canonical_;
-  std::vector<Flat> levels_;  // levels_[l] holds 2^l leaves or is empty
+  int row_;
+  int pushed_ = 0;
+  std::vector<Flat> levels_;  // of the counter, some empty
 };
 
 }  // namespace trireme::exec

@@ -6,6 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/exec/units/unit_state.h"
 #include "trireme/exec/units/units.h"
+#include "trireme/plan/binary_counter.h"
 
 namespace trireme::exec {
 
@@ -44,8 +45,9 @@ Place level_of(UnitState& unit, std::size_t chunk, int level, DType type) {
 
 // The sums that the gradient of the line's micro-batch meets, or the one that it makes, bit by bit.
 unsigned levels_of(const plan::Instr& line, const plan::Recipe& recipe) {
-  return line.verb == plan::Verb::kReload ? (1u << plan::levels_met(line.mb, recipe.canonical)) - 1
-                                          : 1u << plan::level_of_sum(line.mb, recipe.canonical);
+  const int row = plan::summed_in_row(recipe);
+  return line.verb == plan::Verb::kReload ? (1u << plan::levels_met(line.mb, row)) - 1
+                                          : 1u << plan::level_of_sum(line.mb, row);
 }
 
 // What the line is about.

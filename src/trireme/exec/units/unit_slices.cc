@@ -130,7 +130,7 @@ std::vector<StateSlice> Units::slices(bool owned) const {
     };
     add("param", unit.master_copy ? plan_.recipe.master : unit.param_type, 1);
     if (!unit.trainable) continue;
-    for (const StateSpec& state : updater_.states())
+    for (const StateSpec& state : optimizer_.states())
       add(state.name, state.type.value_or(plan_.recipe.master),
           state.per_block ? unit.state_block : 1);
   }
@@ -148,7 +148,7 @@ at::Tensor Units::held(const UnitState& unit, const std::string& kind) const {
 }
 
 std::size_t Units::state_index(const UnitState& unit, const std::string& kind) const {
-  const std::vector<StateSpec>& states = updater_.states();
+  const std::vector<StateSpec>& states = optimizer_.states();
   const auto state = std::ranges::find(states, kind, &StateSpec::name);
   TRIREME_CHECK(state != states.end() && unit.trainable, "unit {} has no {}", unit.spec->name,
                 kind);

@@ -12,9 +12,9 @@
 
 #include "trireme/comm/ticket.h"
 #include "trireme/exec/away_space.h"
+#include "trireme/exec/optimizer.h"
 #include "trireme/exec/units/flat.h"
 #include "trireme/exec/units/gradient_counter.h"
-#include "trireme/exec/updater.h"
 #include "trireme/model/spec.h"
 #include "trireme/plan/unit_sharing.h"
 
@@ -83,6 +83,7 @@ struct UnitState {
   std::vector<double> square_sums;    // of it, where it has left
   std::vector<scratch::Ticket> left;  // its way out
 
+  bool stale = false;  // whole parameters, but those of other ranks as they were before the update
   bool gathering = false;
   comm::Ticket gather;
   // What the gradient has on its way: at most one reduction at a time, the dp lane being in order.

@@ -10,7 +10,6 @@
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/exec/units/masters.h"
 #include "trireme/exec/units/unit_state.h"
-#include "trireme/ops/gradient_memory.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/shard.h"
 #include "trireme/plan/unit_share.h"
@@ -37,12 +36,12 @@ void round_master(UnitState& unit) {
 }  // namespace
 
 Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& specs, int rank,
-             at::Device device, const Groups& groups, const AwaySpace& space, Updater& updater)
+             at::Device device, const Groups& groups, const AwaySpace& space, Optimizer& optimizer)
     : plan_(plan),
       rank_(rank),
       groups_(groups),
       space_(space),
-      updater_(updater),
+      optimizer_(optimizer),
       memory_(std::make_unique<MemoryCount>(
           MemoryCount{.device = device, .host = space.host_bytes()})) {
   const plan::Recipe& recipe = plan.recipe;
@@ -66,7 +65,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
     unit->part_begin = plan.mesh.index_in_group(rank, unit->sharing.shards) * unit->part_count;
     unit->padded = unit->part_count * shards;
     for (std::size_t chunk = 0; chunk < chunks; ++chunk)
-      unit->chunks.push_back({.leaf = {}, .counter = GradientCounter(recipe.canonical)});
+      unit->chunks.push_back({.leaf = {}, .counter = GradientCounter(plan::summed_in_row(recipe))});
 
     unit->params = Window(unit->padded, unit->param_type, device);
     if (unit->trainable) unit->grads = Window(unit->padded, recipe.grads, device);
@@ -79,7 +78,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
       at::Tensor view = unit->params.view(offset, param.shape);
       if (unit->trainable) {
         view.set_requires_grad(true);
-        view.mutable_grad() = ops::lent_gradient(unit->grads.view(offset, param.shape));
+        view.mutable_grad() = unit->grads.view(offset, param.shape).variable_data();
       }
       unit->param_views.push_back(view);
       offset += param.numel();
@@ -99,7 +98,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
     if (unit->master_copy)
       unit->state_shapes.push_back({unit->part_count, unit->split ? DType::kI16 : recipe.master});
     if (unit->trainable)
-      for (const StateSpec& state : updater.states())
+      for (const StateSpec& state : optimizer.states())
         unit->state_shapes.push_back(
             {state.per_block ? blocks(unit->part_count, unit->state_block) : unit->part_count,
              state.type.value_or(recipe.master)});
@@ -138,6 +137,7 @@ void Units::unshard_begin(plan::UnitId id, mesh::AxisSet axes) {
         unit.full.buffer());
   }
   unit.gathering = true;
+  unit.stale = false;
 }
 
 void Units::finish_unshard(plan::UnitId id) {
@@ -145,6 +145,14 @@ void Units::finish_unshard(plan::UnitId id) {
   if (!std::exchange(unit.gathering, false)) return;
   unit.gather.wait();
   unit.params.attach(unit.full);
+}
+
+void Units::gather_stale() {
+  for (std::size_t index = 0; index < units_.size(); ++index) {
+    if (units_[index] == nullptr || !units_[index]->stale) continue;
+    unshard_begin(static_cast<plan::UnitId>(index), units_[index]->sharing.shards);
+    finish_unshard(static_cast<plan::UnitId>(index));
+  }
 }
 
 void Units::reshard(plan::UnitId id) {
@@ -157,7 +165,7 @@ void Units::reshard(plan::UnitId id) {
   if (unit.is_away(plan::Piece::kParams)) unit.part = Flat();
 }
 
-void Units::open_gradient(plan::UnitId id, int chunk, bool first) {
+void Units::open_gradient(plan::UnitId id, int chunk, bool first, ops::WeightGradients& gradients) {
   UnitState& unit = at(id);
   Flat& leaf = unit.chunks[static_cast<std::size_t>(chunk)].leaf;
   TRIREME_CHECK(first == !leaf, "unit {} has {} gradient before a line that {} it", unit.spec->name,
@@ -168,11 +176,7 @@ void Units::open_gradient(plan::UnitId id, int chunk, bool first) {
   }
   unit.grads.attach(leaf);
   if (!first) return;
-  for (const at::Tensor& param : unit.param_views) ops::begin_gradient(param.grad());
-}
-
-void Units::settle_gradient(plan::UnitId id) {
-  for (const at::Tensor& param : at(id).param_views) ops::settle_gradient(param.grad());
+  for (const at::Tensor& param : unit.param_views) gradients.begin(param);
 }
 
 void Units::close_gradient(plan::UnitId id, int chunk) {
@@ -217,13 +221,14 @@ void Units::update(plan::UnitId id, const UpdateArgs& args) {
     const std::int64_t count = params.numel();
     std::vector<at::Tensor> states;
     for (std::size_t i = 0; i < unit.states.size(); ++i) {
-      const std::int64_t block = updater_.states()[i].per_block ? unit.state_block : 1;
+      const std::int64_t block = optimizer_.states()[i].per_block ? unit.state_block : 1;
       states.push_back(unit.states[i].tensor(begin / block, blocks(count, block)));
     }
     const std::vector<UpdateSegment> segments = unit.segments_of(begin, begin + count);
-    updater_.update(params, unit.grad.tensor(begin, count), states, segments, own);
+    optimizer_.update(params, unit.grad.tensor(begin, count), states, segments, own);
     keep_in_bounds(params, segments);
   });
+  unit.stale = unit.sharing.gathers_after;
   end_update(unit);
 }
 
@@ -239,6 +244,7 @@ void Units::average(plan::UnitId id, double momentum) {
   unit.change_stepped([&](std::int64_t begin, const at::Tensor& values) {
     values.lerp_(followed.stepped(begin, values.numel()), 1 - momentum);
   });
+  unit.stale = unit.sharing.gathers_after;
   if (unit.master_copy && !unit.split) round_master(unit);
 }
 

@@ -12,8 +12,8 @@
 #include "trireme/exec/block.h"
 #include "trireme/exec/groups.h"
 #include "trireme/exec/movement.h"
+#include "trireme/exec/optimizer.h"
 #include "trireme/exec/units/flat.h"
-#include "trireme/exec/updater.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::exec {
@@ -38,7 +38,7 @@ class Units {
   // The plan gives units, mesh and recipe. Allocates persistent memory on `device`; values are undefined
   // until initialise() or load.
   Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& specs, int rank,
-        at::Device device, const Groups& groups, const AwaySpace& space, Updater& updater);
+        at::Device device, const Groups& groups, const AwaySpace& space, Optimizer& optimizer);
   ~Units();
 
   // A view for Block::bind. Leaf tensors of trainable units require gradients.
@@ -48,14 +48,15 @@ class Units {
   // `initial` may give a value of its own, as Block::initial_value().
   void initialise(std::uint64_t seed, const std::function<at::Tensor(plan::UnitId, int)>& initial);
 
+  // Gathers at once what updates have left stale and the next step would gather: before other uses of the parameters.
+  // Collective over the ranks that share a unit.
+  void gather_stale();
   void unshard_begin(plan::UnitId unit, mesh::AxisSet axes);
   void finish_unshard(plan::UnitId unit);
   void reshard(plan::UnitId unit);
-  // Before a line of this chunk that adds to it, after it, and when the chunk's gradient of the micro-batch is complete.
-  // The `first` line that writes it finds memory that counts as zeros, and is zeroed no sooner than it is known what the
-  // line gives nothing (ops/gradient_memory.h).
-  void open_gradient(plan::UnitId unit, int chunk, bool first);
-  void settle_gradient(plan::UnitId unit);
+  // Before a line of this chunk that adds to it, and when the chunk's gradient of the micro-batch is complete. The `first`
+  // line that writes it finds memory that counts as zeros: begun with `gradients`, which the line's ops are given.
+  void open_gradient(plan::UnitId unit, int chunk, bool first, ops::WeightGradients& gradients);
   void close_gradient(plan::UnitId unit, int chunk);
   void reduce_begin(plan::UnitId unit, const plan::Instr& line);
   void finish_reduce(plan::UnitId unit);
@@ -128,7 +129,7 @@ class Units {
   int rank_;
   const Groups& groups_;
   const AwaySpace& space_;
-  Updater& updater_;
+  Optimizer& optimizer_;
   std::unique_ptr<MemoryCount> memory_;
   std::vector<std::unique_ptr<UnitState>> units_;
 };

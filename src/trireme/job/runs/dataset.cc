@@ -10,7 +10,7 @@
 #include "trireme/base/held_out.h"
 #include "trireme/base/os/file_facts.h"
 #include "trireme/config/data_sets.h"
-#include "trireme/config/made_up.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/data/media/split.h"
 #include "trireme/data/text/sources.h"
 #include "trireme/data/text/vocabulary.h"
@@ -178,13 +178,13 @@ LocatedDataset from_dataset(const config::Data& data, const DataPlaces& places,
   return located(std::move(dataset), own == "bpe" ? data.tokenizer : own, data.path);
 }
 
-LocatedDataset from_nothing(const config::Data& data, const config::MadeUpSource& source) {
+LocatedDataset from_nothing(const config::Data& data, const config::SyntheticSource& source) {
   const double share = is_count(data.validation) ? 1 : static_cast<double>(data.samples);
   return {.digest = config::digest(source),
           .held_out = static_cast<std::int64_t>(std::ceil(data.validation * share)),
           .facts = source.facts,
           .tokenizer = data.tokenizer,
-          .what = fmt::format("{}, made up on the way: {} samples an epoch", source.name,
+          .what = fmt::format("{}, generated during training: {} samples an epoch", source.name,
                               data.samples)};
 }
 
@@ -232,7 +232,7 @@ LocatedDataset from_files(const config::Data& data, std::string_view source) {
 
 LocatedDataset locate_dataset(const config::Data& data, const DataPlaces& places,
                               const std::function<void(const std::string&)>& say) {
-  if (const config::MadeUpSource* source = config::made_up(data.source))
+  if (const config::SyntheticSource* source = config::synthetic_source(data.source))
     return from_nothing(data, *source);
   // Where the path is missing, resolving the job says so.
   const std::string_view files = config::files_of(data.source);
@@ -256,7 +256,8 @@ std::int64_t held_out_samples(const LocatedDataset& data, const config::Job& job
 }
 
 config::DatasetFacts known_facts(const config::Data& data) {
-  if (const config::MadeUpSource* source = config::made_up(data.source)) return source->facts;
+  if (const config::SyntheticSource* source = config::synthetic_source(data.source))
+    return source->facts;
   std::error_code cause;
   if (const std::string_view files = config::files_of(data.source); !files.empty())
     return std::ranges::all_of(

@@ -31,8 +31,8 @@ Allowance allowance(const config::Job& job, const Place& place) {
   if (job.run.memory_limit.count > 0) return {job.run.memory_limit.count, "run.memory_limit"};
   if (job.run.device == config::Device::kCuda)
     fail(ErrorKind::kUsage,
-         "run.micro_batch=0 with run.device=cuda: how much a GPU has is not known here; set "
-         "run.memory_limit to what a rank may take of it");
+         "run.micro_batch=0 with run.device=cuda: the memory of a GPU is not known here; set "
+         "run.memory_limit to the memory that a rank may use");
   // The rest is for what nobody counts: the page cache of the data, other programs.
   constexpr double kShare = 0.9;
   const std::optional<std::int64_t> free = free_memory();
@@ -68,21 +68,41 @@ std::int64_t kept_in_memory(const Planned& planned, const Place& place, int rank
   return kSnapshots * (saved(rank) + saved(previous));
 }
 
-}  // namespace
-
-std::int64_t library_share(const config::Job& job, const Place& place) {
-  if (job.run.device == config::Device::kCuda) return 0;
-  const std::int64_t process = simulate::CostModel{}.process_bytes;
-  return place.launcher == Launcher::kThreads ? process / place.world : process;
+// The most at any line of the step, of kinds whose bytes the plan fixes.
+std::int64_t certain_bytes(const simulate::Footprint& one) {
+  using plan::MemoryKind;
+  const auto fixed = [](const plan::MemoryPoint& point) {
+    std::int64_t sum = 0;
+    for (const MemoryKind kind :
+         {MemoryKind::kParams, MemoryKind::kOptimizer, MemoryKind::kGradients, MemoryKind::kHost})
+      sum += point[static_cast<std::size_t>(kind)];
+    return sum;
+  };
+  std::int64_t most = fixed(one.account.persistent);
+  for (const plan::MemoryPoint& line : one.account.at_line) most = std::max(most, fixed(line));
+  return most;
 }
 
-std::vector<simulate::Footprint> footprints(const Planned& planned, const Place& place) {
+// A rank's share of what its process holds in addition to tensors.
+std::int64_t library_share(const Place& place, const std::optional<planner::Calibration>& machine) {
+  const int ranks = place.launcher == Launcher::kThreads ? place.world : 1;
+  const double process = machine ? planner::beside_tensors(*machine->machine.gpu.core, ranks)
+                                 : static_cast<double>(simulate::CostModel{}.process_bytes);
+  return static_cast<std::int64_t>(process) / ranks;
+}
+
+}  // namespace
+
+std::vector<simulate::Footprint> footprints(const Planned& planned, const Place& place,
+                                            const std::optional<planner::Calibration>& machine) {
   const config::Job& job = planned.job;
   const bool host = job.run.device == config::Device::kCpu;
   std::vector<simulate::Footprint> lists =
-      simulate::footprints(planned.plan, library_share(job, place), host);
-  for (simulate::Footprint& one : lists)
+      simulate::footprints(planned.plan, host ? library_share(place, machine) : 0, host);
+  for (simulate::Footprint& one : lists) {
+    one.measured = host && machine.has_value();
     one.samples = planner::samples_ahead(planned.plan, job, one.ranks.front());
+  }
   if (planner::ExpectedShare(job).varies()) {
     const plan::PlanSet expected = planner::with_expected_rows(planned.plan, job);
     for (simulate::Footprint& one : lists)
@@ -100,11 +120,52 @@ std::vector<simulate::Footprint> footprints(const Planned& planned, const Place&
   return lists;
 }
 
-void check_room(const Planned& planned, const Place& place) {
+HostNeed host_need(const Planned& planned, const Place& place,
+                   const std::optional<planner::Calibration>& machine) {
+  const int first = place.rank - place.local_rank;
+  HostNeed need{.ranks = std::min(place.local_world, place.world - first)};
+  for (const simulate::Footprint& one : footprints(planned, place, machine)) {
+    const std::int64_t certain = certain_bytes(one);
+    for (const int rank : one.ranks) {
+      if (rank < first || rank >= first + need.ranks) continue;
+      need.bytes += one.needed() - one.kept;
+      need.certain += certain;
+    }
+  }
+  return need;
+}
+
+std::string text_of(const HostNeed& need) {
+  return fmt::format("{} rank{} of this host need{} {} by forecast", need.ranks,
+                     need.ranks == 1 ? "" : "s", need.ranks == 1 ? "s" : "", bytes(need.bytes));
+}
+
+std::optional<std::string> check_room(const Planned& planned, const Place& place,
+                                      const std::optional<planner::Calibration>& machine,
+                                      const Path& root) {
   const std::int64_t limit = planned.job.run.memory_limit.count;
-  if (limit == 0) return;
-  const auto misfit = simulate::misfit(planned.plan, footprints(planned, place), limit);
-  if (misfit) fail(ErrorKind::kNoRoom, "{} (run.memory_limit)", *misfit);
+  if (limit > 0)
+    if (const auto misfit =
+            simulate::misfit(planned.plan, footprints(planned, place, machine), limit))
+      fail(ErrorKind::kNoRoom, "{} (run.memory_limit)", *misfit);
+  const std::optional<std::int64_t> free = free_memory(root);
+  if (planned.job.run.device != config::Device::kCpu || place.local_rank != 0 || !free)
+    return std::nullopt;
+  const HostNeed need = host_need(planned, place, machine);
+  if (need.bytes <= *free) return std::nullopt;
+  const std::optional<std::int64_t> group = memory_limit(root);
+  const std::string left = fmt::format(
+      "{} is left{}", bytes(*free),
+      group ? fmt::format(" of the {} that its control group allows", bytes(*group)) : "");
+  if (limit == 0 && need.certain > *free)
+    fail(ErrorKind::kNoRoom,
+         "{}, {} of it for parameters, optimizer states and gradients, and {}; shard more "
+         "(parallel.zero, more hosts), raise the limit, or set run.memory_limit, the most that a "
+         "rank may need, to start anyway",
+         text_of(need), bytes(need.certain), left);
+  return fmt::format(
+      "{}, and {}: the kernel may kill one; lower run.micro_batch, or shard more (parallel.zero)",
+      text_of(need), left);
 }
 
 std::optional<std::string> too_small(const Planned& planned, const Place& place,
@@ -124,7 +185,8 @@ std::optional<std::string> too_small(const Planned& planned, const Place& place,
 }
 
 config::Job with_found_micro_batch(
-    config::Job job, const Place& place, const config::DatasetFacts& data, const MemoryTrial& trial,
+    config::Job job, const Place& place, const config::DatasetFacts& data,
+    const std::optional<planner::Calibration>& machine, const MemoryTrial& trial,
     const std::function<void(std::int64_t micro_batch, const std::string& what)>& say) {
   job.run.find_micro_batch = false;  // a trial's job is printed with its own micro-batch
   job.run.micro_batch = 1;
@@ -143,7 +205,7 @@ config::Job with_found_micro_batch(
       why = error.what();
       continue;
     }
-    const std::vector<simulate::Footprint> lists = footprints(*planned, place);
+    const std::vector<simulate::Footprint> lists = footprints(*planned, place, machine);
     const std::int64_t needed = simulate::largest(lists).needed();
     if (const auto misfit = simulate::misfit(planned->plan, lists, allowed.bytes)) {
       say(candidate, fmt::format("forecast {}, too much", bytes(needed)));

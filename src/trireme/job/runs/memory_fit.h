@@ -12,17 +12,33 @@
 #include "trireme/job/runs/place.h"
 #include "trireme/job/runs/plan_job.h"
 #include "trireme/plan/simulate/footprint.h"
+#include "trireme/planner/hardware/machine.h"
 
 namespace trireme::runs {
 
-// Of what a process holds beside tensors, the share of one of its ranks; 0 on a GPU, whose memory holds tensors.
-std::int64_t library_share(const config::Job& job, const Place& place);
+// What every rank needs of the memory that its tensors are in. What a process holds in addition to tensors is what `machine`
+// measured, else a constant; 0 on a GPU.
+std::vector<simulate::Footprint> footprints(const Planned& planned, const Place& place,
+                                            const std::optional<planner::Calibration>& machine);
 
-// What every rank needs of the memory that its tensors are in.
-std::vector<simulate::Footprint> footprints(const Planned& planned, const Place& place);
+// What the ranks of this host need by forecast, without snapshots that an earlier start has left in memory. The certain
+// part follows from the plan alone: parameters, optimizer states, gradients, and what is offloaded to host memory.
+struct HostNeed {
+  int ranks = 0;
+  std::int64_t bytes = 0;    // the most that they hold in a step
+  std::int64_t certain = 0;  // of it
+};
+HostNeed host_need(const Planned& planned, const Place& place,
+                   const std::optional<planner::Calibration>& machine);
+// "2 ranks of this host need 1.5 GiB by forecast".
+std::string text_of(const HostNeed& need);
 
-// Throws Error{kNoRoom} if a rank is forecast to need more than run.memory_limit.
-void check_room(const Planned& planned, const Place& place);
+// Throws Error{kNoRoom} if a rank is forecast to need more than run.memory_limit; or, without that key, if the certain
+// part alone of what this host's ranks need is more than its memory, within the limits of control groups, has left.
+// Where only the forecast is more, a line that says so. Of a GPU's memory nothing is known. `root` stands for / in tests.
+std::optional<std::string> check_room(const Planned& planned, const Place& place,
+                                      const std::optional<planner::Calibration>& machine,
+                                      const Path& root = "/");
 
 // Where snapshots in memory do not fit into the file system of `memory`, on this rank's host: one line that says so.
 std::optional<std::string> too_small(const Planned& planned, const Place& place,
@@ -35,7 +51,8 @@ using MemoryTrial = std::function<std::optional<std::int64_t>(const Planned& pla
 // The job with the largest micro_batch that fits, by forecast and then by `trial`: run.find_micro_batch is false then. `say` is
 // told what each candidate gave. Throws Error{kNoRoom} where not even the smallest fits.
 config::Job with_found_micro_batch(
-    config::Job job, const Place& place, const config::DatasetFacts& data, const MemoryTrial& trial,
+    config::Job job, const Place& place, const config::DatasetFacts& data,
+    const std::optional<planner::Calibration>& machine, const MemoryTrial& trial,
     const std::function<void(std::int64_t micro_batch, const std::string& what)>& say);
 
 }  // namespace trireme::runs

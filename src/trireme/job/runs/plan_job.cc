@@ -1,7 +1,7 @@
 #include "trireme/job/runs/plan_job.h"
 
 #include "trireme/base/error.h"
-#include "trireme/config/made_up.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 
@@ -16,11 +16,10 @@ void check_cuda(const Place& place) {
        "for CUDA (docs/gpu.md)");
 #endif
   if (place.launcher == Launcher::kThreads && place.world > 1)
-    fail(
-        ErrorKind::kUsage,
-        "run.device=cuda with --ranks {}: autograd has one thread a GPU, in which ranks as threads "
-        "would wait for each other for ever; start processes, one a GPU: --nproc {}",
-        place.world, place.world);
+    fail(ErrorKind::kUsage,
+         "run.device=cuda with --ranks {}: autograd has one thread a GPU, in which ranks as "
+         "threads would wait for each other forever; start processes, one a GPU: --nproc {}",
+         place.world, place.world);
 }
 
 }  // namespace
@@ -29,9 +28,9 @@ void check_early(const config::Job& job, const Place& place) {
   if (job.run.device == config::Device::kCuda) check_cuda(place);
   if (job.run.find_micro_batch && job.checkpoint.memory_every > 0)
     fail(ErrorKind::kUsage,
-         "run.micro_batch=0 with checkpoint.memory_every={}: ranks that start again from memory "
-         "would look again and may find another; find it with checkpoint.memory_every=0 under "
-         "--ranks or --nproc, then set run.micro_batch",
+         "run.micro_batch=0 with checkpoint.memory_every={}: ranks that restart from memory would "
+         "search again and may find another; find it with checkpoint.memory_every=0 under --ranks "
+         "or --nproc, then set run.micro_batch",
          job.checkpoint.memory_every);
   if (job.run.find_micro_batch && place.launched() && place.world > 1)
     fail(ErrorKind::kUsage,
@@ -41,7 +40,7 @@ void check_early(const config::Job& job, const Place& place) {
   constexpr std::int64_t kSomeVocab = 65536;  // stands for that of data that are not there yet
   constexpr std::int64_t kSomeClasses = 1000;
   try {
-    const config::MadeUpSource* known = config::made_up(job.data.source);
+    const config::SyntheticSource* known = config::synthetic_source(job.data.source);
     plan_job(job, place.world,
              known != nullptr ? known->facts
              : !config::files_of(job.data.source).empty()

@@ -8,6 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/formats/checkpoint_draft.h"
 #include "trireme/formats/event.h"
 
 namespace trireme::runs {
@@ -77,11 +78,10 @@ RunDirectory::RunDirectory(const std::string& out, const std::string& name,
     if (has_checkpoints(path_))
       fail(ErrorKind::kUsage,
            "{} holds checkpoints of an earlier run and --resume never would overwrite them; choose "
-           "another "
-           "--out, or leave --resume out to go on from the newest",
+           "another --out, or leave --resume out to continue from the newest",
            path_.string());
   } else if (resume == "auto") {
-    find_newest(path_ / kCheckpoints, check);
+    find_newest(path_ / kCheckpoints, note, check);
   } else {
     find_given(resume, note);
   }
@@ -92,7 +92,7 @@ void RunDirectory::look() const {
   if (!fs::exists(path_)) return;
   const bool run = fs::exists(path_ / kLockedJobName) || fs::is_directory(path_ / kCheckpoints);
   if (!run && !is_as_good_as_empty(path_))
-    fail(ErrorKind::kUsage, "{} is not empty and is no run; choose another directory with --out",
+    fail(ErrorKind::kUsage, "{} is not empty and is not a run; choose another directory with --out",
          path_.string());
   std::optional<FileLock> nobody;
   if (fs::exists(path_ / kLock) && !lock_soon(nobody, path_ / kLock))
@@ -101,11 +101,22 @@ void RunDirectory::look() const {
          path_.string());
 }
 
-void RunDirectory::find_newest(const Path& root, formats::CheckpointCheck check) {
+void RunDirectory::find_newest(const Path& root, const Note& note, formats::CheckpointCheck check) {
+  commit_complete(note);
   std::optional<formats::NewestCheckpoint> newest = formats::newest_checkpoint(root, check);
   if (!newest) return;
   refused_ = std::move(newest->refused);
   resume_ = Resume{std::move(newest->path), std::move(newest->manifest)};
+}
+
+// Under the lock, so that no run writes there.
+void RunDirectory::commit_complete(const Note& note) const {
+  std::optional<FileLock> lock;
+  if (!fs::exists(path_ / kLock) || !lock_soon(lock, path_ / kLock)) return;
+  for (const Path& directory :
+       formats::CheckpointDraft::commit_complete(os::real_file_system(), path_ / kCheckpoints))
+    note(fmt::format("{} was complete when its run ended before committing it; it is committed now",
+                     directory.string()));
 }
 
 void RunDirectory::find_given(const Path& given, const Note& note) {
@@ -115,12 +126,12 @@ void RunDirectory::find_given(const Path& given, const Note& note) {
     if (other.step > resume_->manifest.step ||
         !fs::equivalent(checkpoint.parent_path(), path_ / kCheckpoints))
       fail(ErrorKind::kUsage,
-           "{} holds {}, which going on from {} would overwrite; choose another --out",
+           "{} holds {}, which continuing from {} would overwrite; choose another --out",
            path_.string(), other.path.filename().string(), checkpoint.string());
 }
 
 void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary,
-                           const std::string& place) {
+                           const std::string& place, const std::string& need) {
   make_directories(path_);
   if (!lock_soon(lock_, path_ / kLock))
     fail(ErrorKind::kUsage,
@@ -130,6 +141,7 @@ void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary
   write_if_other(path_ / kLockedJobName, config::print_yaml(job));
   if (!vocabulary.empty()) write_if_other(path_ / text::kVocabularyName, vocabulary);
   if (!place.empty()) write_if_other(path_ / kPlaceName, place);
+  if (!need.empty()) write_if_other(path_ / kNeedName, need);
 }
 
 std::string tokenizer_of_run(const Path& run, const config::Job& job) {

@@ -20,6 +20,8 @@ inline constexpr char kGenerationName[] = ".generation";
 inline constexpr char kFaultNotesName[] = ".faults";
 // How many ranks a run had, and as what: "ranks 2" or "nproc 2", as --ranks and --nproc say it.
 inline constexpr char kPlaceName[] = ".place";
+// What the ranks of rank 0's host need of memory, for the line about one that the kernel killed (text_of a HostNeed).
+inline constexpr char kNeedName[] = ".need";
 
 // Is told a sentence for the user.
 using Note = std::function<void(const std::string&)>;
@@ -35,7 +37,8 @@ class RunDirectory {
   // `out` empty: runs/NAME-TIME. Throws Error{kUsage} when it is no directory, is somebody else's,
   // cannot be written, is in use by another run, or holds checkpoints that `resume` (auto, never or
   // a path) forbids; Error{kData} when the checkpoint to resume from cannot be used.
-  // `note` is told which newer checkpoints of a path to resume from were passed over.
+  // `note` is told which newer checkpoints of a path to resume from were passed over, and which `auto` has committed: a
+  // run that ended meanwhile had written them completely.
   // With CheckpointCheck::kManifest `auto` looks at manifests alone, for ranks that look at the rest themselves.
   RunDirectory(const std::string& out, const std::string& name, const std::string& resume,
                const Note& note,
@@ -46,13 +49,15 @@ class RunDirectory {
   // Newer checkpoints that were passed over, each with the reason.
   const std::vector<formats::CheckpointEntry>& refused() const { return refused_; }
 
-  // Creates and locks it and writes job.lock.yaml and, where there are any, vocabulary.json and .place.
-  void prepare(const config::Job& job, const std::string& vocabulary, const std::string& place);
+  // Creates and locks it and writes job.lock.yaml and, where there are any, vocabulary.json, .place and .need.
+  void prepare(const config::Job& job, const std::string& vocabulary, const std::string& place,
+               const std::string& need = "");
   void keep_lock_across_exec() { lock_->keep_across_exec(); }
 
  private:
   void look() const;
-  void find_newest(const Path& root, formats::CheckpointCheck check);
+  void commit_complete(const Note& note) const;
+  void find_newest(const Path& root, const Note& note, formats::CheckpointCheck check);
   void find_given(const Path& given, const Note& note);
 
   Path path_;

@@ -130,7 +130,6 @@ HostView Agent::view() const {
   HostView view{.name = config_.member.self.name,
                 .generation = member_->started(),
                 .ranks = ranks_->watched(),
-                .fork_server = ranks_->fork_server(),
                 .slept_s = slept_s_,
                 .leader = "its agent leads the run"};
   if (leader_ && leader_->running() == 0) view.leader += " and waits for hosts or for ranks to end";

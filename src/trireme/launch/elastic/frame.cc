@@ -9,7 +9,7 @@
 namespace trireme::elastic {
 namespace {
 
-constexpr std::string_view kMagic = "trireme elastic 3\n";
+constexpr std::string_view kMagic = "trireme elastic 4\n";
 constexpr std::size_t kNonceBytes = 32;
 constexpr std::size_t kLengthBytes = 4;
 // Of the messages that open a connection; nobody unknown makes us hold more.
@@ -58,7 +58,7 @@ std::string Session::greeted(std::string_view message) {
   greeted_ = true;
   if (role_ == Role::kClient) {
     if (!message.starts_with(kMagic))
-      fail(ErrorKind::kPeerLost, "whoever listens there is no agent of this version");
+      fail(ErrorKind::kPeerLost, "the process that listens there is not an agent of this version");
     theirs_ = message.substr(kMagic.size());
     return mine_ + proof("client");
   }

@@ -16,11 +16,11 @@ Link::Link(os::Net& net, os::Address leader, std::string token,
       on_message_(std::move(on_message)) {}
 
 void Link::tick(double now) {
-  constexpr double kAgain = 0.5;  // seconds between attempts
+  constexpr double kRetry_s = 0.5;  // seconds between attempts
   constexpr double kHandshake = 5;
   const bool open = session_ && session_->open();
   if (session_ && !open && now - dialled_at_ > kHandshake) drop("it does not answer");
-  if (session_ || now - dialled_at_ < kAgain) return;
+  if (session_ || now - dialled_at_ < kRetry_s) return;
   dialled_at_ = now;
   session_.emplace(Session::Role::kClient, token_, random_bytes(32));
   connection_ = net_.dial(leader_);

@@ -8,8 +8,8 @@
 namespace trireme::elastic {
 namespace {
 
-constexpr double kAgain = 0.5;  // seconds between tellings
-constexpr double kStale = 2;    // after which a telling counts no more
+constexpr double kRepeat_s = 0.5;  // seconds between tellings
+constexpr double kStale = 2;       // after which a telling counts no more
 constexpr std::size_t kRecords = 20;
 constexpr int kMostReports = 20;  // of a generation; then each is a line
 
@@ -74,7 +74,8 @@ std::optional<Silence> Lookout::look(std::uint64_t generation, const std::vector
     rank.state = std::move(state);
     silence.ranks.push_back(std::move(rank));
   }
-  if (silence.ranks.size() == told_ && (told_ == 0 || now - told_at_ < kAgain)) return std::nullopt;
+  if (silence.ranks.size() == told_ && (told_ == 0 || now - told_at_ < kRepeat_s))
+    return std::nullopt;
   told_ = silence.ranks.size();
   told_at_ = now;
   leave_out_what_is_known(silence, now);

@@ -138,10 +138,10 @@ void Membership::restart_or_finish(double now) {
     return finish({}, now);
   }
   ++restarts_;
-  const bool again =
+  const bool restarted =
       may_restart(*failure_) && own_leaving() == 0 && restarts_ <= config_.max_restarts;
-  unmended_.back().first.action = again ? "restart" : "stop";
-  if (again) {
+  unmended_.back().first.action = restarted ? "restart" : "stop";
+  if (restarted) {
     actions_.notes.push_back(
         fmt::format("{}; restarting from step {}{}", told(*failure_), newest,
                     newest > durable_ ? fmt::format(" in memory, or {} on disk", durable_) : ""));

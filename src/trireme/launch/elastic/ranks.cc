@@ -69,21 +69,8 @@ void Ranks::start(const Assignment& assignment) {
     const int pid = processes_.spawn({.command = config_.command,
                                       .environment = environment(assignment, local, flight.get()),
                                       .capture = rank != 0,
-                                      .keep = {token_.get(), flight.get()},
-                                      .copy_of = fork_server_});
+                                      .keep = {token_.get(), flight.get()}});
     running_[pid] = {.rank = rank, .process = pid, .area = std::move(area)};
-  }
-  start_fork_server();
-}
-
-// Without it ranks begin by themselves.
-void Ranks::start_fork_server() {
-  if (fork_server_ != 0 || config_.fork_server.empty()) return;
-  try {
-    fork_server_ = processes_.spawn(
-        {.command = config_.fork_server, .environment = config_.environment, .serves_forks = true});
-  } catch (const Error&) {
-    return;
   }
 }
 
@@ -108,7 +95,6 @@ bool Ranks::starved(const os::ProcessEvent& event) {
 
 void Ranks::handle(const os::ProcessEvent& event,
                    const std::function<void(const RankEnd&)>& on_end) {
-  if (event.pid == fork_server_ && event.kind == os::ProcessEvent::Kind::kEnded) fork_server_ = 0;
   const auto found = running_.find(event.pid);
   if (found == running_.end()) return;
   const int rank = found->second.rank;

@@ -33,8 +33,6 @@ class Ranks {
   struct Config {
     std::vector<std::string> command;  // an absolute path and its arguments, equal for all ranks
     std::vector<std::string> environment;  // "KEY=VALUE"; what names the rank is set on top
-    // A program that serves forks, for ranks that are started again: they begin as its copies.
-    std::vector<std::string> fork_server{};
     int count = 1;
     os::Address store{};
     std::string token{};
@@ -53,13 +51,10 @@ class Ranks {
   void signal(int number);
   // Those that have not ended.
   std::vector<Watched> watched() const;
-  // The process that serves forks; 0: there is none.
-  int fork_server() const { return fork_server_; }
   // A line is told, a rank's end is given to `on_end` (without a time).
   void handle(const os::ProcessEvent& event, const std::function<void(const RankEnd&)>& on_end);
 
  private:
-  void start_fork_server();
   bool starved(const os::ProcessEvent& event);
   std::vector<std::string> environment(const Assignment& assignment, int local_rank,
                                        int flight) const;
@@ -67,8 +62,7 @@ class Ranks {
   os::Processes& processes_;
   Config config_;
   os::Descriptor token_;
-  std::map<int, Watched> running_;  // by process
-  int fork_server_ = 0;
+  std::map<int, Watched> running_;            // by process
   std::optional<std::int64_t> memory_kills_;  // as many as are accounted for
 };
 

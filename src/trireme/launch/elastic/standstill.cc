@@ -84,9 +84,6 @@ std::vector<std::string> describe(const HostView& host) {
   for (const Watched& rank : host.ranks)
     lines.push_back(fmt::format("rank {} (process {}): {}, process {}", rank.rank, rank.process,
                                 rank_words(rank), process_words(os::process_state(rank.process))));
-  if (host.fork_server != 0)
-    lines.push_back(fmt::format("fork server (process {}): {}", host.fork_server,
-                                process_words(os::process_state(host.fork_server))));
   return lines;
 }
 

@@ -32,7 +32,6 @@ struct HostView {
   std::string name{};
   std::uint64_t generation = 0;  // the newest that has begun here
   std::vector<Watched> ranks{};  // that have not ended
-  int fork_server = 0;           // its process; 0: there is none
   double slept_s = 0;    // the longest time for which the agent did nothing in this generation
   std::string leader{};  // of the run, and what is wrong with the connection to it
 };

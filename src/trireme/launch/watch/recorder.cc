@@ -42,8 +42,8 @@ std::string fitting(std::string_view name) {
 void* map(int descriptor, int protection, int flags) {
   struct stat facts {};
   if (descriptor >= 0 && (::fstat(descriptor, &facts) != 0 || facts.st_size != sizeof(Area)))
-    fail(ErrorKind::kUsage, "descriptor {} is no flight record; only what an agent starts has one",
-         descriptor);
+    fail(ErrorKind::kUsage,
+         "descriptor {} is not a flight record; only what an agent starts has one", descriptor);
   void* const memory = ::mmap(nullptr, sizeof(Area), protection, flags, descriptor, 0);
   TRIREME_CHECK(memory != MAP_FAILED, "flight record: mmap of {} bytes: {}", sizeof(Area),
                 std::strerror(errno));

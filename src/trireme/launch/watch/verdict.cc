@@ -156,7 +156,7 @@ std::vector<std::string> describe(const All& silent, int world) {
   for (int rank = 0; rank < world; ++rank) {
     const auto found = silent.find(rank);
     if (found == silent.end()) {
-      lines.push_back(fmt::format("rank {}: goes on", rank));
+      lines.push_back(fmt::format("rank {}: continues", rank));
       continue;
     }
     const State& state = found->second.state;

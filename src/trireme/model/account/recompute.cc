@@ -47,12 +47,12 @@ std::vector<NodeId> whole(const config::Job& job, const Program& program) {
   const std::vector<NodeId> able = plan::recomputable(program);
   std::erase_if(nodes, [&](NodeId node) {
     return !std::ranges::binary_search(able, node) ||
-           !plan::pays_to_run_again(program.nodes[static_cast<std::size_t>(node)]);
+           !plan::pays_to_recompute(program.nodes[static_cast<std::size_t>(node)]);
   });
   if (nodes.empty())
     fail(ErrorKind::kUsage,
-         "{}: none of {} keeps anything that it could compute again whole; choose blocks that "
-         "train, or recompute.policy=selective with recompute.parts",
+         "{}: none of {} keeps an activation that full recomputation could free; choose blocks "
+         "that train, or recompute.policy=selective with recompute.parts",
          asked(job), recompute.nodes.empty() ? "the model's nodes" : "these");
   return nodes;
 }
@@ -63,11 +63,11 @@ void leave_out(const config::Job& job, Program& program) {
   const std::vector<std::string> known = plan::parts_to_leave_out(program, nodes);
   if (known.empty())
     fail(ErrorKind::kUsage,
-         "{}: none of {} keeps a part that it could leave out; choose nodes with a backward, or "
+         "{}: none of {} keeps a part that it could recompute; choose nodes with a backward, or "
          "leave recompute out",
          asked(job), recompute.nodes.empty() ? "the model's nodes" : "these");
   for (std::string_view part : split_list(recompute.parts))
-    if (plan::compute_again(program, nodes, part) == 0)
+    if (plan::recompute_part(program, nodes, part) == 0)
       fail(ErrorKind::kUsage,
            "recompute.parts={}: no chosen node keeps a part \"{}\"; there are {}", recompute.parts,
            part, fmt::join(known, ", "));
@@ -83,7 +83,7 @@ Program recompute_nodes(const config::Job& job, Program program) {
     case RecomputePolicy::kNone:
     case RecomputePolicy::kAuto: break;
   }
-  if (recompute.logits) plan::compute_again(program, named({}, program), kLogits);
+  if (recompute.logits) plan::recompute_part(program, named({}, program), kLogits);
   return program;
 }
 

@@ -53,13 +53,13 @@ struct Layers {
   // Of `layers` with one input: leaves its gradient, if it goes on.
   void column_backward(Tape& tape, std::int64_t width, int layers, Half half, bool trains,
                        bool goes_on) const {
-    const std::int64_t again = half == Half::kWhole && trains ? gathered : 0;
-    tape.take(again + (goes_on ? partial : 0));
+    const std::int64_t recomputed = half == Half::kWhole && trains ? gathered : 0;
+    tape.take(recomputed + (goes_on ? partial : 0));
     tape.pass(sizes.added_product);
     if (alone && layers > 1 && goes_on) tape.pass(partial);  // each layer's, before it is added
     if (goes_on) sum(tape);
     if (gpt) tape.pass(sums(sizes.tokens, width));
-    tape.give(again);
+    tape.give(recomputed);
   }
   // Uses up the output's gradient and what it kept, leaves the input's.
   void norm_backward(Tape& tape) const {

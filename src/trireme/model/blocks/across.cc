@@ -6,7 +6,7 @@
 #include "trireme/config/head_width.h"
 #include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/model/layout.h"
-#include "trireme/ops/regions.h"
+#include "trireme/ops/tensor_parallel_rows.h"
 #include "trireme/plan/mesh/share.h"
 
 namespace trireme::blocks {

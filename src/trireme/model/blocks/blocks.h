@@ -10,8 +10,8 @@
 #include "trireme/exec/block.h"
 #include "trireme/model/account/parts.h"
 #include "trireme/model/blocks/across.h"
-#include "trireme/ops/again.h"
 #include "trireme/ops/cross_entropy.h"
+#include "trireme/ops/recomputed.h"
 
 namespace trireme::blocks {
 
@@ -72,7 +72,7 @@ struct Kept {
 
  private:
   static ops::Keep of(const plan::Node& node, std::string_view part) {
-    return computes_again(node, part) ? ops::Keep::kNo : ops::Keep::kYes;
+    return recomputes(node, part) ? ops::Keep::kNo : ops::Keep::kYes;
   }
 };
 
@@ -83,8 +83,7 @@ class LanguageHead : public BoundBlock {
                std::shared_ptr<const Across> across)
       : BoundBlock(std::move(across)),
         norm_eps_(model.norm_eps),
-        logits_(computes_again(node, model::kLogits) ? ops::Logits::kRecomputed
-                                                     : ops::Logits::kKept) {}
+        logits_(recomputes(node, model::kLogits) ? ops::Logits::kRecomputed : ops::Logits::kKept) {}
   // Logits of rows x, [.., d] -> [.., vocab], in fp32 or fp64; over tp ranks of this rank's part of the vocabulary.
   at::Tensor logits(const at::Tensor& x) const;
   // Of the inputs of forward, activations [d] that say what follows the first sample: those of its last token.

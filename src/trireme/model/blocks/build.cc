@@ -48,11 +48,10 @@ exec::Model build_across(const config::Job& job, const Ranks& across) {
     fail(ErrorKind::kUsage, "precision.compute={}: models run in fp64, fp32, bf16 or fp16",
          name(compute));
   if (compute == DType::kF16 && job.run.device == config::Device::kCpu && !has_half_kernels(family))
-    fail(
-        ErrorKind::kUsage,
-        "precision.compute=fp16: LibTorch computes some layers of family {} in fp16 on GPUs alone; "
-        "set precision.compute=bf16 or fp32, or run.device=cuda",
-        config::name(family));
+    fail(ErrorKind::kUsage,
+         "precision.compute=fp16: LibTorch computes some layers of family {} in fp16 only on GPUs; "
+         "set precision.compute=bf16 or fp32, or run.device=cuda",
+         config::name(family));
   exec::Model model{.spec = model::describe(job), .blocks = {}};
   model.blocks = family_blocks(job, model.spec, across);
   type_nodes(compute, model);

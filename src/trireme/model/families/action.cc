@@ -21,7 +21,7 @@ class Predictor {
  public:
   Predictor(const config::Job& job, const PerRank& rank, const Training& training)
       : job_(job), samples_(rank.micro_batch), graph_("jepa_ac", rank, training) {
-    const std::int64_t numbers = samples_ * (job.vision.frames - 1) * job.action.size;
+    const std::int64_t numbers = samples_ * (job.vision.frames - 1) * config::kActionNumbers;
     const ValueId clips = graph_.input("clips", clip_bytes(job.vision, samples_));
     conditions_ = {graph_.input("actions", numbers * 4), graph_.input("states", numbers * 4)};
     features_ = frozen_tower(graph_, job, frame_tower(job, samples_), clips);
@@ -62,7 +62,7 @@ class Predictor {
   }
 
   void make_units() {
-    const std::int64_t width = job_.action.hidden, size = job_.action.size;
+    const std::int64_t width = job_.action.hidden, size = config::kActionNumbers;
     const std::int64_t features = job_.vision.hidden;
     const double std = job_.vision.init_std;
     const auto linear = [&](const std::string& name, std::int64_t out, std::int64_t in) {

@@ -18,7 +18,7 @@ Encoder frame_tower(const config::Job& job, std::int64_t samples);
 // The predictor over `frames` frames of kConditions and a frame's patches.
 Encoder action_encoder(const config::Job& job, std::int64_t samples, std::int64_t frames);
 
-// Inputs: clips fp32 [samples, 3, frames, image, image], actions and states fp32 [samples, frames - 1, action.size]. The
+// Inputs: clips fp32 [samples, 3, frames, image, image], actions and states fp32 [samples, frames - 1, 7]. The
 // predictor runs once over all frames but the last, and then, with the same units, over 2 .. action.rollout frames of
 // which all but the first are its own predictions. The loss is the sum over samples of both mean distances.
 ModelSpec action_spec(const config::Job& job, const PerRank& rank, const Training& training);

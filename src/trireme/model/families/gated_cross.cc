@@ -22,7 +22,7 @@ struct CrossSizes {
         images(expected_tiles(job)),
         keys(images * config::tile_tokens(job)),
         width(config::projected_width(job)),
-        heads(rounded_share(job.vlm.cross_heads, graph.rank().tp)),
+        heads(rounded_share(job.vlm.cross[1], graph.rank().tp)),
         inner(heads * kCrossHead),
         ffn(rounded_share(kCrossWider * own.d, graph.rank().tp)),
         row(own.rows * own.d * own.element),
@@ -93,7 +93,7 @@ std::vector<plan::NodeExchange> cross_exchanges(const CrossSizes& s, const PerRa
 
 std::vector<ParamSpec> cross_params(const config::Job& job, std::int64_t block) {
   const std::string prefix = fmt::format("gated_cross_attn_layers.{}.", block);
-  const std::int64_t d = job.model.hidden, heads = job.vlm.cross_heads, inner = heads * kCrossHead,
+  const std::int64_t d = job.model.hidden, heads = job.vlm.cross[1], inner = heads * kCrossHead,
                      ffn = kCrossWider * d;
   const double std = job.model.init_std;
   const CutSegment head{.granules = heads, .size = kCrossHead}, feature{.granules = ffn};

@@ -29,7 +29,7 @@ inline constexpr std::string_view kProjectorPrefix = "multi_modal_projector.";
 //               feed-forward layer, a norm behind each (Li et al. 2023, BLIP-2: the query path); a layer to the decoder
 //   perceiver   latents, drawn from N(0, 1); of each layer attention of latents to features and latents, and a feed-forward layer, a norm
 //               before each, no biases; a norm (Alayrac et al. 2022, Flamingo); a layer to the decoder
-// Where blocks attend to queries (vlm.fusion=cross) the last two end without that layer.
+// Where blocks attend to queries (vlm.cross) the last two end without that layer.
 std::vector<ParamSpec> projector_params(const config::Job& job, bool deepstack = false);
 
 // Of a micro-batch of `tiles` tiles with `features` features each.

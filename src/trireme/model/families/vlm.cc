@@ -122,10 +122,11 @@ void check_kept_features(const config::Job& job, const plan::Program& program) {
   };
   for (const plan::Node& node : program.nodes)
     if (in_tower(node) && (node.stage != first.stage || node.chunk != first.chunk))
-      fail(ErrorKind::kUsage,
-           "vlm.features={}: {} is of another stage than {}, and the tower's features are put "
-           "together where it begins; set parallel.stages with {} nodes or more in the first stage",
-           job.vlm.features, node.name, first.name, std::ranges::count_if(program.nodes, in_tower));
+      fail(
+          ErrorKind::kUsage,
+          "vlm.features={}: {} is on another stage than {}, but the tower's features are assembled "
+          "on its first stage; set parallel.stages with {} nodes or more in the first stage",
+          job.vlm.features, node.name, first.name, std::ranges::count_if(program.nodes, in_tower));
 }
 
 std::int64_t row_tiles(const config::Job& job) {

@@ -10,7 +10,7 @@ namespace trireme::model {
 
 // Whether a frozen tower of clips, one a sample, is in the place of a tower of tiles.
 bool sees_clips(const config::Job& job);
-// Most tiles of a row: those of one image, or as many as fill it with their tokens; with vlm.fusion=cross one for each
+// Most tiles of a row: those of one image, or as many as fill it with their tokens; with vlm.cross one for each
 // second token.
 std::int64_t row_tiles(const config::Job& job);
 // Tiles, or clips, of a micro-batch that plans count: of an image a row, or where samples share rows of full ones. At
@@ -26,12 +26,12 @@ std::int64_t position_columns(const config::Job& job);
 // Nodes `vision.embed` and `vision.block.N` are the tower, of tiles; `projector` makes tokens of their features, behind
 // unit `vision.norm` where the tower is read behind its last block; `embed` puts these among the embedded tokens, a
 // `newline` behind every row of an image's grid; `block.N` and `head` are Llama's. Units are called as nodes
-// are. vlm.deepstack adds the nodes of model/families/deepstack.h. With vlm.fusion=cross nothing stands among the tokens; nodes
+// are. vlm.deepstack adds the nodes of model/families/deepstack.h. With vlm.cross nothing stands among the tokens; nodes
 // `cross.N` of model/families/gated_cross.h read `visual` and the projected tokens.
 //
 // Inputs: `tokens` and `targets`, int64 [micro_batch, seq_len], a target of -100 is none; `visual`, int64 of the same
 // shape, for each token the row of the micro-batch's projected tokens [tiles * tile_tokens, hidden] that stands there,
-// -1 for a token that is embedded, -2 for a newline, or with vlm.fusion=cross the first row of the latest image up to it,
+// -1 for a token that is embedded, -2 for a newline, or with vlm.cross the first row of the latest image up to it,
 // -1 where there is none; `tiles`, float [tiles, 3, image, image], or `clips`, float
 // [micro_batch, 3, frames, image, image], whose nodes and units are those of model::frozen_tower; where there are any
 // `positions`, int64 [micro_batch, seq_len], or with several position_columns() [micro_batch, seq_len, columns]. Metrics:

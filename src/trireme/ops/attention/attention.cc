@@ -85,12 +85,12 @@ variable_list attended(const Call& call, const variable_list& in) {
 template <typename... In>
 struct Attention : torch::autograd::Function<Attention<In...>> {
   static at::Tensor forward(AutogradContext* context, const In&... in, const CallPtr& call,
-                            const Source& again) {
+                            const Source& recomputed) {
     const variable_list out = attended(*call, {in...});
-    context->save_for_backward({in..., kept(out[0], again), kept(out[1], again)});
+    context->save_for_backward({in..., kept(out[0], recomputed), kept(out[1], recomputed)});
     context->saved_data["call"] = c10::IValue::make_capsule(call);
-    save(context, "result", again);
-    save(context, "log_sums", {.again = again.again, .index = 1});
+    save(context, "result", recomputed);
+    save(context, "log_sums", {.recomputed = recomputed.recomputed, .index = 1});
     return out[0];
   }
 
@@ -118,7 +118,7 @@ template <typename... In>
 Operand attend_here(const CallPtr& call, Keep keep, const In&... in) {
   Source source;
   if (keep == Keep::kNo)
-    source.again = std::make_shared<Again>(
+    source.recomputed = std::make_shared<Recomputed>(
         [call, all = variable_list{in.detach()...}] { return attended(*call, all); });
   return {Attention<In...>::apply(in..., call, source), source};
 }
@@ -141,8 +141,8 @@ Operand attend(const AttentionHeads& heads, const Mask& mask, const ContextParal
       attend_here(c10::make_intrusive<Call>(share, width, whole, context), keep, qkv);
   Source source;
   if (keep == Keep::kNo)
-    source.again =
-        std::make_shared<Again>([read = out.reader(), all, width, exchange]() -> variable_list {
+    source.recomputed = std::make_shared<Recomputed>(
+        [read = out.reader(), all, width, exchange]() -> variable_list {
           return {gather_heads(read(), all, width, *exchange)};
         });
   return {gather_heads(out.value, all, width, *exchange), source};

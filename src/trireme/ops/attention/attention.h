@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "trireme/ops/again.h"
 #include "trireme/ops/attention/context.h"
 #include "trireme/ops/attention/mask.h"
+#include "trireme/ops/recomputed.h"
 
 namespace trireme::ops {
 

@@ -46,23 +46,6 @@ Documents documents_of_lengths(const at::Tensor& cu_seqlens, std::int64_t sample
   return documents;
 }
 
-Documents documents_of_positions(const at::Tensor& positions) {
-  TRIREME_CHECK(positions.dim() == 2 && positions.scalar_type() == at::kLong,
-                "positions are not int64 [samples, tokens]");
-  const std::int64_t samples = positions.size(0), tokens = positions.size(1);
-  const at::Tensor within = positions.contiguous();
-  const Documents documents = empty_documents(samples, tokens);
-  for (std::int64_t s = 0; s < samples; ++s) {
-    const std::int64_t* const place = within.data_ptr<std::int64_t>() + s * tokens;
-    std::int64_t* const begin = documents.begin.data_ptr<std::int64_t>() + s * tokens;
-    std::int64_t* const end = documents.end.data_ptr<std::int64_t>() + s * tokens;
-    for (std::int64_t t = 0; t < tokens; ++t) begin[t] = t == 0 || place[t] == 0 ? t : begin[t - 1];
-    for (std::int64_t t = tokens - 1; t >= 0; --t)
-      end[t] = t + 1 == tokens || begin[t + 1] == t + 1 ? t + 1 : end[t + 1];
-  }
-  return documents;
-}
-
 RowMask Mask::rows(std::int64_t samples, std::int64_t rows, std::int64_t sequence) const {
   TRIREME_CHECK(block >= 1, "blocks of {} tokens", block);
   TRIREME_CHECK(kind == MaskKind::kCausal || documents.begin.defined() == documents.end.defined(),

@@ -21,10 +21,6 @@ struct Documents {
 Documents documents_of_lengths(const at::Tensor& cu_seqlens, std::int64_t samples,
                                std::int64_t tokens);
 
-// From the position of each token within its document, int64 [samples, tokens]: 0 begins a document, and so does a
-// sample whatever it begins with.
-Documents documents_of_positions(const at::Tensor& positions);
-
 // Which keys a query sees, by position in the sequence.
 struct Mask {
   MaskKind kind = MaskKind::kCausal;

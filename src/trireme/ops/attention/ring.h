@@ -4,7 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "trireme/comm/group.h"
-#include "trireme/ops/regions.h"
+#include "trireme/ops/tensor_parallel_rows.h"
 
 namespace trireme::ops {
 

@@ -55,13 +55,13 @@ void FlowCheck::put(int index, ValueId value, int mb, bool must_be_read) {
 
 // A segment runs again right before the first backward of its nodes.
 void FlowCheck::follow_segment(int index, const Instr& line) {
-  const std::optional<Instr> before = std::exchange(again_, std::nullopt);
-  if (line.verb == Verb::kRecompute) again_ = line;
+  const std::optional<Instr> before = std::exchange(last_recompute_, std::nullopt);
+  if (line.verb == Verb::kRecompute) last_recompute_ = line;
   if (!before) return;
   const bool follows = view_.node(line.node).segment == view_.node(before->node).segment &&
                        line.mb == before->mb && line.verb != Verb::kForward;
   if (!follows)
-    view_.refuse(index, "stands between recompute {} mb={} and the backward of its segment",
+    view_.refuse(index, "is between recompute {} mb={} and the backward of its segment",
                  view_.node(before->node).name, before->mb);
 }
 
@@ -84,7 +84,7 @@ void FlowCheck::forward(int index, const Instr& line) {
   for (ValueId value : node.writes) put(index, value, line.mb, false);
   if (!line.keep) return;
   if (!view_.flow.node_has_backward[line.node]) view_.refuse(index, "keeps, but has no backward");
-  if (node.segment >= 0) view_.refuse(index, "keeps, but segment {} runs again", node.segment);
+  if (node.segment >= 0) view_.refuse(index, "keeps, but segment {} is recomputed", node.segment);
   kept_[{line.node, line.mb}] = index;
 }
 
@@ -94,11 +94,11 @@ void FlowCheck::recompute(int index, const Instr& line) {
   if (view_.node(line.node).segment < 0) view_.refuse(index, "the node is in no segment");
   for (ValueId value : view_.node(line.node).reads)
     if (is_inner(view_.program(), writers_, line.node, value) &&
-        !computed_again_.contains({writers_[static_cast<std::size_t>(value)], line.mb}))
+        !recomputed_.contains({writers_[static_cast<std::size_t>(value)], line.mb}))
       view_.refuse(index, "{} of micro-batch {} is gone, and its segment has not written it again",
                    view_.program().values[value].name, line.mb);
   read_inputs(index, line);
-  computed_again_.insert({line.node, line.mb});
+  recomputed_.insert({line.node, line.mb});
   const auto [kept, fresh] = kept_.insert({{line.node, line.mb}, index});
   if (!fresh) view_.refuse(index, "line {} has kept what backward needs", kept->second);
 }
@@ -116,13 +116,13 @@ void FlowCheck::backward(int index, const Instr& line) {
       if (view_.flow.value_has_grad[value]) add_gradient(index, value, mb);
   backward_done_.insert({line.node, line.mb});
   if (line.verb != Verb::kBackwardInput) return;
-  if (!node.split) view_.refuse(index, "the node's backward has no halves");
+  if (!node.split) view_.refuse(index, "the node's backward cannot be split");
   halves_[{line.node, line.mb}] = index;
 }
 
 void FlowCheck::backward_weight(int index, const Instr& line) {
   if (halves_.erase({line.node, line.mb}) == 0)
-    view_.refuse(index, "its backward_input has not run, or its weight half has");
+    view_.refuse(index, "its backward_input has not run, or its backward_weight has");
 }
 
 void FlowCheck::add_gradient(int index, ValueId value, int mb) {

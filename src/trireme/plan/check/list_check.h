@@ -83,9 +83,9 @@ class FlowCheck {
   std::vector<NodeId> writers_;
   std::map<Piece, Made> values_;
   std::set<Piece> forwarded_;
-  std::set<Piece> computed_again_;
-  std::optional<Instr> again_;  // the last line, if it was a recompute
-  std::map<Piece, int> kept_;   // node: the line that saved what its backward needs
+  std::set<Piece> recomputed_;
+  std::optional<Instr> last_recompute_;  // the last line, if it was a recompute
+  std::map<Piece, int> kept_;            // node: the line that saved what its backward needs
   std::set<Piece> backward_done_;
   std::map<Piece, int> halves_;                  // node: the line that left its weight half
   std::map<Piece, std::vector<int>> gradients_;  // value: lines that added to its gradient

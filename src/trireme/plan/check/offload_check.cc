@@ -19,7 +19,7 @@ OffloadCheck::OffloadCheck(const ListView& view) : view_(view) {
       Sums& sums = state.grad.chunks[view.node(user).chunk];
       ++sums.users;
       sums.rounds = rounds(view.node(user), view.plan.recipe.micro_batches);
-      sums.counter = BinaryCounter(view.plan.recipe.canonical);
+      sums.counter = BinaryCounter(summed_in_row(view.plan.recipe));
     }
     units_.push_back(std::move(state));
   }
@@ -211,7 +211,7 @@ void OffloadCheck::offload(int index, const Instr& line) {
   const bool stale = at(line.unit).sharing.gathers_after &&
                      view_.list[static_cast<std::size_t>(held.changed)].verb != Verb::kUnshard;
   if (line.piece == Piece::kParams && stale)
-    view_.refuse(index, "leaves before it is gathered behind its step");
+    view_.refuse(index, "leaves before it is gathered after its step");
   held.brought = -1;
   held.saved = true;
   leaving_.push_back(index);

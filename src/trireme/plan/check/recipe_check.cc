@@ -10,6 +10,11 @@ std::optional<std::string> mistake_in(const Recipe& recipe) {
     return fmt::format("zero is {}; choose a row 0, 1, 2 or 3", recipe.zero);
   if (recipe.micro_batches < 1)
     return fmt::format("a step has {} micro-batches; needs 1 or more", recipe.micro_batches);
+  if (recipe.group < 1 || recipe.micro_batches % recipe.group != 0)
+    return fmt::format("group is {}; needs a divisor of a rank's {} micro-batches", recipe.group,
+                       recipe.micro_batches);
+  if (recipe.group > 1 && !recipe.canonical)
+    return fmt::format("group is {}, and fast sums have no groups; needs 1", recipe.group);
   if (recipe.prefetch < 0)
     return fmt::format("prefetch is {}; needs 0 or more units", recipe.prefetch);
   if (recipe.optimizer_states < 0)

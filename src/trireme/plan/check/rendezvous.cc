@@ -25,7 +25,7 @@ class Stuck {
     };
     for (const Waiting& one : walker.waiting)
       if (!one.lines.empty()) add(one.lines.front(), "waits in");
-    if (walker.next < static_cast<int>(walker.list->size())) add(walker.next, "stands before");
+    if (walker.next < static_cast<int>(walker.list->size())) add(walker.next, "is before");
     return text;
   }
 

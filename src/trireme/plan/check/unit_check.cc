@@ -26,6 +26,13 @@ UnitCheck::UnitCheck(const ListView& view)
     }
     units_.push_back(std::move(state));
   }
+  // A step begins with what the one before has left.
+  for (const Instr& line : view.list)
+    if (line.unit >= 0 && line.unit < static_cast<UnitId>(units_.size())) {
+      if (line.verb == Verb::kStep || line.verb == Verb::kEma)
+        at(line.unit).stale = at(line.unit).sharing.gathers_after;
+      if (line.verb == Verb::kUnshard) at(line.unit).stale = false;
+    }
 }
 
 void UnitCheck::line(int index) {
@@ -56,6 +63,9 @@ void UnitCheck::use(int index, const Instr& line) {
     if (uses_parameters(node, line)) {
       const UnitState& state = at(unit);
       if (!state.full) view_.refuse(index, "unit {} is not gathered", unit_name(unit));
+      if (state.stale)
+        view_.refuse(index, "unit {} has been stepped on shards and not gathered since",
+                     unit_name(unit));
       if (state.gathered >= 0)
         view_.require_before(state.gathered, index, "which gathers unit " + unit_name(unit));
     }
@@ -288,7 +298,7 @@ void UnitCheck::finish() {
     const UnitState& state = at(unit);
     if (one.trainable && state.updated < 0) view_.refuse(-1, "step {} is missing", one.name);
     if (one.ema_of >= 0 && state.updated < 0) view_.refuse(-1, "ema {} is missing", one.name);
-    if (state.stale)
+    if (state.stale && state.gathered < 0)
       view_.refuse(-1, "unit {} is stepped on shards and never gathered again", one.name);
     if (state.sharing.gathers && state.full) view_.refuse(-1, "unit {} is left gathered", one.name);
   }

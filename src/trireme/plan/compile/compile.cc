@@ -62,8 +62,8 @@ void check_joint(const Program& program, const schedules::Grid& grid) {
       const bool forward = action.work == schedules::Work::kForward;
       if (forward && back)
         fail(ErrorKind::kUsage,
-             "loss {} is of all micro-batches at once, and the schedule has a backward before "
-             "micro-batch {} goes forward; set parallel.schedule=gpipe",
+             "loss {} needs all micro-batches at once, but the schedule has a backward before the "
+             "forward of micro-batch {}; set parallel.schedule=gpipe",
              joint->name, action.mb);
       back = !forward;
     }
@@ -85,7 +85,7 @@ void check_offload(const Program& program, const mesh::Mesh& mesh, const Recipe&
   for (const Unit& unit : program.units)
     if (unit.ema_of >= 0)
       fail(ErrorKind::kUsage,
-           "unit {} follows {} by averages, for which both stay in memory; offload gradients and "
+           "unit {} is the moving average of {}, so both stay in memory; offload gradients and "
            "activations only",
            unit.name, program.units[static_cast<std::size_t>(unit.ema_of)].name);
 }
@@ -236,11 +236,12 @@ void check_activations_leave(const PlanSet& plan) {
                           [&](const List& list) { return std::ranges::any_of(list, leaves); }))
     return;
   fail(ErrorKind::kUsage,
-       "offload.activations={}: nothing of {} can leave: only what nodes read that run again "
-       "does{}; have more run again (recompute.policy, less recompute.memory), or leave it out",
+       "offload.activations={}: nothing of {} can leave: only inputs of recomputed nodes do{}; "
+       "recompute more nodes (recompute.policy, less recompute.memory), or leave it out",
        name(tier), plan.program.name,
-       tier == Tier::kTp ? ", and of that what all tp ranks have (parallel.sequence_parallel=false)"
-                         : "");
+       tier == Tier::kTp
+           ? ", and of these only values that all tp ranks have (parallel.sequence_parallel=false)"
+           : "");
 }
 
 }  // namespace trireme::plan

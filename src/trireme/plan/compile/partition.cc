@@ -186,8 +186,8 @@ Cuts balance(const Program& program, const Pipeline& pipeline, const Recipe& rec
   const Cuts fastest = best(stretches, stages, time, most);
   if (fastest.empty())
     fail(ErrorKind::kUsage,
-         "{} pipeline stages for {}: units and those that follow them by averages stay on one "
-         "stage, and there are not so many places to cut; take fewer",
+         "{} pipeline stages for {}: a unit and its moving average stay on one stage, which leaves "
+         "too few places to cut; take fewer",
          stages, program.name);
   for_stretches(fastest, [&](int, int begin, int end) {
     slowest = std::max(slowest, stretches.time(begin, end));

@@ -79,13 +79,13 @@ bool goes_in_halves(const Program& program, const GradientFlow& flow, NodeId nod
     return program.units[static_cast<std::size_t>(unit)].trainable;
   });
   const bool whole = one.segment >= 0 || std::ranges::any_of(one.parts, [](const Part& part) {
-                       return part.again && part.whole;
+                       return part.recomputed && part.whole;
                      });
   return inputs && weights && one.split && !whole;
 }
 
 NodeSeconds with_parts(const Node& node, NodeSeconds seconds) {
-  if (node.flops > 0) seconds.input += seconds.forward * again_flops(node) / node.flops;
+  if (node.flops > 0) seconds.input += seconds.forward * recompute_flops(node) / node.flops;
   return seconds;
 }
 
@@ -105,8 +105,8 @@ std::vector<NodeSeconds> node_costs(const Program& program, const GradientFlow& 
       const bool inputs = std::ranges::any_of(node.reads, [&](ValueId value) {
         return flow.value_has_grad[static_cast<std::size_t>(value)];
       });
-      const double again = node.segment >= 0 ? cost.forward : 0;
-      const double whole = cost.backward() + again;
+      const double recomputed = node.segment >= 0 ? cost.forward : 0;
+      const double whole = cost.backward() + recomputed;
       cost.input = inputs ? whole : 0;
       cost.weight = inputs ? 0 : whole;
     }

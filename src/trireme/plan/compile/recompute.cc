@@ -62,7 +62,7 @@ void join_segments(Program& program, int every) {
   }
 }
 
-bool pays_to_run_again(const Node& node) { return node.saved_bytes > 0 && node.flops > 0; }
+bool pays_to_recompute(const Node& node) { return node.saved_bytes > 0 && node.flops > 0; }
 
 std::vector<std::string> parts_to_leave_out(const Program& program,
                                             const std::vector<NodeId>& nodes) {
@@ -75,7 +75,7 @@ std::vector<std::string> parts_to_leave_out(const Program& program,
   return {names.begin(), names.end()};
 }
 
-int compute_again(Program& program, const std::vector<NodeId>& nodes, std::string_view part) {
+int recompute_part(Program& program, const std::vector<NodeId>& nodes, std::string_view part) {
   const GradientFlow flow = gradient_flow(program);
   int count = 0;
   for (NodeId node : nodes) {
@@ -83,7 +83,7 @@ int compute_again(Program& program, const std::vector<NodeId>& nodes, std::strin
     std::vector<Part>& parts = at(program, node).parts;
     const auto found = std::ranges::find(parts, part, &Part::name);
     if (found == parts.end() || found->saved_bytes == 0 || at(program, node).segment >= 0) continue;
-    found->again = true;
+    found->recomputed = true;
     ++count;
   }
   return count;
@@ -97,7 +97,7 @@ std::string recomputation_text(const Program& program) {
     if (node.segment >= 0) segments.insert(node.segment);
     whole += node.segment >= 0;
     for (const Part& part : node.parts) {
-      if (!part.again) continue;
+      if (!part.recomputed) continue;
       const auto found = std::ranges::find(parts, part.name, &std::pair<std::string, int>::first);
       if (found == parts.end())
         parts.emplace_back(part.name, 1);

@@ -14,7 +14,7 @@ std::vector<NodeId> recomputable(const Program& program);
 
 // Whether running it again whole gives memory back for work: an embedding that keeps where its rows lie does nothing
 // that is worth it.
-bool pays_to_run_again(const Node& node);
+bool pays_to_recompute(const Node& node);
 
 // Of these nodes, the parts that leaving out would give memory back: of nodes with a backward, and kept so far.
 std::vector<std::string> parts_to_leave_out(const Program& program,
@@ -29,7 +29,7 @@ void join_segments(Program& program, int every);
 
 // These nodes leave the part out, where it keeps something for their backward and they do not run again whole. Returns
 // how many do.
-int compute_again(Program& program, const std::vector<NodeId>& nodes, std::string_view part);
+int recompute_part(Program& program, const std::vector<NodeId>& nodes, std::string_view part);
 
 // "12 of 14 nodes whole in 4 segments, norms in 2", or "" where everything is kept.
 std::string recomputation_text(const Program& program);

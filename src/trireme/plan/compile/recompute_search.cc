@@ -24,9 +24,9 @@ double cost_of(const Node& node, double flops, bool measured) {
   return node.flops > 0 ? node.seconds->forward * flops / node.flops : 0;
 }
 
-double again_cost(const Node& node, bool measured) {
+double recompute_cost(const Node& node, bool measured) {
   if (node.segment >= 0) return cost_of(node, node.flops, measured);
-  return cost_of(node, again_flops(node), measured);
+  return cost_of(node, recompute_flops(node), measured);
 }
 
 // How a node takes part in a line: micro-batches whose forward it keeps, or whose input half it has done; and whether
@@ -94,13 +94,13 @@ class Search {
     std::vector<Node> options;
     std::vector<std::size_t> open;
     for (std::size_t part = 0; part < node.parts.size(); ++part)
-      if (!node.parts[part].again && node.parts[part].saved_bytes > 0) open.push_back(part);
+      if (!node.parts[part].recomputed && node.parts[part].saved_bytes > 0) open.push_back(part);
     for (unsigned chosen = 0; chosen < 1U << open.size(); ++chosen) {
       options.push_back(node);
       for (std::size_t i = 0; i < open.size(); ++i)
-        if ((chosen >> i & 1U) != 0) options.back().parts[open[i]].again = true;
+        if ((chosen >> i & 1U) != 0) options.back().parts[open[i]].recomputed = true;
     }
-    if (node.loss || !pays_to_run_again(node)) return options;
+    if (node.loss || !pays_to_recompute(node)) return options;
     options.push_back(node);
     options.back().segment = 0;  // a number comes later
     return options;
@@ -170,7 +170,7 @@ class Search {
       here.push_back(&one);
       std::vector<Choice>& options = things.emplace_back();
       for (std::size_t option = 0; option < one.options.size(); ++option) {
-        options.push_back({.cost = again_cost(one.options[option], measured)});
+        options.push_back({.cost = recompute_cost(one.options[option], measured)});
         for (const std::vector<double>& limit : one.limits)
           options.back().held.push_back(limit[option]);
       }
@@ -204,7 +204,8 @@ class Search {
           const double given = bytes(options[at]) - bytes(options[o]);
           if (given <= 0) continue;
           const double price =
-              (again_cost(options[o], measured) - again_cost(options[at], measured)) / given;
+              (recompute_cost(options[o], measured) - recompute_cost(options[at], measured)) /
+              given;
           if (next.option == at || price < next.price)
             next = {.candidate = i, .option = o, .price = price};
         }
@@ -264,7 +265,7 @@ class Search {
             fmt::format("{}{} {}", kinds.empty() ? "" : " + ", name(static_cast<MemoryKind>(kind)),
                         bytes_text(static_cast<double>(peak[kind])));
     fail(ErrorKind::kNoRoom,
-         "no choice of what is computed again fits: with everything, stage {} needs {} = {}; allow "
+         "no choice of recomputed nodes fits: with all of them, stage {} needs {} = {}; allow "
          "more, take smaller micro-batches, or shard more (parallel.zero, dp_shard, tp, pp)",
          stage, bytes_text(static_cast<double>(taken(worst))), kinds);
   }
@@ -281,7 +282,7 @@ class Search {
 double recomputation_cost(const Program& program) {
   const bool measured = is_measured(program);
   double cost = 0;
-  for (const Node& node : program.nodes) cost += again_cost(node, measured);
+  for (const Node& node : program.nodes) cost += recompute_cost(node, measured);
   return cost;
 }
 

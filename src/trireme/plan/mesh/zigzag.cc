@@ -32,15 +32,4 @@ std::vector<std::int64_t> zigzag_positions(std::int64_t tokens, int rank, int ra
   return positions;
 }
 
-ZigzagPlace zigzag_place(std::int64_t tokens, std::int64_t position, int ranks) {
-  const std::int64_t mine = zigzag_tokens(tokens, ranks);
-  TRIREME_CHECK(position >= 0 && position < tokens, "position {} of {} tokens", position, tokens);
-  if (ranks == 1) return {.index = position};
-  const std::int64_t half = mine / 2;
-  const int chunk = static_cast<int>(position / half);
-  const bool early = chunk < ranks;
-  return {.rank = early ? chunk : 2 * ranks - 1 - chunk,
-          .index = position % half + (early ? 0 : half)};
-}
-
 }  // namespace trireme::mesh

@@ -21,13 +21,4 @@ std::array<std::int64_t, 2> zigzag_begins(std::int64_t tokens, int rank, int ran
 // Position in the sequence of each of the rank's tokens, in its order.
 std::vector<std::int64_t> zigzag_positions(std::int64_t tokens, int rank, int ranks);
 
-// Where a token lies.
-struct ZigzagPlace {
-  int rank = 0;
-  std::int64_t index = 0;  // among the rank's tokens
-  bool operator==(const ZigzagPlace&) const = default;
-};
-// Inverse of zigzag_positions.
-ZigzagPlace zigzag_place(std::int64_t tokens, std::int64_t position, int ranks);
-
 }  // namespace trireme::mesh

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "trireme/plan/binary_counter.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/passes/runs.h"
 #include "trireme/plan/unit_types.h"
@@ -72,7 +73,7 @@ std::vector<Run> gathers(const List& list) {
 // Where a value of a micro-batch is touched.
 struct Touches {
   std::size_t last_forward = 0;
-  std::optional<std::size_t> again{};  // first recomputation that reads it
+  std::optional<std::size_t> recomputed{};  // first recomputation that reads it
   bool stays = false;
 };
 
@@ -96,12 +97,12 @@ std::map<std::pair<ValueId, int>, Touches> touches(const Stage& stage, const Lis
     if (line.verb == Verb::kRecompute)
       for (ValueId value : stage.node(line.node).reads) {
         const auto found = all.find({value, line.mb});
-        if (found != all.end() && !found->second.again) found->second.again = i;
+        if (found != all.end() && !found->second.recomputed) found->second.recomputed = i;
       }
     // What is written again before it is read again has no need to be kept.
     if (line.verb == Verb::kRecompute)
       for (ValueId value : stage.node(line.node).writes)
-        if (Touches& touched = all[{value, line.mb}]; !touched.again) touched.stays = true;
+        if (Touches& touched = all[{value, line.mb}]; !touched.recomputed) touched.stays = true;
   }
   return all;
 }
@@ -126,8 +127,8 @@ class GradientMoves {
     for (std::size_t i = 0; i < events.size(); ++i) {
       const Event& event = events[i];
       const bool last = i + 1 == events.size();
-      const bool meets =
-          last ? events.size() > 1 : levels_met(pushed[event.chunk]++, stage_.recipe.canonical) > 0;
+      const bool meets = last ? events.size() > 1
+                              : levels_met(pushed[event.chunk]++, summed_in_row(stage_.recipe)) > 0;
       const int mb = last ? -1 : event.mb;
       const int chunk = last ? 0 : event.chunk;
       if (meets)
@@ -215,17 +216,18 @@ List offload_values(const Stage& stage, List list) {
       leaving;  // by the line that reads them again
   const auto all = touches(stage, list);
   for (const auto& [piece, touched] : all) {
-    if (touched.stays || !touched.again) continue;
+    if (touched.stays || !touched.recomputed) continue;
     if (tier == Tier::kTp && !stage.program.values[static_cast<std::size_t>(piece.first)].whole)
       continue;
     // What would come back at once has nowhere to go.
     const auto begin = list.begin() + static_cast<std::ptrdiff_t>(touched.last_forward) + 1;
-    const std::size_t back = std::max(turns.ahead_of(*touched.again), touched.last_forward + 1);
+    const std::size_t back =
+        std::max(turns.ahead_of(*touched.recomputed), touched.last_forward + 1);
     if (std::any_of(begin, list.begin() + static_cast<std::ptrdiff_t>(back), computes))
-      leaving[*touched.again].push_back(piece);
+      leaving[*touched.recomputed].push_back(piece);
   }
   Insertion insertion(list);
-  for (const auto& [again, pieces] : leaving)
+  for (const auto& [recomputed, pieces] : leaving)
     for (const auto& [value, mb] : pieces) {
       insertion.after(all.at({value, mb}).last_forward,
                       {.verb = Verb::kOffload,
@@ -233,11 +235,11 @@ List offload_values(const Stage& stage, List list) {
                        .value = value,
                        .mb = mb,
                        .axes = axes});
-      insertion.before(turns.ahead_of(again), {.verb = Verb::kReload,
-                                               .lane = axes.empty() ? Lane::kH2d : Lane::kDp,
-                                               .value = value,
-                                               .mb = mb,
-                                               .axes = axes});
+      insertion.before(turns.ahead_of(recomputed), {.verb = Verb::kReload,
+                                                    .lane = axes.empty() ? Lane::kH2d : Lane::kDp,
+                                                    .value = value,
+                                                    .mb = mb,
+                                                    .axes = axes});
     }
   return insertion.build();
 }

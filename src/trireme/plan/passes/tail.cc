@@ -1,12 +1,18 @@
 #include "trireme/plan/passes/tail.h"
 
+#include <set>
+
 namespace trireme::plan {
 
 List tail(const Stage& stage, List list) {
   const std::vector<UnitId> units = units_of_stage(stage.program, stage.index);
+  std::set<UnitId> gathered;  // by the next step
+  for (const Instr& line : list)
+    if (line.verb == Verb::kUnshard) gathered.insert(line.unit);
   const auto changed = [&](Verb verb, UnitId unit) {
     list.push_back({.verb = verb, .unit = unit});
-    if (const UnitSharing sharing = stage.sharing(unit); sharing.gathers_after)
+    if (const UnitSharing sharing = stage.sharing(unit);
+        sharing.gathers_after && !gathered.contains(unit))
       list.push_back(
           {.verb = Verb::kUnshard, .lane = Lane::kDp, .unit = unit, .axes = sharing.shards});
   };

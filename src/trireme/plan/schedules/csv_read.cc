@@ -103,7 +103,7 @@ class Reader {
       }
     }
     refuse(rows_.size() - 1, {.column = column, .text = text},
-           "is no pair of a forward and a backward like (0F1;1B0)OVERLAP_F_B");
+           "is not a pair of a forward and a backward like (0F1;1B0)OVERLAP_F_B");
   }
 
   // `text` of one action in a cell.
@@ -117,7 +117,7 @@ class Reader {
     const bool known = numbered && word != std::end(kWords);
     if (!known || (word->has_mb && !number(rest, result.mb)) || !rest.empty())
       refuse(rows_.size() - 1, result,
-             "is no action: it needs a stage, one of F B I W SEND_F RECV_F SEND_B RECV_B and a "
+             "is not an action: it needs a stage, one of F B I W SEND_F RECV_F SEND_B RECV_B and a "
              "micro-batch (2F0), or a stage and UNSHARD, RESHARD or REDUCE_GRAD (2UNSHARD)");
     result.work = word->work;
     return result;

@@ -110,7 +110,7 @@ std::optional<GridFault> find_fault(const Grid& grid) {
   const std::optional<int> stuck = walk.stuck();
   if (!stuck) return std::nullopt;
   const std::size_t place = walk.place(*stuck);
-  return GridFault{*stuck, place, "waits for ever: " + walk.missing(*stuck)};
+  return GridFault{*stuck, place, "waits forever: " + walk.missing(*stuck)};
 }
 
 void check_grid(const Grid& grid) {

@@ -191,6 +191,17 @@ const ScheduleInfo& info(Schedule schedule) {
   return table()[static_cast<std::size_t>(schedule)];
 }
 
+std::optional<Rival> rival_of(Schedule schedule) {
+  if (schedule == Schedule::kZbH2)
+    return Rival{Schedule::kZbH1,
+                 "steps that begin on a rank before others have ended the last one, but here all "
+                 "meet at the gradient norm"};
+  if (schedule == Schedule::kDualPipeV)
+    return Rival{Schedule::kZbV,
+                 "exchanges of experts that overlap with another micro-batch, and no node has any"};
+  return std::nullopt;
+}
+
 std::string names_where(bool (*holds)(const ScheduleInfo&)) {
   std::vector<std::string_view> names;
   for (const ScheduleInfo& row : table())

@@ -1,6 +1,7 @@
 // The table of pipeline schedules: everything that distinguishes one from another, one row each.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,6 +60,13 @@ struct ScheduleInfo {
 // In the order of Schedule, all but kGiven.
 std::span<const ScheduleInfo> all_schedules();
 const ScheduleInfo& info(Schedule schedule);  // not of kGiven
+
+// A schedule that takes as long with less memory, unless there is what the other gains by.
+struct Rival {
+  Schedule schedule = Schedule::k1F1B;
+  std::string_view gains_by{};
+};
+std::optional<Rival> rival_of(Schedule schedule);
 
 // "zb_auto and v_auto": those that hold.
 std::string names_where(bool (*holds)(const ScheduleInfo&));

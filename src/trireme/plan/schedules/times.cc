@@ -52,7 +52,7 @@ GridTimes time_grid(const Grid& grid, const ScheduleShape& shape) {
       input_end[at] = end;
     row[place] = {start, end};
   });
-  TRIREME_CHECK(!walk.stuck(), "pipeline rank {} waits for ever for {}", *walk.stuck(),
+  TRIREME_CHECK(!walk.stuck(), "pipeline rank {} waits forever for {}", *walk.stuck(),
                 walk.missing(*walk.stuck()));
   for (const auto& row : times.at) {
     if (row.empty()) continue;

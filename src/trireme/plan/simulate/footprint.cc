@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "trireme/base/hash.h"
+#include "trireme/plan/binary_counter.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/text/text.h"
 #include "trireme/plan/unit_sharing.h"
@@ -81,12 +82,13 @@ std::string one_text(const plan::PlanSet& plan, const Footprint& one) {
   std::string text = fmt::format(
       "\n{:<22}{:>14}{:>14}{:>14}\n",
       fmt::format("rank{} {}", one.ranks.size() == 1 ? "" : "s", plan::ranges_text(one.ranks)),
-      "between steps", "at its most", "at the peak");
+      "between steps", "maximum", "at the peak");
   for (std::size_t kind = 0; kind < peak.size(); ++kind)
     if (most[kind] > 0)
       text += row(std::string(name(static_cast<MemoryKind>(kind))), between[kind], most[kind],
                   peak[kind]);
-  text += row("library", one.library, one.library, one.library);
+  text += row(one.measured ? "library (measured)" : "library (constant)", one.library, one.library,
+              one.library);
   if (one.samples > 0) text += row("samples", one.samples, one.samples, one.samples);
   if (one.snapshot > 0) text += row("snapshot", one.snapshot, one.snapshot, one.snapshot);
   if (one.kept > 0) text += row("kept snapshots", one.kept, one.kept, one.kept);
@@ -110,7 +112,7 @@ bool recomputes(const plan::Program& program) {
 bool keeps_logits(const plan::Program& program) {
   return std::ranges::any_of(program.nodes, [](const plan::Node& node) {
     return std::ranges::any_of(node.parts, [](const plan::Part& part) {
-      return part.name == "logits" && part.saved_bytes > 0 && !part.again;
+      return part.name == "logits" && part.saved_bytes > 0 && !part.recomputed;
     });
   });
 }
@@ -142,10 +144,10 @@ std::string advice(const plan::PlanSet& plan, MemoryKind kind) {
     case MemoryKind::kOptimizer:
       return row_of_zero(1) + offloading(plan, plan::Piece::kStates, "optimizer");
     case MemoryKind::kGradients:
-      return (recipe.canonical && recipe.micro_batches > 2 && recipe.zero < 2
-                  ? "precision.numerics=fast, or " + row_of_zero(2)
-                  : row_of_zero(2)) +
-             offloading(plan, plan::Piece::kGrads, "grads");
+      return (plan::most_sums(recipe.micro_batches, plan::summed_in_row(recipe)) > 1
+                  ? fmt::format("precision.group={}, or ", recipe.micro_batches)
+                  : "") +
+             row_of_zero(2) + offloading(plan, plan::Piece::kGrads, "grads");
     case MemoryKind::kUnitBuffers: return "more parallel.tp or pp";
     case MemoryKind::kCommBuffers:
       return "precision.reduce as precision.grads, or more parallel.tp or pp";
@@ -209,6 +211,7 @@ Json footprint_json(const plan::PlanSet& plan, const std::vector<Footprint>& lis
               {"peak_total_bytes", account.peak_in_memory(one.host)},
               {"peak_line", account.peak_line},
               {"library_bytes", one.library},
+              {"library_measured", one.measured},
               {"samples_bytes", one.samples},
               {"snapshot_bytes", one.snapshot},
               {"kept_bytes", one.kept},

@@ -17,6 +17,7 @@ struct Footprint {
   std::vector<int> ranks;
   plan::MemoryAccount account;  // of their tensors, in a step
   std::int64_t library = 0;     // a rank's share of what its process holds besides
+  bool measured = false;        // `library` is of this machine, not a constant
   std::int64_t samples = 0;     // that were read ahead of the next step
   std::int64_t snapshot =
       0;                  // what checkpoints are copied to before they are written, in host memory

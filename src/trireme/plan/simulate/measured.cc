@@ -56,12 +56,13 @@ plan::NodeSeconds seconds(const plan::Node& node, const NodeMeans& means) {
                            .input = means.input.value(),
                            .weight = means.weight.value()};
   // The next plan may keep what this one computed again.
-  const double again = node.flops > 0 ? result.forward * again_flops(node) / node.flops : 0;
-  result.input = std::max(0.0, result.input - again);
+  const double recomputed =
+      node.flops > 0 ? result.forward * recompute_flops(node) / node.flops : 0;
+  result.input = std::max(0.0, result.input - recomputed);
   if (means.backward.count == 0 || means.input.count > 0) return result;
   const double all = node.backward_flops.value_or(2 * node.flops);
   const double part = all > 0 ? flops(node, Verb::kBackwardWeight) / all : 0;
-  const double backward = std::max(0.0, means.backward.value() - again);
+  const double backward = std::max(0.0, means.backward.value() - recomputed);
   result.weight = part * backward;
   result.input = backward - result.weight;
   return result;

@@ -45,19 +45,23 @@ std::string offload_line(const PlanSet& plan) {
   return fmt::format("offload   {}, {} ahead\n", text, offload.prefetch);
 }
 
+std::string sums_name(const Recipe& recipe) {
+  if (!recipe.canonical) return "fast";
+  return recipe.group == 1 ? "canonical" : fmt::format("canonical (group {})", recipe.group);
+}
+
 std::string recipe_text(const PlanSet& plan) {
   const Recipe& recipe = plan.recipe;
-  const std::string again = recomputation_text(plan.program);
+  const std::string recomputed = recomputation_text(plan.program);
   std::string types = fmt::format("{} compute, {} master, {} gradients", name(recipe.compute),
                                   name(recipe.master), name(recipe.grads));
   if (recipe.reduce) types += fmt::format(" ({} between ranks)", name(*recipe.reduce));
   if (recipe.int8_states) types += ", int8 optimizer states";
-  return fmt::format("ZeRO-{}, {} micro-batch{}, schedule {}{}, {} sums\ntypes     {}\n{}{}",
-                     recipe.zero, recipe.micro_batches, recipe.micro_batches == 1 ? "" : "es",
-                     name(recipe.schedule),
-                     recipe.zero == 3 ? fmt::format(", prefetch {}", recipe.prefetch) : "",
-                     recipe.canonical ? "canonical" : "fast", types,
-                     again.empty() ? "" : "recompute " + again + "\n", offload_line(plan));
+  return fmt::format(
+      "ZeRO-{}, {} micro-batch{}, schedule {}{}, {} sums\ntypes     {}\n{}{}", recipe.zero,
+      recipe.micro_batches, recipe.micro_batches == 1 ? "" : "es", name(recipe.schedule),
+      recipe.zero == 3 ? fmt::format(", prefetch {}", recipe.prefetch) : "", sums_name(recipe),
+      types, recomputed.empty() ? "" : "recompute " + recomputed + "\n", offload_line(plan));
 }
 
 // A row of the table of units: one, or several alike.
@@ -276,6 +280,28 @@ std::string explain_text(const PlanSet& plan, int rank, const MemoryAccount& acc
          (plan.mesh.degree(Axis::kPp) > 1 ? pipeline_text(plan, numbers, text) : steps_text(plan));
 }
 
+namespace {
+
+Json recipe_json(const PlanSet& plan) {
+  const Recipe& recipe = plan.recipe;
+  return {{"zero", recipe.zero},
+          {"micro_batches", recipe.micro_batches},
+          {"prefetch", recipe.prefetch},
+          {"recompute", recomputation_text(plan.program)},
+          {"canonical", recipe.canonical},
+          {"group", recipe.group},
+          {"clip", recipe.clip},
+          {"schedule", name(recipe.schedule)},
+          {"compute", name(recipe.compute)},
+          {"master", name(recipe.master)},
+          {"grads", name(recipe.grads)},
+          {"reduce", name(reduce_type(recipe))},
+          {"optimizer_states", recipe.optimizer_states},
+          {"int8_states", recipe.int8_states}};
+}
+
+}  // namespace
+
 Json explain_json(const PlanSet& plan, int rank, const MemoryAccount& account,
                   const StepNumbers& numbers) {
   Json json;
@@ -283,20 +309,7 @@ Json explain_json(const PlanSet& plan, int rank, const MemoryAccount& account,
   json["digest"] = hex64(digest(plan));
   json["world"] = plan.mesh.world();
   for (Axis axis : mesh::kAllAxes) json["mesh"][std::string(name(axis))] = plan.mesh.degree(axis);
-  const Recipe& recipe = plan.recipe;
-  json["recipe"] = {{"zero", recipe.zero},
-                    {"micro_batches", recipe.micro_batches},
-                    {"prefetch", recipe.prefetch},
-                    {"recompute", recomputation_text(plan.program)},
-                    {"canonical", recipe.canonical},
-                    {"clip", recipe.clip},
-                    {"schedule", name(recipe.schedule)},
-                    {"compute", name(recipe.compute)},
-                    {"master", name(recipe.master)},
-                    {"grads", name(recipe.grads)},
-                    {"reduce", name(reduce_type(recipe))},
-                    {"optimizer_states", recipe.optimizer_states},
-                    {"int8_states", recipe.int8_states}};
+  json["recipe"] = recipe_json(plan);
   json["units"] = Json::array();
   for (UnitId id = 0; id < std::ssize(plan.program.units); ++id) {
     const Unit& unit = plan.program.units[static_cast<std::size_t>(id)];

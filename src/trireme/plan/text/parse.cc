@@ -75,6 +75,8 @@ class Parser {
     recipe.master = line.one_of<DType>(line.required("master"), 9);
     recipe.grads = line.one_of<DType>(line.required("grads"), 9);
     recipe.optimizer_states = line.number<int>(line.required("optimizer_states"));
+    if (const auto group = line.optional("group")) recipe.group = line.number<int>(*group);
+    recipe.gathers_after_step = line.flag("gathers_after_step");
     recipe.int8_states = line.flag("int8_states");
     if (const auto reduce = line.optional("reduce")) recipe.reduce = line.one_of<DType>(*reduce, 9);
     offload(line, recipe.offload);
@@ -196,14 +198,14 @@ class Parser {
       parts.pop_back();
       return true;
     };
-    const bool again = flag("again"), whole = flag("whole");
-    if (parts.size() != 4) line.refuse("\"{}\" is no part of a node", text);
+    const bool recomputed = flag("again"), whole = flag("whole");
+    if (parts.size() != 4) line.refuse("\"{}\" is not a part of a node", text);
     return {.name = std::string(parts[0]),
             .saved_bytes = line.number<std::int64_t>(parts[1]),
             .work_bytes = line.number<std::int64_t>(parts[2]),
             .flops = line.number<double>(parts[3]),
             .whole = whole,
-            .again = again};
+            .recomputed = recomputed};
   }
 
   // KIND=AXES:BYTES:FORWARD+BACKWARD[+WEIGHT][:PART]

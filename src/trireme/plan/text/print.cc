@@ -37,11 +37,13 @@ std::string recipe_text(const Recipe& recipe) {
   return fmt::format(
       "recipe zero={} micro_batches={} prefetch={} canonical={} clip={} schedule={} "
       "activation_limit={} transfer={} unsent={} compute={} master={} grads={} "
-      "optimizer_states={}{}{}{}\n",
+      "optimizer_states={}{}{}{}{}{}\n",
       recipe.zero, recipe.micro_batches, recipe.prefetch, yes_no(recipe.canonical),
       yes_no(recipe.clip), name(recipe.schedule), recipe.activation_limit, recipe.transfer,
       recipe.unsent, name(recipe.compute), name(recipe.master), name(recipe.grads),
-      recipe.optimizer_states, recipe.int8_states ? " int8_states" : "",
+      recipe.optimizer_states, recipe.group > 1 ? fmt::format(" group={}", recipe.group) : "",
+      recipe.gathers_after_step ? " gathers_after_step" : "",
+      recipe.int8_states ? " int8_states" : "",
       recipe.reduce ? fmt::format(" reduce={}", name(*recipe.reduce)) : "",
       offload_text(recipe.offload));
 }
@@ -83,7 +85,7 @@ std::string program_text(const Program& program) {
                           work.input, work.weight);
     for (const Part& part : node.parts)
       text += fmt::format(" part={}:{}:{}:{}{}{}", part.name, part.saved_bytes, part.work_bytes,
-                          part.flops, part.whole ? ":whole" : "", part.again ? ":again" : "");
+                          part.flops, part.whole ? ":whole" : "", part.recomputed ? ":again" : "");
     if (node.split)
       text += fmt::format(" split={}:{}", node.split->kept_bytes, node.split->weight_flops);
     if (node.seconds)

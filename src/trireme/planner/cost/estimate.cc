@@ -97,7 +97,7 @@ class StageTimes {
     if (has_backward) {
       const double backward = pricing_.node_beside(program_, recipe_, node, Verb::kBackward);
       const double weight = std::min(pricing_.node(node, Verb::kBackwardWeight), backward);
-      stage.input += backward - weight + again(node);
+      stage.input += backward - weight + recomputed(node);
       stage.weight += weight;
     }
     for (const plan::UnitId id : node.units) {
@@ -111,7 +111,7 @@ class StageTimes {
     }
   }
 
-  double again(const plan::Node& node) const {
+  double recomputed(const plan::Node& node) const {
     return node.segment < 0 ? 0 : pricing_.node_beside(program_, recipe_, node, Verb::kRecompute);
   }
 
@@ -156,7 +156,9 @@ Candidate::Candidate(config::Job job, const Practice& practice)
       model_(model::describe(job_)),
       mesh_(model::mesh_of(job_)),
       recipe_(model::recipe_of(job_)),
-      grid_(model::grid_of(job_, model_)) {}
+      grid_(model::grid_of(job_, model_)) {
+  recipe_.gathers_after_step = !practice_.overlaps_gathers;
+}
 
 plan::PlanSet Candidate::plan() const {
   return plan::compile(model_.program, mesh_, recipe_, grid_);

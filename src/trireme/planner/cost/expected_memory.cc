@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/config/made_up.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/planner/cost/expected_share.h"
 

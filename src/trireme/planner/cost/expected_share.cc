@@ -97,8 +97,7 @@ ExpectedShare::ExpectedShare(const config::Job& job) : family_(job.model.family)
     const config::Jepa& jepa = job.jepa;
     const auto shares = [&](const config::MaskRule& rule) -> MaskShares {
       const auto [blocks, scale] = rule;
-      if (jepa.cut == config::MaskCut::kBatch)
-        return cut_shares(side, blocks, scale, jepa.cut_samples);
+      if (jepa.cut_batch > 0) return cut_shares(side, blocks, scale, jepa.cut_batch);
       const double seen = seen_of_frame(side, side, blocks, scale);
       return {.seen = seen, .hidden = 1 - seen};
     };

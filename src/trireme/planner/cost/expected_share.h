@@ -40,7 +40,7 @@ class ExpectedShare {
 // Of a grid of rows x columns, what `blocks` places of a block of `scale` of it leave, on average over places and aspects.
 double seen_of_frame(std::int64_t rows, std::int64_t columns, std::int64_t blocks, double scale);
 
-// Of a square grid, what jepa.cut=batch leaves of masks of such blocks, on average over a fixed set of draws: the least of
+// Of a square grid, what jepa.cut_batch leaves of masks of such blocks, on average over a fixed set of draws: the least of
 // `samples` samples whose blocks have one size.
 MaskShares cut_shares(std::int64_t side, std::int64_t blocks, double scale, std::int64_t samples);
 

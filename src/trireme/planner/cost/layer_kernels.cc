@@ -83,7 +83,7 @@ constexpr Elementwise kNoise = {35, 17};  // ops/aten/pointwise, mostly on integ
 // in fp32, each elementwise operation has a kernel of its own.
 std::vector<Kernel> add_attention_rows(const Shape& shape, NodeKernels& node) {
   constexpr double kScores = 1 << 26, kFewestRows = 16;
-  constexpr Elementwise kForward = {10, 6}, kBackward = {15, 7}, kAgain = {3, 1};
+  constexpr Elementwise kForward = {10, 6}, kBackward = {15, 7}, kRecomputed = {3, 1};
   const double batch = shape.attended() / shape.seq() * shape.heads();
   const double most = std::max(kScores / (batch * shape.seq()), kFewestRows);
   const double blocks = std::ceil(shape.seq() / most), rows = shape.seq() / blocks;
@@ -102,7 +102,7 @@ std::vector<Kernel> add_attention_rows(const Shape& shape, NodeKernels& node) {
                                        product(shape.width(), keys, 3), elementwise(kBackward)});
   if (shape.practice.dropout) {
     forward.push_back(elementwise(kNoise));
-    node.input.insert(node.input.end(), {elementwise(kNoise), elementwise(kAgain)});
+    node.input.insert(node.input.end(), {elementwise(kNoise), elementwise(kRecomputed)});
   }
   return forward;
 }

@@ -9,25 +9,25 @@
 namespace trireme::planner {
 namespace {
 
-void set_again(config::Recompute& recompute, Again again) {
-  if (again == Again::kAsGiven) return;
+void set_recomputed(config::Recompute& recompute, Recomputed recomputed) {
+  if (recomputed == Recomputed::kAsGiven) return;
   const config::Recompute given = recompute;
   recompute = {};
   recompute.logits = given.logits;
-  if (again == Again::kBlocks) recompute.policy = config::RecomputePolicy::kFull;
-  if (again == Again::kAttention || again == Again::kMlp)
+  if (recomputed == Recomputed::kBlocks) recompute.policy = config::RecomputePolicy::kFull;
+  if (recomputed == Recomputed::kAttention || recomputed == Recomputed::kMlp)
     recompute.policy = config::RecomputePolicy::kSelective;
-  if (again == Again::kMlp) recompute.parts = "norms,attention,mlp";
+  if (recomputed == Recomputed::kMlp) recompute.parts = "norms,attention,mlp";
 }
 
 void set_away(config::Offload& offload, Away away) {
   if (away == Away::kAsGiven) return;
   offload = {};
   if (away == Away::kNothing) return;
-  offload.optimizer = trireme::Tier::kHost;
+  offload.optimizer = Tier::kHost;
   if (away != Away::kEverything) return;
-  offload.grads = trireme::Tier::kHost;
-  offload.params = trireme::Tier::kHost;
+  offload.grads = Tier::kHost;
+  offload.params = Tier::kHost;
 }
 
 // Of these settings alone, what they say.
@@ -41,13 +41,13 @@ Choice said(const Given& given, std::initializer_list<Choice> choices, const Set
   return Choice::kAsGiven;
 }
 
-std::string again_text(Again again) {
-  switch (again) {
-    case Again::kNothing: return "nothing";
-    case Again::kAttention: return "norms and attention";
-    case Again::kMlp: return "norms, attention and activations";
-    case Again::kBlocks: return "whole blocks";
-    case Again::kAsGiven: return "as given";
+std::string recomputed_text(Recomputed recomputed) {
+  switch (recomputed) {
+    case Recomputed::kNothing: return "nothing";
+    case Recomputed::kAttention: return "norms and attention";
+    case Recomputed::kMlp: return "norms, attention and activations";
+    case Recomputed::kBlocks: return "whole blocks";
+    case Recomputed::kAsGiven: return "as given";
   }
   return "";
 }
@@ -71,8 +71,10 @@ std::string schedule_text(const Layout& layout) {
 
 }  // namespace
 
-Again again_of(const config::Recompute& given) {
-  return said(given, {Again::kNothing, Again::kAttention, Again::kMlp, Again::kBlocks}, set_again);
+Recomputed recomputed_of(const config::Recompute& given) {
+  return said(given,
+              {Recomputed::kNothing, Recomputed::kAttention, Recomputed::kMlp, Recomputed::kBlocks},
+              set_recomputed);
 }
 
 Away away_of(const config::Offload& given) {
@@ -90,17 +92,18 @@ config::Job with_layout(config::Job job, const Layout& layout) {
   parallel.zero = layout.zero;
   parallel.schedule = schedules::name(layout.schedule);
   parallel.virtual_stages = schedules::info(layout.schedule).more_chunks ? layout.chunks : 0;
-  set_again(job.recompute, layout.again);
+  set_recomputed(job.recompute, layout.recomputed);
   set_away(job.offload, layout.away);
   job.run.micro_batch = layout.micro_batch;
   return job;
 }
 
-bool can_compute_again(const config::Job& job, Again again) {
+bool can_recompute(const config::Job& job, Recomputed recomputed) {
   const bool all = job.model.frozen.empty() && job.lora.rank == 0;
-  if (again == Again::kNothing || (all && config::is_decoder(job.model.family))) return true;
+  if (recomputed == Recomputed::kNothing || (all && config::is_decoder(job.model.family)))
+    return true;
   try {
-    model::describe(with_layout(job, {.again = again}));
+    model::describe(with_layout(job, {.recomputed = recomputed}));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUsage) throw;
     return false;
@@ -126,7 +129,7 @@ std::string value(const Layout& layout, Choice choice) {
     case Choice::kSequence: return layout.sequence_parallel ? "on" : "off";
     case Choice::kSchedule: return schedule_text(layout);
     case Choice::kMicroBatch: return std::to_string(layout.micro_batch);
-    case Choice::kAgain: return again_text(layout.again);
+    case Choice::kRecomputed: return recomputed_text(layout.recomputed);
     case Choice::kAway: return away_text(layout.away);
     case Choice::kGpus: return std::to_string(layout.world());
   }
@@ -150,7 +153,8 @@ std::string text(const Layout& layout) {
   add(layout.zero == 0 && layout.dp() > 1 ? "ZeRO-0 (DDP)" : fmt::format("ZeRO-{}", layout.zero));
   if (layout.pp > 1) add(schedule_text(layout));
   add(fmt::format("micro-batch {}", layout.micro_batch));
-  if (layout.again != Again::kNothing) add("recompute " + again_text(layout.again));
+  if (layout.recomputed != Recomputed::kNothing)
+    add("recompute " + recomputed_text(layout.recomputed));
   if (layout.away != Away::kNothing) add("on the host: " + away_text(layout.away));
   return all;
 }

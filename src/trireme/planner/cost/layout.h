@@ -12,7 +12,7 @@
 namespace trireme::planner {
 
 // What of a micro-batch's activations is computed again in backward.
-enum class Again : std::uint8_t {
+enum class Recomputed : std::uint8_t {
   kNothing,
   kAttention,  // norms and attention's result: recompute.parts=norms,attention
   kMlp,        // and what the feed-forward's activation reads
@@ -35,7 +35,7 @@ struct Layout {
   schedules::Schedule schedule = schedules::Schedule::k1F1B;
   std::uint8_t zero = 0;
   bool sequence_parallel = false;
-  Again again = Again::kNothing;
+  Recomputed recomputed = Recomputed::kNothing;
   Away away = Away::kNothing;
 
   int world() const { return pp * dp_replicate * dp_shard * cp * tp; }
@@ -44,14 +44,14 @@ struct Layout {
 };
 
 // What settings of a job amount to; kAsGiven for those that no search would choose.
-Again again_of(const config::Recompute& given);
+Recomputed recomputed_of(const config::Recompute& given);
 Away away_of(const config::Offload& given);
 
 // The job with this layout; its other keys stay as they are.
 config::Job with_layout(config::Job job, const Layout& layout);
 
 // Whether that can be asked of a resolved job: frozen nodes and those of some families keep nothing to compute again.
-bool can_compute_again(const config::Job& job, Again again);
+bool can_recompute(const config::Job& job, Recomputed recomputed);
 
 // What is chosen, one by one: explained and compared.
 enum class Choice : std::uint8_t {
@@ -64,7 +64,7 @@ enum class Choice : std::uint8_t {
   kSequence,
   kSchedule,
   kMicroBatch,
-  kAgain,
+  kRecomputed,
   kAway,
   kGpus
 };

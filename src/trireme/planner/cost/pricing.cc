@@ -168,7 +168,7 @@ double Pricing::node(const plan::Node& node, Verb verb) const {
   if (backward) {
     compute += cost.input;
     for (const plan::Part& part : node.parts)
-      if (part.again)
+      if (part.recomputed)
         if (const auto found = cost.parts.find(part.name); found != cost.parts.end())
           compute += found->second;
   }
@@ -183,7 +183,7 @@ double Pricing::tensor(const plan::Node& node, const NodeCost& cost, Verb verb,
   const double share = program_ ? program_->share_of(node.name) : 1;
   const bool weight = verb == Verb::kBackward || verb == Verb::kBackwardWeight;
   const bool backward = weight || verb == Verb::kBackwardInput;
-  double all = 0, summed = 0, again = 0;
+  double all = 0, summed = 0, recomputed = 0;
   for (const plan::NodeExchange& one : node.exchanges) {
     const int times = plan::times(node, one, verb);
     if (times == 0 || is_over_cp(one)) continue;
@@ -193,12 +193,12 @@ double Pricing::tensor(const plan::Node& node, const NodeCost& cost, Verb verb,
         network_.seconds(one.kind, one.axes, share * static_cast<double>(one.bytes));
     all += times * once;
     if (sums) summed += times * once;
-    if (one.kind == plan::Exchange::kAllGather && weight) again += one.weight * once;
+    if (one.kind == plan::Exchange::kAllGather && weight) recomputed += one.weight * once;
   }
   double hidden = 0;
   if (practice_.tensor == TensorOverlap::kEverything) hidden = std::min(all, compute);
   if (practice_.tensor == TensorOverlap::kBackward && backward)
-    hidden = std::min(summed, cost.weight) + std::min(again, cost.input);
+    hidden = std::min(summed, cost.weight) + std::min(recomputed, cost.input);
   return all - hidden;
 }
 
@@ -330,19 +330,6 @@ simulate::LineSeconds Pricing::waits(const plan::PlanSet& plan, int rank,
   return sum;
 }
 
-// The gather of a stepped unit: behind the next forward of the nodes that use it, or where the plan has it. A practice that
-// overlaps nothing has paid with the step.
-double Pricing::after_step(const plan::PlanSet& plan, const plan::Instr& line) const {
-  if (!practice_.overlaps_reduction) return 0;
-  double sum = 0;
-  for (const simulate::Exchanged& one : simulate::exchanges(plan, line)) sum += exchange(one);
-  if (!practice_.overlaps_gathers) return sum;
-  for (const plan::Node& other : plan.program.nodes)
-    if (std::ranges::find(other.units, line.unit) != other.units.end())
-      sum -= node(other, Verb::kForward);
-  return std::max(sum, 0.0);
-}
-
 simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank,
                                     const plan::Instr& line) const {
   simulate::LineSeconds waited = waits(plan, rank, line);
@@ -358,8 +345,9 @@ simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank,
       return transfer(expected(plan.program, line.value));
     case Verb::kRecv: return 0.0;
     case Verb::kUnshard:
-      if (plan.recipe.zero < 3) return after_step(plan, line);
-      if (!practice_.overlaps_shards) return 0.0;
+      // A practice that overlaps no reduction has paid with the step.
+      if (plan.recipe.zero < 3 ? !practice_.overlaps_reduction : !practice_.overlaps_shards)
+        return 0.0;
       break;
     case Verb::kReduceGrads:
       if (line.mb < 0 ? !practice_.overlaps_reduction : !practice_.overlaps_shards) return 0.0;
@@ -373,7 +361,7 @@ simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank,
         const double rate = tier == plan::Tier::kNvme ? cluster_.disk_rate / cluster_.gpus_per_host
                                                       : cluster_.host_rate;
         if (rate <= 0)
-          fail(ErrorKind::kUsage, "cluster {} names no {} for what leaves memory", cluster_.name,
+          fail(ErrorKind::kUsage, "cluster {} names no {}, which offloading needs", cluster_.name,
                tier == plan::Tier::kNvme ? "disk_rate" : "host_rate");
         const int stage = plan.mesh.coordinate(rank, mesh::Axis::kPp);
         return static_cast<double>(plan::transit_bytes(plan, stage, line)) / rate;

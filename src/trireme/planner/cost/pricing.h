@@ -60,7 +60,6 @@ class Pricing {
                 double compute) const;
   double context(const plan::Node& node, const NodeCost& cost, plan::Verb verb) const;
   double helped(const NodeCost& cost, bool forward, double keys) const;
-  double after_step(const plan::PlanSet& plan, const plan::Instr& line) const;
   simulate::LineSeconds waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
   simulate::LineSeconds of_node(const plan::PlanSet& plan, const plan::Node& node, plan::Verb verb,
                                 simulate::LineSeconds waited) const;

@@ -165,7 +165,7 @@ double rate_of_lines(const std::vector<Seen>& probes, bool (*of)(const plan::Ins
 
 // Of all cores at once, as Network has it: 2 (share of the bytes / rate + latency). What it takes on a crowded machine
 // is more than its work.
-Tier fit_tier(const Measurements& measured, const std::string& transport, double crowding) {
+NetworkTier fit_tier(const Measurements& measured, const std::string& transport, double crowding) {
   std::vector<std::vector<double>> rows;
   std::vector<double> ones;
   const double ranks = measured.cores;
@@ -266,8 +266,7 @@ Cluster fit_machine(const Measurements& measured) {
   gpu.core = Core{.operator_s = measured.operator_s,
                   .operator_rate = measured.operator_rate,
                   .process = measured.process,
-                  .process_rank = measured.process_rank,
-                  .before_steps = measured.before_steps};
+                  .process_rank = measured.process_rank};
   gpu.efficiency.shared = 1;  // what collectives take of cores is simulated
   const std::vector<Seen> probes = see(measured.probes);
   for (const Math math : {Math::kFp32, Math::kHalf}) {
@@ -312,7 +311,6 @@ Measurements read_measurements(const Json& json, const std::string& what) {
                           .memory = json.at("memory").get<std::int64_t>(),
                           .process = json.at("process").get<double>(),
                           .process_rank = json.at("process_rank").get<double>(),
-                          .before_steps = json.at("before_steps").get<double>(),
                           .operator_s = json.at("operator_s").get<double>(),
                           .operator_rate = json.at("operator_rate").get<double>()};
     for (const Json& p : json.at("products"))

@@ -42,8 +42,8 @@ struct Measurements {
   std::vector<MeasuredProduct> products;
   std::vector<Probe> probes;
   std::vector<MeasuredCollective> collectives;
-  double process = 0, process_rank = 0, before_steps = 0;  // as of Core
-  double operator_s = 0, operator_rate = 0;                // as of Core
+  double process = 0, process_rank = 0;      // as of Core
+  double operator_s = 0, operator_rate = 0;  // as of Core
   // The machine's speed that all of this was brought to: of so many ranks that multiply the same at once.
   struct Pulse {
     Math math = Math::kFp32;

@@ -165,8 +165,8 @@ std::vector<Made> read_list(std::string_view key, const Section& in, Read read) 
   return made;
 }
 
-Tier read_tier(const Section& in) {
-  Tier tier;
+NetworkTier read_tier(const Section& in) {
+  NetworkTier tier;
   read_fields(tier, tier_fields(), in);
   need_name(tier.name, "name", in);
   need_all(tier, tier_fields(), in);
@@ -194,7 +194,7 @@ void check_tiers(const Cluster& cluster, const Section& in) {
     const std::string name = fmt::format("tiers[{}].", i);
     Section{in.what, own ? list.items[i] : in.map, name}.refuse("span", why);
   };
-  const std::vector<Tier>& tiers = cluster.tiers;
+  const std::vector<NetworkTier>& tiers = cluster.tiers;
   if (tiers.empty() && cluster.gpus() > 1)
     in.refuse("tiers",
               fmt::format("none for {} GPUs; needs the links that join them", cluster.gpus()));
@@ -216,16 +216,18 @@ void check_tiers(const Cluster& cluster, const Section& in) {
                             span, host));
   }
   if (!tiers.empty() && tiers.back().span < cluster.gpus())
-    refuse(tiers.size() - 1, fmt::format("{} of {} GPUs, and no tier behind it; needs a last tier "
-                                         "with span 0, which joins all",
-                                         tiers.back().span, cluster.gpus()));
+    refuse(
+        tiers.size() - 1,
+        fmt::format(
+            "{} of {} GPUs, and no tier after it; needs a last tier with span 0, which joins all",
+            tiers.back().span, cluster.gpus()));
 }
 
 void check_prices(const Cluster& cluster, const Section& in) {
   std::set<std::pair<std::string, std::string>> seen;
   for (const Price& price : cluster.prices)
     if (!seen.emplace(price.provider, price.region).second)
-      in.refuse("prices", fmt::format("{} stands twice with region {}; needs one price of each",
+      in.refuse("prices", fmt::format("{} appears twice with region {}; needs one price of each",
                                       config::quote(price.provider), config::quote(price.region)));
 }
 
@@ -261,7 +263,7 @@ Cluster read_cluster(const Section& in) {
   if (like != nullptr) cluster = shipped_cluster(*like, in);
   read_fields(cluster, cluster_fields(), in, {"like", "gpu", "tiers", "prices"});
   read_gpu_of(cluster, like != nullptr, in);
-  if (in.value("tiers") != nullptr) cluster.tiers = read_list<Tier>("tiers", in, read_tier);
+  if (in.value("tiers") != nullptr) cluster.tiers = read_list<NetworkTier>("tiers", in, read_tier);
   if (in.value("prices") != nullptr) cluster.prices = read_list<Price>("prices", in, read_price);
   need_name(cluster.name, "name", in);
   need_all(cluster, cluster_fields(), in);

@@ -14,9 +14,6 @@ namespace trireme::planner {
 // be, tiers that do not nest, and prices that contradict each other.
 Cluster parse_cluster(std::string_view text, const std::string& what);
 
-// Every key of the cluster; parse_cluster gives the same cluster back.
-std::string print_cluster(const Cluster& cluster);
-
 // Reads the file of that path if there is one, a cluster file or a calibration (machine.h), else the shipped cluster of that name; throws Error{kUsage} with the
 // names there are.
 Cluster find_cluster(const std::string& name_or_path);
@@ -26,8 +23,5 @@ Gpu find_gpu(const std::string& name);
 
 std::vector<std::string> shipped_clusters();
 std::vector<std::string> shipped_gpus();
-
-// All keys with what they take and mean, and all that is shipped, as Markdown: the lists of docs/clusters.md.
-std::string help_clusters();
 
 }  // namespace trireme::planner

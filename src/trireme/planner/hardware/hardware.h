@@ -64,8 +64,6 @@ struct Core {
   double crowding = 1;       // as simulate::Cores
   double process = 0;  // bytes that a training process of one rank holds in addition to tensors
   double process_rank = 0;  // bytes more for each further rank that is a thread of it
-  double before_steps =
-      0;              // bytes of a rank's tensors before its first step, whose room steps take
   double spread = 0;  // where it was calibrated: of the logarithm of measured over forecast steps
   bool operator==(const Core&) const = default;
 };
@@ -90,7 +88,7 @@ struct Gpu {
 };
 
 // Links that join `span` neighbouring ranks; of several tiers a group uses the innermost that joins all of it.
-struct Tier {
+struct NetworkTier {
   std::string name;
   int span = 0;           // ranks; 0: all there are
   double rate = 0;        // bytes a second that one rank sends while all of its host do
@@ -98,7 +96,7 @@ struct Tier {
   double efficiency = 1;  // of the rate, by collectives of large messages: the tier's one curve
   double copies = 1;      // of the rate, by a transfer between two ranks
   double in_switch = 0;   // of efficiency, by sums that the switch makes (NVLS); 0: it makes none
-  bool operator==(const Tier&) const = default;
+  bool operator==(const NetworkTier&) const = default;
 };
 
 // What an hour of one GPU costs, in dollars.
@@ -118,11 +116,11 @@ struct Cluster {
   Gpu gpu;
   int gpus_per_host = 1;
   int hosts = 1;
-  std::vector<Tier> tiers;       // from inner to outer
-  std::int64_t host_memory = 0;  // bytes
-  double host_rate = 0;          // bytes a second between one GPU and host memory, each way
-  double disk_rate = 0;          // bytes a second of a host's own disk, each way
-  double checkpoint_rate = 0;    // bytes a second that one host writes to where checkpoints stay
+  std::vector<NetworkTier> tiers;  // from inner to outer
+  std::int64_t host_memory = 0;    // bytes
+  double host_rate = 0;            // bytes a second between one GPU and host memory, each way
+  double disk_rate = 0;            // bytes a second of a host's own disk, each way
+  double checkpoint_rate = 0;      // bytes a second that one host writes to where checkpoints stay
   double failures_per_gpu_hour = 0;
   double restart_s = 0;  // from a failure to the next step, without what is repeated
   double replace_s = 0;  // beside it, until there is another host for a spot host that was taken

@@ -78,84 +78,66 @@ std::optional<double> number_of(const config::Value& value) {
 
 const FieldList<Gpu>& gpu_fields() {
   static const FieldList<Gpu> kFields = {
-      text<Gpu>(KEY(name), "What it is called in reports."),
+      text<Gpu>(KEY(name), "Name in reports."),
       number<Gpu>(KEY(half_flops),
-                  "Dense peak in bf16 or fp16, a multiply-add counting two; 0: it cannot.",
+                  "Dense peak in bf16 or fp16, two operations per multiply-add. 0: not supported.",
                   from(0, kMostFlops), kFlops),
-      flag<Gpu>(KEY(bf16), "Whether it has that in bf16; false: in fp16 alone."),
-      number<Gpu>(KEY(fp32_flops), "The same in fp32.", from(0, kMostFlops), kFlops),
-      number<Gpu>(KEY(fp8_flops), "The same in fp8.", from(0, kMostFlops), kFlops),
+      flag<Gpu>(KEY(bf16), "That peak in bf16 too. false: in fp16 only."),
+      number<Gpu>(KEY(fp32_flops), "Dense peak in fp32.", from(0, kMostFlops), kFlops),
+      number<Gpu>(KEY(fp8_flops), "Dense peak in fp8.", from(0, kMostFlops), kFlops),
       bytes<Gpu>(KEY(memory),
-                 "Memory that processes can have, as the driver reports it: a little less than the "
-                 "data sheet's.",
+                 "Memory as the driver reports it, a little less than the data sheet's.",
                  from(0x1p28, 0x1p44)),
-      number<Gpu>(KEY(memory_rate), "Peak rate of that memory.", above(0, kMostRate), kRates),
-      integer<Gpu>(KEY(units),
-                   "Streaming multiprocessors, over which a matrix product's tiles are spread; 0: "
-                   "one.",
-                   from(0, 1e5)),
-      flag<Gpu>(
-          KEY(cpu),
-          "Whether it is a core of a CPU: ranks are threads, and memory its part of the host's."),
-      number<Gpu>(KEY(watts), "Power at full load; 0: not known.", from(0, 1e5)),
+      number<Gpu>(KEY(memory_rate), "Peak rate of the memory.", above(0, kMostRate), kRates),
+      integer<Gpu>(KEY(units), "Streaming multiprocessors. 0: one.", from(0, 1e5)),
+      flag<Gpu>(KEY(cpu), "A CPU core: ranks are threads, and memory is a part of the host's."),
+      number<Gpu>(KEY(watts), "Power at full load. 0: unknown.", from(0, 1e5)),
       number<Gpu>(KEY(clock),
-                  "Share of its peaks' clock that it keeps within its watts, where a part of the "
-                  "same kind has more of them.",
+                  "Clock relative to that of the peaks, for parts with a lower power limit.",
                   above(0, 1)),
-      flag<Gpu>(
-          KEY(fitted),
-          "Whether its efficiency was fitted on steps that were measured on it; without that a "
-          "forecast's band is that of guesses. A GPU that is like another has to say it again."),
-      number<Gpu>(KEY(efficiency.gemm),
-                  "Share of the peak that a matrix product reaches which fills the device.",
+      flag<Gpu>(KEY(fitted),
+                "Efficiency fitted on measured steps of this GPU. false: forecasts have a wide "
+                "band. Not copied by like."),
+      number<Gpu>(KEY(efficiency.gemm), "Share of the peak that a large matrix product reaches.",
                   above(0, 1)),
       number<Gpu>(KEY(efficiency.crosswise),
-                  "Of that, the share of one that sums over rows, as weight gradients do.",
+                  "Share of gemm for products that sum over rows, such as weight gradients.",
                   above(0, 1)),
-      number<Gpu>(KEY(efficiency.depth),
-                  "Inner elements whose products take as long as beginning and ending a tile.",
+      number<Gpu>(KEY(efficiency.depth), "Start and end of a tile, in inner elements of a product.",
                   from(0, 1e5)),
       number<Gpu>(KEY(efficiency.tile),
-                  "Share of its rate that a product loses with every halving of its tiles.",
-                  from(0, 0.9)),
+                  "Share of the rate lost with every halving of a product's tiles.", from(0, 0.9)),
       number<Gpu>(KEY(efficiency.misaligned),
-                  "Share of its rate that a product keeps whose rows are no multiple of 16 bytes.",
+                  "Share of the rate left where rows are no multiple of 16 bytes.", above(0, 1)),
+      number<Gpu>(KEY(efficiency.memory), "Share of memory_rate that streaming kernels reach.",
                   above(0, 1)),
-      number<Gpu>(KEY(efficiency.memory), "Share of memory_rate that kernels reach which stream.",
+      number<Gpu>(KEY(efficiency.attention), "Share of the peak that FlashAttention-2 reaches.",
                   above(0, 1)),
-      number<Gpu>(KEY(efficiency.attention),
-                  "Share of the peak that fused attention of the second generation reaches.",
+      number<Gpu>(KEY(efficiency.shared), "Share of the computing rate left during a collective.",
                   above(0, 1)),
-      number<Gpu>(KEY(efficiency.shared),
-                  "Share of its rate that computing keeps while a collective runs beside it.",
-                  above(0, 1)),
-      number<Gpu>(KEY(efficiency.kernel_s), "Seconds of every kernel beside its work.", from(0, 1)),
+      number<Gpu>(KEY(efficiency.kernel_s), "Start time of a kernel.", from(0, 1)),
       number<Gpu>(KEY(efficiency.blocked_s),
-                  "More of them where the host waits for every kernel (CUDA_LAUNCH_BLOCKING).",
-                  from(0, 1)),
+                  "Additional time per kernel under CUDA_LAUNCH_BLOCKING.", from(0, 1)),
   };
   return kFields;
 }
 
-const FieldList<Tier>& tier_fields() {
-  static const FieldList<Tier> kFields = {
-      text<Tier>(KEY(name), "What its links are called in reports."),
-      integer<Tier>(KEY(span),
-                    "Neighbouring ranks that it joins, a multiple of the tier's before; 0: all "
-                    "there are.",
-                    or_else(0, from(2, 1e9))),
-      number<Tier>(KEY(rate),
-                   "What one rank sends, one way, while all of its host do: the host's rate by its "
-                   "GPUs.",
-                   above(0, kMostRate), kRates),
-      number<Tier>(KEY(latency_s), "Seconds of one message beside its bytes.", from(0, 1)),
-      number<Tier>(KEY(efficiency), "Share of rate that large messages reach.", above(0, 1)),
-      number<Tier>(KEY(copies), "Share of rate that a transfer between two ranks reaches.",
-                   above(0, 1)),
-      number<Tier>(
+const FieldList<NetworkTier>& tier_fields() {
+  static const FieldList<NetworkTier> kFields = {
+      text<NetworkTier>(KEY(name), "Name of the links in reports."),
+      integer<NetworkTier>(
+          KEY(span),
+          "Neighbouring ranks that it joins, a multiple of the previous tier's span. 0: all.",
+          or_else(0, from(2, 1e9))),
+      number<NetworkTier>(KEY(rate), "Rate of one rank, one way, while all ranks of its host send.",
+                          above(0, kMostRate), kRates),
+      number<NetworkTier>(KEY(latency_s), "Latency of a message.", from(0, 1)),
+      number<NetworkTier>(KEY(efficiency), "Share of rate that large messages reach.", above(0, 1)),
+      number<NetworkTier>(KEY(copies), "Share of rate that a transfer between two ranks reaches.",
+                          above(0, 1)),
+      number<NetworkTier>(
           KEY(in_switch),
-          "Share of efficiency that an all-reduce keeps whose sums the switch makes (NVLS); "
-          "0: it makes none.",
+          "Share of efficiency of an all-reduce with sums in the switch (NVLS). 0: no such sums.",
           from(0, 1)),
   };
   return kFields;
@@ -163,48 +145,42 @@ const FieldList<Tier>& tier_fields() {
 
 const FieldList<Price>& price_fields() {
   static const FieldList<Price> kFields = {
-      text<Price>(KEY(provider), "Who lets it."),
-      text<Price>(KEY(region), "Where, if prices differ."),
-      number<Price>(KEY(on_demand), "Dollars an hour of one GPU; 0: not offered.", from(0, 1e4)),
-      number<Price>(KEY(spot), "The same where it may be taken away; 0: not offered.",
+      text<Price>(KEY(provider), "Cloud provider."),
+      text<Price>(KEY(region), "Region, if prices differ."),
+      number<Price>(KEY(on_demand), "Dollars per GPU hour. 0: not offered.", from(0, 1e4)),
+      number<Price>(KEY(spot), "Dollars per GPU hour of a spot instance. 0: not offered.",
                     from(0, 1e4)),
-      number<Price>(KEY(notice_s), "Seconds between the notice and the loss of a spot host.",
+      number<Price>(KEY(notice_s), "Time from the notice to the loss of a spot host.",
                     from(0, 86400)),
-      number<Price>(KEY(preemptions_per_hour),
-                    "How often a spot host is taken, on average in one hour.", from(0, 1000)),
+      number<Price>(KEY(preemptions_per_hour), "Mean preemptions of a spot host per hour.",
+                    from(0, 1000)),
   };
   return kFields;
 }
 
 const FieldList<Cluster>& cluster_fields() {
   static const FieldList<Cluster> kFields = {
-      text<Cluster>(KEY(name), "What it is called in reports."),
-      integer<Cluster>(KEY(gpus_per_host), "GPUs of one host.", from(1, 1024)),
-      integer<Cluster>(KEY(hosts), "Hosts there are.", from(1, 1e6)),
-      bytes<Cluster>(KEY(host_memory), "Memory of one host; 0: none to offload to.",
-                     from(0, kMostBytes)),
+      text<Cluster>(KEY(name), "Name in reports."),
+      integer<Cluster>(KEY(gpus_per_host), "GPUs per host.", from(1, 1024)),
+      integer<Cluster>(KEY(hosts), "Number of hosts.", from(1, 1e6)),
+      bytes<Cluster>(KEY(host_memory), "Memory per host. 0: no offloading.", from(0, kMostBytes)),
       number<Cluster>(KEY(host_rate),
-                      "Between one GPU and its host's memory, each way; 0: none to offload to.",
+                      "Rate between a GPU and host memory, each way. 0: no offloading.",
                       from(0, kMostRate), kRates),
-      number<Cluster>(KEY(disk_rate), "Of one host's own disks, each way; 0: it has none.",
+      number<Cluster>(KEY(disk_rate), "Rate of a host's own disks, each way. 0: no disks.",
                       from(0, kMostRate), kRates),
-      number<Cluster>(KEY(checkpoint_rate),
-                      "What one host writes to where checkpoints stay; 0: not known.",
+      number<Cluster>(KEY(checkpoint_rate), "Rate of checkpoint writes per host. 0: unknown.",
                       from(0, kMostRate), kRates),
       number<Cluster>(KEY(failures_per_gpu_hour),
-                      "How often a run is stopped, on average for each hour of each GPU; 0: not "
-                      "known.",
-                      from(0, 10)),
+                      "Mean failures of a run per GPU hour. 0: unknown.", from(0, 10)),
       number<Cluster>(KEY(restart_s),
-                      "Seconds from a failure to the next step, without steps that are repeated.",
+                      "Time from a failure to the next step, without repeated steps.",
                       from(0, 1e7)),
-      number<Cluster>(KEY(replace_s),
-                      "Seconds beside that until there is another host for a spot host that was "
-                      "taken.",
+      number<Cluster>(KEY(replace_s), "Additional time to replace a preempted spot host.",
                       from(0, 1e7)),
-      number<Cluster>(KEY(watts_per_host), "Power of a host beside its GPUs'.", from(0, 1e6)),
-      number<Cluster>(KEY(power_usage),
-                      "What the building draws for each watt of its machines (PUE).", from(1, 10)),
+      number<Cluster>(KEY(watts_per_host), "Power of a host without its GPUs.", from(0, 1e6)),
+      number<Cluster>(KEY(power_usage), "Power usage effectiveness of the building (PUE).",
+                      from(1, 10)),
   };
   return kFields;
 }

@@ -14,7 +14,7 @@ using FieldList = std::vector<config::FieldOf<Owner>>;
 
 // Keys with a dot stand in a map within the owner's.
 const FieldList<Gpu>& gpu_fields();
-const FieldList<Tier>& tier_fields();
+const FieldList<NetworkTier>& tier_fields();
 const FieldList<Price>& price_fields();
 const FieldList<Cluster>&
 cluster_fields();  // but for gpu, tiers and prices, which are maps and lists of these

@@ -22,7 +22,7 @@ constexpr char kHow[] = "trireme bench calibrate";
 
 // Tensors take so many times their bytes, as not all fit into what others have left: docs/performance.md, Memory of a process.
 constexpr double kWithGaps = 1.02;
-// Where rows vary, gaps take all that the allocator allows (apps/worker/arena.cc): this part of the tensors, and so many bytes.
+// Where rows vary, gaps take all that the allocator allows (apps/worker/memory/arena.cc): this part of the tensors, and so many bytes.
 constexpr double kMostGaps = 1.125, kGapBytes = 4 << 20;
 
 // Numbers by name, as text and back.
@@ -41,19 +41,13 @@ Fields fields(CoreRates& rates) {
           {"pulse_s", &rates.pulse_s},         {"crowded_pulse_s", &rates.crowded_pulse_s}};
 }
 Fields fields(Core& core) {
-  return {{"update_rate", &core.update_rate},
-          {"norm_rate", &core.norm_rate},
-          {"load_rate", &core.load_rate},
-          {"operator_s", &core.operator_s},
-          {"operator_rate", &core.operator_rate},
-          {"step_s", &core.step_s},
-          {"crowding", &core.crowding},
-          {"process", &core.process},
-          {"process_rank", &core.process_rank},
-          {"before_steps", &core.before_steps},
-          {"spread", &core.spread}};
+  return {{"update_rate", &core.update_rate},     {"norm_rate", &core.norm_rate},
+          {"load_rate", &core.load_rate},         {"operator_s", &core.operator_s},
+          {"operator_rate", &core.operator_rate}, {"step_s", &core.step_s},
+          {"crowding", &core.crowding},           {"process", &core.process},
+          {"process_rank", &core.process_rank},   {"spread", &core.spread}};
 }
-Fields fields(Tier& tier) {
+Fields fields(NetworkTier& tier) {
   return {{"rate", &tier.rate}, {"latency_s", &tier.latency_s}, {"efficiency", &tier.efficiency}};
 }
 
@@ -69,7 +63,7 @@ void visit(Json& json, Cluster& machine, const Visit& each) {
     each(json["core"][name]["input_gradients"], fields(rates->input));
     each(json["core"][name]["weight_gradients"], fields(rates->crosswise));
   }
-  for (Tier& tier : machine.tiers) each(json["tiers"][tier.name], fields(tier));
+  for (NetworkTier& tier : machine.tiers) each(json["tiers"][tier.name], fields(tier));
 }
 
 // What one core multiplies in LibTorch at sizes of models that train on CPUs: round numbers, of Zen 3 to 5 and Sapphire Rapids.
@@ -91,7 +85,7 @@ simulate::CostModel cost_model(MatrixUnit unit) {
   return {.fp64_flops = rates.fp32 / 2, .fp32_flops = rates.fp32, .half_flops = rates.half};
 }
 
-// Bytes that a rank's tensors take of its process. What was there before the first step leaves its room to them.
+// Bytes that a rank's tensors take of its process.
 double tensor_bytes(const plan::PlanSet& plan, const config::Job& job, int rank) {
   const auto all = static_cast<double>(plan::memory_account(plan, rank).peak_of_tensors() +
                                        samples_ahead(plan, job, rank));
@@ -102,15 +96,14 @@ double process_bytes(const plan::PlanSet& plan, const config::Job& job, const Co
                      bool threads) {
   const int ranks = threads ? plan.mesh.world() : 1;
   const plan::PlanSet fullest = with_fullest_rows(plan, job);
-  double sum = core.process + (ranks - 1) * core.process_rank;
-  for (int rank = 0; rank < ranks; ++rank)
-    sum += std::max(tensor_bytes(fullest, job, rank), core.before_steps);
+  double sum = beside_tensors(core, ranks);
+  for (int rank = 0; rank < ranks; ++rank) sum += tensor_bytes(fullest, job, rank);
   return sum;
 }
 
 Cluster with_ranks(Cluster machine, int world, std::string_view transport) {
   machine.gpus_per_host = std::max(machine.gpus_per_host, world);
-  std::erase_if(machine.tiers, [&](const Tier& tier) { return tier.name != transport; });
+  std::erase_if(machine.tiers, [&](const NetworkTier& tier) { return tier.name != transport; });
   // One core has no collectives to measure, and its ranks take turns at them.
   if (machine.tiers.empty())
     machine.tiers.push_back(
@@ -206,12 +199,12 @@ Calibration parse_calibration(std::string_view text, const std::string& what) {
 }
 
 std::string unforeseen(const config::Job& job) {
-  if (job.run.device != config::Device::kCpu) return "run.device is no CPU";
+  if (job.run.device != config::Device::kCpu) return "run.device is not a CPU";
   const DType compute = job.precision.compute;
   if (compute != DType::kF32 && compute != DType::kBF16)
     return std::string("precision.compute=") + std::string(name(compute)) + " is not calibrated";
-  if (job.offload.uses(trireme::Tier::kHost) || job.offload.uses(trireme::Tier::kNvme))
-    return "what is offloaded is not calibrated";
+  if (job.offload.uses(Tier::kHost) || job.offload.uses(Tier::kNvme))
+    return "offloading is not calibrated";
   if (job.lora.rank > 0) return "adapters are not calibrated";
   return "";
 }
@@ -224,6 +217,10 @@ StepForecast forecast_on(const plan::PlanSet& plan, const config::Job& job,
                         .source = "by cluster " + cluster.name};
   forecast.step_s = forecast.lines.step_s;
   return forecast;
+}
+
+double beside_tensors(const Core& core, int ranks) {
+  return core.process + (ranks - 1) * core.process_rank;
 }
 
 double on_cores(const Cluster& machine, int ranks, double seconds) {

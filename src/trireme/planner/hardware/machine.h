@@ -60,6 +60,9 @@ enum class RanksAs { kThreads, kProcesses };
 StepForecast forecast_on(const plan::PlanSet& plan, const config::Job& job,
                          const Practice& practice, const Cluster& cluster);
 
+// Bytes that a process of so many ranks, each a thread, holds in addition to their tensors, without pages of files.
+double beside_tensors(const Core& core, int ranks);
+
 // What closed forms make of `seconds` that ranks with a core each would take: they crowd each other.
 double on_cores(const Cluster& machine, int ranks, double seconds);
 

@@ -60,11 +60,11 @@ Met meet(const std::vector<std::vector<int>>& groups, int inner, int outer) {
   return met;
 }
 
-double bytes_per_s(const Tier& tier) { return tier.rate * tier.efficiency; }
+double bytes_per_s(const NetworkTier& tier) { return tier.rate * tier.efficiency; }
 
 // Seconds for a byte of an all-reduce that its switch sums: a rank sends all and receives its part of the sum, then sends
 // that and receives all.
-double switched_s(const Tier& tier, int members) {
+double switched_s(const NetworkTier& tier, int members) {
   return (1 + 1.0 / members) / (bytes_per_s(tier) * tier.in_switch);
 }
 
@@ -87,7 +87,7 @@ Network::Network(const Cluster& cluster, const mesh::Mesh& mesh) : cluster_(clus
          "hosts",
          cluster.name, counted(cluster.hosts, "host"), cluster.gpus_per_host, cluster.gpus(),
          mesh.world());
-  for (const Tier& tier : cluster.tiers)
+  for (const NetworkTier& tier : cluster.tiers)
     if (tier.span == 0 || tier.span >= mesh.world()) return;
   if (mesh.world() > 1)
     fail(ErrorKind::kUsage, "cluster {}: no tier joins {} ranks; give the outermost span: 0",
@@ -98,7 +98,7 @@ std::vector<Network::Hop> Network::make_hops(mesh::AxisSet axes) const {
   std::vector<Hop> hops;
   std::vector<std::vector<int>> groups;
   int inner = 1;
-  for (const Tier& tier : cluster_.tiers) {
+  for (const NetworkTier& tier : cluster_.tiers) {
     const int outer = tier.span == 0 ? mesh_.world() : tier.span;
     const std::optional<int> within = alike(mesh_, axes, inner), all = alike(mesh_, axes, outer);
     Met met;

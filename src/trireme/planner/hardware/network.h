@@ -48,7 +48,7 @@ class Network {
   struct Hop {
     int members = 1;   // that meet here
     double links = 1;  // of the tier's, for each of them
-    const Tier* tier = nullptr;
+    const NetworkTier* tier = nullptr;
   };
   const std::vector<Hop>& hops(mesh::AxisSet axes) const;
   std::vector<Hop> make_hops(mesh::AxisSet axes) const;

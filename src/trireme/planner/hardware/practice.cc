@@ -7,7 +7,7 @@
 namespace trireme::planner {
 
 Practice practice_of(RuntimeAs runtime) {
-  if (runtime == RuntimeAs::kPlanned) return {};
+  if (runtime == RuntimeAs::kPlanned) return {.overlaps_gathers = true};
   return {.fusion = Fusion::kEager,
           .overlaps_reduction = false,
           .overlaps_shards = false,

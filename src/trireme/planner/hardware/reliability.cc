@@ -58,13 +58,6 @@ Checkpointing write_behind(double bytes, double rate, double copy_rate) {
 
 double young_interval_s(double stall_s, double mttf_s) { return std::sqrt(2 * stall_s * mttf_s); }
 
-double daly_interval_s(double stall_s, double mttf_s) {
-  if (std::isinf(mttf_s)) return kInfinite;
-  const double ratio = stall_s / (2 * mttf_s);
-  if (ratio >= 1) return mttf_s;
-  return young_interval_s(stall_s, mttf_s) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - stall_s;
-}
-
 // (exp((x + d) / M) - 1) / x is least where 1 - x / M = exp(-(x + d) / M); the left side starts above and ends below.
 double best_interval_s(const Failures& failures, const Checkpointing& checkpoint) {
   check(failures, checkpoint);
@@ -87,7 +80,7 @@ Goodput goodput(const Failures& failures, const Checkpointing& checkpoint, doubl
   const double behind = checkpoint.write_s - checkpoint.stall_s;
   if (!(interval_s > 0) || interval_s < behind)
     fail(ErrorKind::kUsage,
-         "{} s between checkpoints, and writing one takes {} s beside training; needs an interval "
+         "{} s between checkpoints, and writing one takes {} s during training; needs an interval "
          "above 0 that is not shorter",
          interval_s, behind);
   const double mttf = failures.mttf_s;

@@ -26,8 +26,6 @@ Checkpointing write_behind(double bytes, double rate, double copy_rate);
 
 // Seconds of training between checkpoints: sqrt(2 stall M) (Young 1974), infinite without failures.
 double young_interval_s(double stall_s, double mttf_s);
-// Its next terms (Daly 2006, equation 37); M where a stall is as long as 2 M.
-double daly_interval_s(double stall_s, double mttf_s);
 // The one with the most useful time, by the model of `goodput`: never shorter than what is still being written.
 double best_interval_s(const Failures& failures, const Checkpointing& checkpoint);
 

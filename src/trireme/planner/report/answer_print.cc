@@ -193,7 +193,7 @@ Json layout_json(const Layout& layout) {
           {"schedule", schedules::name(layout.schedule)},
           {"virtual_stages", layout.chunks},
           {"micro_batch", layout.micro_batch},
-          {"recompute", value(layout, Choice::kAgain)},
+          {"recompute", value(layout, Choice::kRecomputed)},
           {"offload", value(layout, Choice::kAway)},
           {"text", text(layout)}};
 }

@@ -105,7 +105,7 @@ bool same_schedule(const Layout& one, const Layout& twin) {
 
 Layouts schedules_around(const Layout& layout, const Surroundings& surroundings) {
   Layouts near;
-  const auto micro_batches = static_cast<int>(surroundings.sieve.micro_batches(layout));
+  const auto micro_batches = static_cast<int>(surroundings.screen.micro_batches(layout));
   for (int index = 0; index < schedules::kScheduleCount; ++index) {
     const auto schedule = static_cast<schedules::Schedule>(index);
     const schedules::ScheduleInfo& row = schedules::info(schedule);
@@ -113,7 +113,7 @@ Layouts schedules_around(const Layout& layout, const Surroundings& surroundings)
     Layout other = layout;
     other.schedule = schedule;
     other.chunks = row.more_chunks ? std::max(row.chunks, layout.chunks) : row.chunks;
-    if (std::int64_t{other.pp} * other.chunks <= surroundings.sieve.nodes()) near.push_back(other);
+    if (std::int64_t{other.pp} * other.chunks <= surroundings.screen.nodes()) near.push_back(other);
   }
   return near;
 }
@@ -136,14 +136,14 @@ Layouts micro_batches_around(const Layout& layout, const Surroundings& surroundi
 }
 
 // The nearest that can be, less and more.
-Layouts again_around(const Layout& layout, const Surroundings& surroundings) {
+Layouts recomputed_around(const Layout& layout, const Surroundings& surroundings) {
   Layouts near;
   for (const int step : {-1, 1}) {
     Layout other = layout;
-    for (int at = static_cast<int>(layout.again) + step;
-         at >= 0 && at <= static_cast<int>(Again::kBlocks); at += step) {
-      other.again = static_cast<Again>(at);
-      if (!can_compute_again(surroundings.sieve.alone(), other.again)) continue;
+    for (int at = static_cast<int>(layout.recomputed) + step;
+         at >= 0 && at <= static_cast<int>(Recomputed::kBlocks); at += step) {
+      other.recomputed = static_cast<Recomputed>(at);
+      if (!can_recompute(surroundings.screen.alone(), other.recomputed)) continue;
       near.push_back(other);
       break;
     }
@@ -180,9 +180,9 @@ constexpr ChoiceRow kRows[] = {
     {Choice::kMicroBatch, "run.micro_batch", "micro-batch", always,
      [](const Layout& l) { return "micro-batch " + value(l, Choice::kMicroBatch); },
      equal<&Layout::micro_batch>, micro_batches_around},
-    {Choice::kAgain, "recompute.", "recompute", always,
-     [](const Layout& l) { return "recompute " + value(l, Choice::kAgain); }, equal<&Layout::again>,
-     again_around},
+    {Choice::kRecomputed, "recompute.", "recompute", always,
+     [](const Layout& l) { return "recompute " + value(l, Choice::kRecomputed); },
+     equal<&Layout::recomputed>, recomputed_around},
     {Choice::kAway, "offload.", nullptr, [](const Layout& l) { return l.away != Away::kNothing; },
      [](const Layout& l) { return "in host memory " + value(l, Choice::kAway); },
      equal<&Layout::away>, away_around},

@@ -8,14 +8,14 @@
 
 #include "trireme/planner/cost/layout.h"
 #include "trireme/planner/report/question.h"
-#include "trireme/planner/search/sieve.h"
+#include "trireme/planner/search/screen.h"
 
 namespace trireme::planner {
 
 // What a layout's neighbours depend on besides the layout.
 struct Surroundings {
   const Question& question;
-  const Sieve& sieve;
+  const Screen& screen;
 };
 
 struct ChoiceRow {

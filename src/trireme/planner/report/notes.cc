@@ -2,7 +2,11 @@
 
 #include "trireme/config/families.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/plan/binary_counter.h"
+#include "trireme/plan/simulate/rival.h"
+#include "trireme/planner/cost/estimate.h"
 #include "trireme/planner/cost/expected_share.h"
+#include "trireme/planner/hardware/machine.h"
 #include "trireme/planner/hardware/practice.h"
 #include "trireme/planner/report/reasons.h"
 
@@ -56,11 +60,13 @@ void add_gpu_notes(const Answer& answer, std::int64_t micro_batches,
   const Option& option = answer.options.front();
   const config::Job& job = option.job;
   const Cluster& cluster = answer.question.cluster;
-  if (job.precision.numerics == config::Numerics::kCanonical && micro_batches > 1)
-    notes.push_back(fmt::format(
-        "precision.numerics=canonical keeps up to {} sums of gradients for {} "
-        "micro-batches, where fast keeps one",
-        std::bit_width(static_cast<std::uint64_t>(micro_batches) + 1) - 1, micro_batches));
+  const int sums =
+      plan::most_sums(static_cast<int>(micro_batches), static_cast<int>(config::sum_group(job)));
+  if (job.precision.numerics == config::Numerics::kCanonical && sums > 1)
+    notes.push_back(
+        fmt::format("precision.numerics=canonical keeps up to {} sums of gradients for {} "
+                    "micro-batches, where precision.group={} keeps one",
+                    sums, micro_batches, micro_batches));
   if (job.precision.compute == DType::kF32 && cluster.gpu.half_flops > cluster.gpu.fp32_flops)
     notes.push_back(
         fmt::format("precision.compute=fp32 has {:.0f} of the {:.0f} TFLOP/s that {} has on a {}",
@@ -70,8 +76,8 @@ void add_gpu_notes(const Answer& answer, std::int64_t micro_batches,
   const Practice& practice = answer.question.practice;
   if (job.model.family == config::Family::kLlama && practice.fusion != Fusion::kEager)
     notes.push_back(
-        "priced, not there yet: norms and rotary positions in one kernel each; on GPUs the runtime "
-        "makes them of elementwise operators (docs/gpu.md)");
+        "priced, but not implemented yet: norms and rotary positions in one kernel each; on GPUs "
+        "the runtime makes them of elementwise operators (docs/gpu.md)");
   if (const std::string why = unfused(job); !why.empty())
     notes.push_back(fmt::format(
         "{}: attention on GPUs is not fused then, and priced so: in fp32, its scores in memory "
@@ -79,8 +85,8 @@ void add_gpu_notes(const Answer& answer, std::int64_t micro_batches,
         why));
   else if (option.layout.cp > 1 && practice.fuses_context)
     notes.push_back(
-        "priced, not there yet: fused attention among cp ranks; on GPUs the runtime computes it in "
-        "fp32, its scores in memory (docs/gpu.md)");
+        "priced, but not implemented yet: fused attention among cp ranks; on GPUs the runtime "
+        "computes it in fp32, its scores in memory (docs/gpu.md)");
   if (job.lora.rank > 0 && job.lora.dropout > 0)
     notes.push_back(
         fmt::format("lora.dropout={}: the noise of adapters is not priced", job.lora.dropout));
@@ -90,8 +96,8 @@ void add_gpu_notes(const Answer& answer, std::int64_t micro_batches,
         "tokens are not counted here");
   if (option.layout.world() > 1 && practice.overlaps_reduction)
     notes.push_back(
-        "priced, not there yet: collectives behind computing; on GPUs the runtime's host waits for "
-        "each (docs/gpu.md)");
+        "priced, but not implemented yet: collectives that overlap with computing; on GPUs the "
+        "runtime's host waits for each (docs/gpu.md)");
 }
 
 }  // namespace
@@ -107,6 +113,13 @@ std::vector<std::string> notes(const Answer& answer) {
         fmt::format("the plan has {} micro-batches, which repeat themselves: fewer were proven and "
                     "simulated, and the step's time follows from theirs",
                     micro_batches));
+  if (option.whole && option.layout.pp > 1) {
+    const std::string rival = simulate::rival_text(
+        Candidate(job, answer.question.practice).plan(), [&](const plan::PlanSet& plan) {
+          return forecast_on(plan, job, answer.question.practice, cluster).step_s;
+        });
+    if (!rival.empty()) notes.push_back(rival);
+  }
   if (!cluster.gpu.fitted && !cluster.gpu.core)
     notes.push_back(
         fmt::format("nothing was measured on a {}: step times are a guess within its peaks, and "

@@ -17,8 +17,7 @@ namespace {
 // What is kept in host memory or on disks needs a way there.
 void check_offload(const Question& question) {
   const Cluster& cluster = question.cluster;
-  const auto need = [&](trireme::Tier used, std::string_view tier, std::string_view key,
-                        double rate) {
+  const auto need = [&](Tier used, std::string_view tier, std::string_view key, double rate) {
     if (rate > 0 || !question.job.offload.uses(used)) return;
     for (const std::string& kept : question.kept) {
       const config::Value value = config::find_field(kept)->get(question.job);
@@ -29,14 +28,14 @@ void check_offload(const Question& question) {
              kept, tier, cluster.name, key, cluster.name, key);
     }
   };
-  need(trireme::Tier::kHost, "host", "host_rate", cluster.host_rate);
-  need(trireme::Tier::kNvme, "nvme", "disk_rate", cluster.disk_rate);
+  need(Tier::kHost, "host", "host_rate", cluster.host_rate);
+  need(Tier::kNvme, "nvme", "disk_rate", cluster.disk_rate);
 }
 
 // What a layout does not say stays as the user has it: how long to wait, how cp ranks attend.
 bool stays(std::string_view key) {
-  return key == "parallel.comm_timeout_s" || key == "parallel.context" ||
-         key == "parallel.context_inner" || key == "parallel.costs" || key == "recompute.logits";
+  return key == "parallel.comm_timeout_s" || key == "parallel.context" || key == "parallel.costs" ||
+         key == "recompute.logits";
 }
 
 }  // namespace
@@ -64,8 +63,9 @@ MemoryConstants memory_constants(const Question& question) {
   const Cluster& cluster = question.cluster;
   if (on_gpus(cluster)) return {};
   // Of a machine that was calibrated ranks are threads of one process.
+  const int ranks = std::max(question.gpus, 1);
   const double process = cluster.gpu.core
-                             ? cluster.gpu.core->process / std::max(question.gpus, 1)
+                             ? beside_tensors(*cluster.gpu.core, ranks) / ranks
                              : static_cast<double>(simulate::CostModel{}.process_bytes);
   return {.holes = 0, .context = process, .communicator = 0};
 }
@@ -84,9 +84,8 @@ Question completed(Question question) {
          cluster.gpus_per_host, cluster.gpus());
   for (const std::string& key : question.kept) {
     if (config::find_field(key) == nullptr)
-      fail(ErrorKind::kUsage, "{} is no key of a job; {}", key, config::suggest(key));
-    if (!chosen(key))
-      fail(ErrorKind::kUsage, "{} is nothing that a plan chooses: it stays as it is", key);
+      fail(ErrorKind::kUsage, "{} is not a key of a job; {}", key, config::suggest(key));
+    if (!chosen(key)) fail(ErrorKind::kUsage, "{} is not chosen by a plan: its value stays", key);
   }
   const config::Job plain;
   for (const config::Field& field : config::fields())
@@ -95,7 +94,7 @@ Question completed(Question question) {
   question.job.run.device = on_gpus(cluster) ? config::Device::kCuda : config::Device::kCpu;
   config::choose_compute(question.job);
   if (on_gpus(cluster) && question.gpus > 1)
-    question.job.precision.numerics = config::Numerics::kFast;
+    question.job.precision.numerics = config::Numerics::kFast, question.job.precision.group = 0;
   check_offload(question);
   if (cluster.gpu.core) {
     if (const std::string why = unforeseen(question.job); !why.empty())
@@ -105,8 +104,8 @@ Question completed(Question question) {
   }
   if (!question.job.parallel.schedule_file.empty())
     fail(ErrorKind::kUsage,
-         "parallel.schedule_file={}: a schedule that is given has its own micro-batches; keep "
-         "parallel.schedule instead",
+         "parallel.schedule={}: a schedule that is given has its own micro-batches; keep a name "
+         "instead",
          question.job.parallel.schedule_file);
   question.practice = asked(question.practice, question.job, on_gpus(cluster));
   return question;

@@ -25,10 +25,10 @@ std::string longer(double ratio) {
 
 class Reasons {
  public:
-  Reasons(const Answer& answer, const Sieved& sieved)
+  Reasons(const Answer& answer, const Screened& screened)
       : answer_(answer),
         question_(answer.question),
-        sieved_(sieved),
+        screened_(screened),
         option_(answer.options.front()),
         layout_(option_.layout) {}
 
@@ -52,7 +52,7 @@ class Reasons {
     const std::string head = row.heading(layout_);
     if (kept(row)) return say(row.choice, head + ": kept, as the job has it");
     std::string text;
-    for (const Layout& neighbour : row.around(layout_, {question_, sieved_.sieve()})) {
+    for (const Layout& neighbour : row.around(layout_, {question_, screened_.screen()})) {
       if (value(neighbour, row.choice) == value(layout_, row.choice)) continue;
       const std::string part = compare(row, neighbour);
       if (!part.empty()) text += (text.empty() ? ": " : "; ") + part;
@@ -66,7 +66,7 @@ class Reasons {
   std::string place(Choice choice, bool first) const {
     if (choice != Choice::kTp || layout_.tp == 1) return "";
     const Cluster& cluster = question_.cluster;
-    const auto tier = std::ranges::find_if(cluster.tiers, [&](const Tier& one) {
+    const auto tier = std::ranges::find_if(cluster.tiers, [&](const NetworkTier& one) {
       return one.span == 0 || one.span % layout_.tp == 0;
     });
     if (tier == cluster.tiers.end() || tier->span == 0) return "";
@@ -75,15 +75,14 @@ class Reasons {
   }
 
   void data_parallel() {
-    const auto m = sieved_.sieve().micro_batches(layout_);
-    say(Choice::kDp,
-        fmt::format("dp {}: what {} GPUs leave beside pp {} x cp {} x tp {}; each rank has {} "
-                    "micro-batch{} a step{}",
-                    layout_.dp(), layout_.world(), layout_.pp, layout_.cp, layout_.tp, m,
-                    m == 1 ? "" : "es",
-                    layout_.pp > 1
-                        ? fmt::format(", {:.1f} times pp", static_cast<double>(m) / layout_.pp)
-                        : ""));
+    const auto m = screened_.screen().micro_batches(layout_);
+    say(Choice::kDp, fmt::format("dp {}: all {} GPUs divided by pp {} x cp {} x tp {}; each rank "
+                                 "has {} micro-batch{} a step{}",
+                                 layout_.dp(), layout_.world(), layout_.pp, layout_.cp, layout_.tp,
+                                 m, m == 1 ? "" : "es",
+                                 layout_.pp > 1 ? fmt::format(", {:.1f} times pp",
+                                                              static_cast<double>(m) / layout_.pp)
+                                                : ""));
   }
 
   // "4 needs 101.3 GiB of 79.1; the best with it (pp 16, ...) takes 6 % longer".
@@ -94,14 +93,14 @@ class Reasons {
     const std::string why = divides ? refusal_of(question_, twin) : "";
     std::string text;
     if (divides && why.empty()) {
-      const double bytes = sieved_.sieve().price(twin).bytes, limit = sieved_.limit();
+      const double bytes = screened_.screen().price(twin).bytes, limit = screened_.limit();
       if (bytes > limit)
         text = fmt::format("{} needs {:.3g} GiB of usable {:.3g}", other, gib(bytes), gib(limit));
       if (bytes > limit && row.choice == Choice::kAway) return text;
     }
     const std::optional<Priced> best =
-        sieved_.least([&](const Layout& one) { return row.same(one, twin); });
-    if (!best && !why.empty()) return fmt::format("{} cannot be ({})", other, why);
+        screened_.least([&](const Layout& one) { return row.same(one, twin); });
+    if (!best && !why.empty()) return fmt::format("{} is not possible ({})", other, why);
     if (!best) return text.empty() ? text : text + ", and so does every layout with it";
     double ratio = best->estimate / option_.estimate;
     if (ratio < 1) {  // the plan has the last word
@@ -132,7 +131,7 @@ class Reasons {
 
   const Answer& answer_;
   const Question& question_;
-  const Sieved& sieved_;
+  const Screened& screened_;
   const Option& option_;
   const Layout& layout_;
   std::vector<Reason> reasons_;
@@ -146,7 +145,7 @@ std::vector<std::pair<std::string, Question>> changed(const Question& question) 
   all.emplace_back("10 % more memory", memory);
   bool between = false;
   Question network = question;
-  for (Tier& tier : network.cluster.tiers)
+  for (NetworkTier& tier : network.cluster.tiers)
     if (tier.span == 0 || tier.span > question.cluster.gpus_per_host) {
       tier.rate /= 2;
       between = true;
@@ -165,11 +164,11 @@ std::vector<std::pair<std::string, Question>> changed(const Question& question) 
 
 }  // namespace
 
-std::vector<Reason> reasons(const Answer& answer, const Sieved& sieved) {
-  return Reasons(answer, sieved).run();
+std::vector<Reason> reasons(const Answer& answer, const Screened& screened) {
+  return Reasons(answer, screened).run();
 }
 
-std::vector<Change> changes(const Answer& answer, const Sieved& now) {
+std::vector<Change> changes(const Answer& answer, const Screened& now) {
   constexpr double kTelling = 1.01;  // less is nothing to change a layout for
   constexpr int kEstimated = 8;
   std::vector<Change> changes;
@@ -179,14 +178,14 @@ std::vector<Change> changes(const Answer& answer, const Sieved& now) {
   // Estimates are compared with estimates, and told as the simulation of the choice has them.
   const double told = own ? option.seconds / own->estimate : 1;
   for (const auto& [what, question] : changed(answer.question)) {
-    const Sieved then(question, chosen.away);
+    const Screened then(question, chosen.away);
     const std::vector<Priced> best = then.best(kEstimated);
     if (best.empty()) {
       changes.push_back({.what = what, .best = chosen, .seconds = 0, .alters = true});
       continue;
     }
-    const auto fits = [](const Sieved& sieved) {
-      return [&sieved](const Priced& one) { return one.price.bytes <= sieved.limit(); };
+    const auto fits = [](const Screened& screened) {
+      return [&screened](const Priced& one) { return one.price.bytes <= screened.limit(); };
     };
     const auto fitting = std::ranges::find_if(best, fits(then));
     const Priced& first = fitting == best.end() ? best.front() : *fitting;

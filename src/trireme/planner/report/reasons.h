@@ -4,16 +4,16 @@
 #include <string>
 #include <vector>
 
+#include "trireme/planner/search/screened.h"
 #include "trireme/planner/search/search.h"
-#include "trireme/planner/search/sieved.h"
 
 namespace trireme::planner {
 
 // One sentence for every choice of the answer's first option: what the nearest other values would cost or need.
-std::vector<Reason> reasons(const Answer& answer, const Sieved& sieved);
+std::vector<Reason> reasons(const Answer& answer, const Screened& screened);
 
 // The question asked again with 10 % more memory, half and twice the network between hosts, and half and twice the batch.
-std::vector<Change> changes(const Answer& answer, const Sieved& now);
+std::vector<Change> changes(const Answer& answer, const Screened& now);
 
 // What the layout uses that has not been shown to work, or what the job does not use of the machine.
 std::vector<std::string> notes(const Answer& answer);

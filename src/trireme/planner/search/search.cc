@@ -13,7 +13,7 @@
 #include "trireme/plan/schedules/info.h"
 #include "trireme/planner/cost/kernels.h"
 #include "trireme/planner/report/reasons.h"
-#include "trireme/planner/search/sieved.h"
+#include "trireme/planner/search/screened.h"
 #include "trireme/planner/search/space.h"
 
 namespace trireme::planner {
@@ -36,7 +36,7 @@ bool same_shape(const Layout& a, const Layout& b) {
 int complexity(const Layout& layout) {
   return 4 * static_cast<int>(layout.away) + 2 * (layout.pp > 1) + 2 * (layout.cp > 1) +
          2 * (layout.tp > 1) + layout.zero + (layout.dp_replicate > 1) +
-         schedules::info(layout.schedule).complexity + static_cast<int>(layout.again);
+         schedules::info(layout.schedule).complexity + static_cast<int>(layout.recomputed);
 }
 
 // Whole hosts, halved from all of them; below a host its parts.
@@ -50,8 +50,8 @@ std::vector<int> gpu_counts(const Question& question, Objective by) {
 // Of one number of GPUs.
 struct Count {
   Question question;
-  std::unique_ptr<Sieved> sieved;
-  double least = 0;  // seconds of the best by the second sieve; 0: nothing fits
+  std::unique_ptr<Screened> screened;
+  double least = 0;  // seconds of the best by the second screen; 0: nothing fits
 };
 
 class Search {
@@ -73,11 +73,11 @@ class Search {
                   .effort = effort_};
     if (settings_.explain) {
       say("explaining");
-      const Sieved& sieved = *part_of(answer.options.front().layout).sieved;
-      answer.reasons = reasons(answer, sieved);
+      const Screened& screened = *part_of(answer.options.front().layout).screened;
+      answer.reasons = reasons(answer, screened);
       if (settings_.by == Objective::kMoney)
         answer.reasons.insert(answer.reasons.begin(), reason_of_count(answer.options.front()));
-      answer.changes = changes(answer, sieved);
+      answer.changes = changes(answer, screened);
       answer.notes = notes(answer);
     }
     answer.effort.seconds = watch.seconds();
@@ -95,21 +95,22 @@ class Search {
   }
   const Question& question_of(const Layout& layout) const { return part_of(layout).question; }
 
-  // Through all three sieves with this much in host memory.
+  // Through all three screens with this much in host memory.
   void sift(Away away) {
     parts_.clear();
     std::vector<Priced> best;
     for (const int gpus : gpu_counts(whole_, settings_.by)) {
-      Count& part = parts_.emplace_back(Count{.question = whole_, .sieved = nullptr, .least = 0});
+      Count& part = parts_.emplace_back(Count{.question = whole_, .screened = nullptr, .least = 0});
       part.question.gpus = gpus;
       if (gpus > 1 && on_gpus(whole_.cluster))
-        part.question.job.precision.numerics = config::Numerics::kFast;
+        part.question.job.precision.numerics = config::Numerics::kFast,
+        part.question.job.precision.group = 0;
       say(fmt::format("pricing the layouts of {} GPUs", gpus));
-      part.sieved = std::make_unique<Sieved>(part.question, away);
-      effort_.layouts += part.sieved->seen();
-      effort_.fitting += static_cast<std::int64_t>(part.sieved->fitting().size());
-      const std::vector<Priced> some = part.sieved->best(settings_.estimated);
-      if (const auto& refused = part.sieved->refusal().error) refusal_.take(*refused);
+      part.screened = std::make_unique<Screened>(part.question, away);
+      effort_.layouts += part.screened->seen();
+      effort_.fitting += static_cast<std::int64_t>(part.screened->fitting().size());
+      const std::vector<Priced> some = part.screened->best(settings_.estimated);
+      if (const auto& refused = part.screened->refusal().error) refusal_.take(*refused);
       part.least = some.empty() ? 0 : some.front().estimate;
       effort_.estimated += static_cast<int>(some.size());
       best.insert(best.end(), some.begin(), some.end());
@@ -165,7 +166,7 @@ class Search {
       if (too_long(first.job)) break;
       say(fmt::format("proving all of {}", text(first.layout)));
       const Priced priced{
-          .layout = first.layout, .price = {.seconds = first.sieve}, .estimate = first.estimate};
+          .layout = first.layout, .price = {.seconds = first.screen}, .estimate = first.estimate};
       if (std::optional<Option> whole = compiled(question_of(first.layout), priced, true))
         options_.front() = std::move(*whole);
       else
@@ -197,11 +198,11 @@ class Search {
 
   [[noreturn]] void refuse() {
     const Question& question = parts_.front().question;
-    const Sieved plain(question, Away::kNothing);
+    const Screened plain(question, Away::kNothing);
     if (!plain.smallest() && plain.crowded())
       fail(ErrorKind::kNoRoom,
-           "what leaves memory needs {:.1f} GiB of its host's for each of {} GPUs ({}), of which "
-           "there are {:.1f} GiB; offload less, or give the cluster more host_memory",
+           "offloading needs {:.1f} GiB of host memory for each of {} GPUs ({}), but there are "
+           "{:.1f} GiB; offload less, or give the cluster more host_memory",
            gibibytes(plain.crowded()->price.host),
            std::min(question.gpus, question.cluster.gpus_per_host), text(plain.crowded()->layout),
            gibibytes(static_cast<double>(question.cluster.host_memory)));
@@ -210,12 +211,12 @@ class Search {
     const Cluster& cluster = question.cluster;
     // Where memory is not what is missing, what is.
     if (least.price.bytes <= plain.limit() && refusal_.error)
-      fail(refusal_.error->kind(), "no layout of {} GPUs can be: {}", question.gpus,
+      fail(refusal_.error->kind(), "no layout of {} GPUs is possible: {}", question.gpus,
            refusal_.error->what());
     if (plain.limit() < usable_memory(question))
       fail(ErrorKind::kNoRoom,
-           "no layout of {} GPUs does with recompute.memory={}: the smallest need is {:.1f} GiB a "
-           "GPU ({}); allow more, or take more GPUs",
+           "no layout of {} GPUs fits recompute.memory={}: the smallest need is {:.1f} GiB a GPU "
+           "({}); allow more, or take more GPUs",
            question.gpus, exact_text(question.job.recompute.memory), gibibytes(least.price.bytes),
            text(least.layout));
     // What one GPU lacks, others share.
@@ -226,8 +227,9 @@ class Search {
       larger.gpus = doubled;
       larger.cluster.hosts =
           std::max(cluster.hosts, (doubled + cluster.gpus_per_host - 1) / cluster.gpus_per_host);
-      const Sieved sieved(larger, Away::kNothing);
-      if (sieved.smallest() && sieved.smallest()->price.bytes <= sieved.limit()) enough = doubled;
+      const Screened screened(larger, Away::kNothing);
+      if (screened.smallest() && screened.smallest()->price.bytes <= screened.limit())
+        enough = doubled;
       more = doubled;
     }
     const int hosts = (enough.value_or(0) + cluster.gpus_per_host - 1) / cluster.gpus_per_host;
@@ -245,7 +247,7 @@ class Search {
          question.gpus, question.gpus == 1 ? "GPU" : "GPUs", gibibytes(least.price.bytes),
          text(least.layout), cluster.gpu.name, gibibytes(memory_of(question)), 100 * kUsable,
          cluster.host_rate > 0 && cluster.host_memory > 0
-             ? ", and what could wait in host memory is not enough less"
+             ? ", and offloading to host memory does not save enough"
              : "",
          help);
   }

@@ -1,4 +1,4 @@
-// Search: the best layouts of a job on a cluster, through three sieves: closed forms for all of them, the costs of stages
+// Search: the best layouts of a job on a cluster, through three screens: closed forms for all of them, the costs of stages
 // and the schedule's clock for the best few dozen, and for the last handful the compiled plan: proven, simulated line
 // by line, its memory counted.
 #pragma once
@@ -12,7 +12,7 @@
 #include "trireme/planner/cost/device_memory.h"
 #include "trireme/planner/cost/layout.h"
 #include "trireme/planner/report/question.h"
-#include "trireme/planner/search/sieve.h"
+#include "trireme/planner/search/screen.h"
 
 namespace trireme::planner {
 
@@ -24,7 +24,7 @@ enum class Objective {
 struct Settings {
   Objective by = Objective::kTime;
   int options = 5;      // of different shapes, to return
-  int estimated = 48;   // through the second sieve
+  int estimated = 48;   // through the second screen
   int compiled = 40;    // through the third, at most
   bool explain = true;  // reasons, and what would change the choice
   std::function<void(const std::string&)> progress = nullptr;  // what is being done
@@ -36,8 +36,8 @@ struct Option {
   config::Job job;           // resolved
   double seconds = 0;        // of a step
   double low = 0, high = 0;  // the machine's own band, where it was calibrated; else 0
-  double estimate = 0;       // by the second sieve
-  double sieve = 0;          // and by the first
+  double estimate = 0;       // by the second screen
+  double screen = 0;         // and by the first
   DeviceMemory memory;       // of the rank that needs most
   double host = 0;           // bytes of one rank in host memory
   bool whole = true;         // all micro-batches were compiled; else a few, and the rest estimated

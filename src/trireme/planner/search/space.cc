@@ -36,12 +36,12 @@ struct Order {
 
 class Space {
  public:
-  Space(const Question& question, const Sieve& sieve, Away away)
+  Space(const Question& question, const Screen& screen, Away away)
       : question_(question),
-        sieve_(sieve),
+        screen_(screen),
         job_(question.job),
-        model_(sieve.alone().model),
-        batch_(sieve.alone().run.global_batch) {
+        model_(screen.alone().model),
+        batch_(screen.alone().run.global_batch) {
     const config::Parallel& parallel = job_.parallel;
     innermost_ = question.cluster.gpus_per_host;
     if (!question.cluster.tiers.empty())
@@ -52,11 +52,14 @@ class Space {
                                  [&](const std::string& key) { return key.starts_with(section); });
     };
     if (any("offload.")) layout_.away = away_of(job_.offload);
-    again_ = {Again::kNothing, Again::kAttention, Again::kMlp, Again::kBlocks};
+    recomputed_ = {Recomputed::kNothing, Recomputed::kAttention, Recomputed::kMlp,
+                   Recomputed::kBlocks};
     if (any("recompute."))
-      again_ = {again_of(job_.recompute)};
+      recomputed_ = {recomputed_of(job_.recompute)};
     else
-      std::erase_if(again_, [&](Again again) { return !can_compute_again(sieve.alone(), again); });
+      std::erase_if(recomputed_, [&](Recomputed recomputed) {
+        return !can_recompute(screen.alone(), recomputed);
+      });
     sequence_ = {true, false};
     if (question.keeps("parallel.sequence_parallel")) sequence_ = {parallel.sequence_parallel};
   }
@@ -92,7 +95,7 @@ class Space {
     alone.micro_batch = micro_batch_alone(job_);
     alone.zero = 0;
     alone.away = Away::kNothing;
-    config::Job job = with_layout(sieve_.alone(), alone);
+    config::Job job = with_layout(screen_.alone(), alone);
     try {
       config::resolve(std::move(job), alone.world(), question_.data);
     } catch (const Error& error) {
@@ -106,8 +109,8 @@ class Space {
     const config::Parallel& parallel = job_.parallel;
     const int rest = question_.gpus / (layout_.tp * layout_.cp);
     for (const int pp :
-         only(question_.keeps("parallel.pp"), parallel.pp, divisors(rest, sieve_.nodes()))) {
-      if (rest % pp != 0 || pp > sieve_.nodes()) continue;
+         only(question_.keeps("parallel.pp"), parallel.pp, divisors(rest, screen_.nodes()))) {
+      if (rest % pp != 0 || pp > screen_.nodes()) continue;
       layout_.pp = pp;
       const int dp = rest / pp;
       if (batch_ % dp != 0) continue;
@@ -143,14 +146,14 @@ class Space {
   void batches() {
     const std::int64_t share = batch_ / layout_.dp();
     constexpr std::int64_t kMost = 512;
-    const Traffic& traffic = sieve_.traffic(layout_);
+    const Traffic& traffic = screen_.traffic(layout_);
     for (const int size : only(question_.keeps("run.micro_batch"),
                                static_cast<int>(job_.run.micro_batch), divisors(share, kMost))) {
       if (share % size != 0) continue;
       layout_.micro_batch = size;
-      for (const Again again : again_) {
-        layout_.again = again;
-        const Family family{.parts = &sieve_.parts(layout_), .traffic = &traffic};
+      for (const Recomputed recomputed : recomputed_) {
+        layout_.recomputed = recomputed;
+        const Family family{.parts = &screen_.parts(layout_), .traffic = &traffic};
         for (const Order& order : orders(share / size)) {
           layout_.schedule = order.schedule;
           layout_.chunks = order.chunks;
@@ -163,7 +166,7 @@ class Space {
   const std::vector<Order>& orders(std::int64_t micro_batches) {
     orders_.clear();
     const int p = layout_.pp;
-    const std::int64_t nodes = sieve_.nodes();
+    const std::int64_t nodes = screen_.nodes();
     const config::Parallel& parallel = job_.parallel;
     const bool kept = question_.keeps("parallel.schedule");
     const auto offer = [&](Schedule schedule, int chunks) {
@@ -191,12 +194,12 @@ class Space {
   }
 
   const Question& question_;
-  const Sieve& sieve_;
+  const Screen& screen_;
   const config::Job& job_;
   const config::Model& model_;
   std::int64_t batch_;
   int innermost_ = 1;
-  std::vector<Again> again_;
+  std::vector<Recomputed> recomputed_;
   std::vector<bool> sequence_;
   std::vector<Order> orders_;
   Layout layout_;
@@ -205,9 +208,9 @@ class Space {
 
 }  // namespace
 
-void for_layouts(const Question& question, const Sieve& sieve, Away away,
+void for_layouts(const Question& question, const Screen& screen, Away away,
                  const std::function<void(const Layout&, const Family&)>& visit) {
-  Space(question, sieve, away).run(visit);
+  Space(question, screen, away).run(visit);
 }
 
 void refuse_space(const Question& question) {

@@ -153,7 +153,7 @@ class Jsonl final : public Callback {
                 .step = m.step,
                 .op = "checkpoint",
                 .cause = m.problem,
-                .action = "go on",
+                .action = "continue",
                 .lost_s = m.standing_s});
   }
 
@@ -190,7 +190,7 @@ class Jsonl final : public Callback {
               .op = "resume",
               .cause = fmt::format("{} has {} of the steps {} to {}: lines were damaged or removed",
                                    path_.string(), history.steps.size(), first, step),
-              .action = "go on"});
+              .action = "continue"});
   }
 
   Path path_;

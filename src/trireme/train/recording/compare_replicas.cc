@@ -81,7 +81,7 @@ std::string describe(const Apart& apart) {
   const std::string ranks =
       fmt::format("rank{} {}", apart.ranks.size() > 1 ? "s" : "", fmt::join(apart.ranks, ", "));
   if (!apart.outvoted)
-    return fmt::format("{} should hold the same {} and do not; no side of them has the most", ranks,
+    return fmt::format("{} should hold the same {} and do not; no value has a majority", ranks,
                        apart.what);
   return fmt::format("{} hold{} another {} than the {} ranks that should hold the same", ranks,
                      apart.ranks.size() > 1 ? "" : "s", apart.what,

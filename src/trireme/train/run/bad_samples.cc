@@ -5,7 +5,7 @@
 #include <sstream>
 #include <vector>
 
-#include "trireme/config/made_up.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/model/blocks/tower_features.h"
 
 namespace trireme::train {
@@ -24,9 +24,9 @@ bool BadSamples::possible() const {
 }
 
 void BadSamples::tell(std::int64_t step) {
-  tell(step, "bad sample", job_.vlm.pack ? "skip" : "skip, another stands in",
+  tell(step, "bad sample", job_.vlm.pack ? "skip" : "skip, another replaces it",
        lines_of(sources_.train->bad()) + lines_of(sources_.held_out->bad()));
-  tell(step, "damaged feature", "computed again", lines_of(blocks::damaged_features(model_)));
+  tell(step, "damaged feature", "recomputed", lines_of(blocks::damaged_features(model_)));
 }
 
 void BadSamples::tell(std::int64_t step, const char* kind, const char* action,

@@ -7,6 +7,7 @@
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/checkpoint/on_rank_zero.h"
 #include "trireme/config/saving.h"
+#include "trireme/formats/checkpoint_draft.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::train {
@@ -54,7 +55,10 @@ std::int64_t RunCheckpoints::begin() {
   }
   if (from_memory()) newest_ = setup_.resume;  // what is told as saved lies on a disk
   if (memory_) memory_->keep_only(from_memory() ? steps : -1);
-  if (world_.rank() == 0) make_directories(root());
+  if (world_.rank() == 0) {
+    make_directories(root());
+    formats::remove_drafts(*setup_.files, root());  // of histories that this run does not continue
+  }
   return steps;
 }
 
@@ -107,8 +111,8 @@ std::string RunCheckpoints::resumed() const {
 void RunCheckpoints::tell_refused() {
   for (formats::Event& refused : refused_) {
     refused.step = from_memory() ? found_.step : on_disk_;
-    refused.action =
-        fmt::format("go on from step {} {}", refused.step, from_memory() ? "in memory" : "on disk");
+    refused.action = fmt::format("continue from step {} {}", refused.step,
+                                 from_memory() ? "in memory" : "on disk");
     tell(callbacks_, [&](Callback& callback) { callback.on_fault(refused); });
   }
 }
@@ -158,7 +162,7 @@ std::optional<RunCheckpoints::Rewind> RunCheckpoints::rewind(const Spike& spike,
                          .step = manifest.step,
                          .op = "rewind",
                          .cause = entry.problem,
-                         .action = fmt::format("go back to step {}", manifest.step)});
+                         .action = fmt::format("rewind to step {}", manifest.step)});
     });
   Rewind rewind{.step = manifest.step};
   rewind.left_out = steps_.rewind(state_of(manifest, directory), manifest.step, spike);
@@ -203,9 +207,8 @@ void RunCheckpoints::save(std::int64_t step, std::optional<double> eval_loss) {
     ++left_out_;
     tell(callbacks_, [&](Callback& callback) {
       callback.on_checkpoint({.step = step,
-                              .problem =
-                                  "no checkpoint: the one before is still being written; raise "
-                                  "checkpoint.every if this goes on"});
+                              .problem = "no checkpoint: the previous one is still being written; "
+                                         "raise checkpoint.every if this continues"});
     });
     return;
   }
@@ -223,7 +226,7 @@ void RunCheckpoints::save_last(std::int64_t step, std::optional<double> eval_los
   saver_.begin(header(step, eval_loss), checkpoint::SaveMode::kAtOnce);
   const checkpoint::Saved saved = saver_.finish();
   if (memory_) memory_->finish();
-  if (saved.path.empty()) fail(ErrorKind::kData, "{}; mend that and resume", saved.problem);
+  if (saved.path.empty()) fail(ErrorKind::kData, "{}; fix that and resume", saved.problem);
   tell_saved(saved);
 }
 

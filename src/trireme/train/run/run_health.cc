@@ -47,7 +47,7 @@ void RunHealth::check_finite(std::int64_t step, const exec::StepResult& result,
       .op = "training",
       .cause = fmt::format("loss {}, gradient norm {}: {}", result.loss, result.grad_norm,
                            first.rank < 0
-                               ? "run again, everything is finite: a passing fault of the machine"
+                               ? "repeated, everything is finite: a transient fault of the machine"
                                : fmt::format("rank {} first: {}", first.rank, first.what)),
       .action = last ? "stop" : "skip"};
   fault.lost_s = seconds + looking.seconds();
@@ -87,15 +87,15 @@ std::int64_t RunHealth::rewind_spike(std::int64_t step) {
   if (rewinds >= kMostRewinds) {
     tell_fault(fault);
     fail(ErrorKind::kNonFinite,
-         "step {}: {}, and going back {} times has not got past it; lower optim.lr, raise "
-         "run.spike_rewind or run.spike_skip, or check the data",
+         "step {}: {}, and {} rewinds have not passed it; lower optim.lr, raise "
+         "run.spike_window, or check the data",
          step, fault.cause, rewinds);
   }
-  const std::int64_t last = step - job_.run.spike_rewind;
+  const std::int64_t last = step - job_.run.spike_window;
   const auto rewind = checkpoints_.rewind(spike, last);
-  fault.action = rewind ? "rewind" : "go on";
-  fault.cause += rewind ? fmt::format("; back to step {}, batches {} to {} left out", rewind->step,
-                                      rewind->left_out.first, rewind->left_out.last)
+  fault.action = rewind ? "rewind" : "continue";
+  fault.cause += rewind ? fmt::format("; rewind to step {}, batches {} to {} left out",
+                                      rewind->step, rewind->left_out.first, rewind->left_out.last)
                         : fmt::format("; no usable checkpoint of step {} or before", last);
   fault.lost_s = rewind ? rewind->lost_s : watch.seconds();
   tell_fault(fault);
@@ -124,11 +124,11 @@ void RunHealth::compare(std::int64_t step) {
   fault.lost_s = watch.seconds();
   tell_fault(fault);
   checkpoints_.finish();
-  fail(ErrorKind::kPeerLost,
-       "after step {}: {}; memory has gone bad. Checkpoints were compared before they were "
-       "written: run the command again to go on from the last, without that machine if this "
-       "comes back",
-       step, fault.cause);
+  fail(
+      ErrorKind::kPeerLost,
+      "after step {}: {}; memory has gone bad. Checkpoints were compared before they were written: "
+      "repeat the command to continue from the last, without that machine if this happens again",
+      step, fault.cause);
 }
 
 }  // namespace trireme::train

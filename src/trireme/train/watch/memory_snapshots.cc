@@ -56,7 +56,7 @@ void MemorySnapshots::tell_ended(const checkpoint::Saved& saved) {
                        .step = saved.step,
                        .op = "snapshot",
                        .cause = saved.problem,
-                       .action = "go on, and tell no more of them",
+                       .action = "continue, and report no more of them",
                        .lost_s = there ? 0 : saved.standing_s});
   });
 }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "trireme/data/loaders/samples/made_up.h"
+#include "trireme/data/loaders/samples/synthetic.h"
 #include "trireme/data/media/image.h"
 
 namespace trireme::loaders {

@@ -8,8 +8,8 @@
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/data/loaders/samples/clip_source.h"
-#include "trireme/data/loaders/samples/made_up.h"
 #include "trireme/data/loaders/samples/squares.h"
+#include "trireme/data/loaders/samples/synthetic.h"
 
 namespace trireme::loaders {
 namespace {
@@ -84,7 +84,7 @@ Sources open_clip_questions(const config::Job& job) {
          "model.seq_len={}: a clip's {} tokens with question and answer are {}; set "
          "model.seq_len={}, or make fewer of them with projector.kind=perceiver",
          job.model.seq_len, seen, needed, needed);
-  return made_up_sources(
+  return synthetic_sources(
       job, [job](std::span<const std::int64_t> numbers) { return clip_questions(job, numbers); },
       [](std::int64_t) { return static_cast<double>(kClipAnswer); });
 }

@@ -11,9 +11,9 @@
 
 #include "trireme/base/hash.h"
 #include "trireme/data/loaders/samples/file_sources.h"
-#include "trireme/data/loaders/samples/made_up.h"
 #include "trireme/data/loaders/samples/sample_masks.h"
 #include "trireme/data/loaders/samples/squares.h"
+#include "trireme/data/loaders/samples/synthetic.h"
 #include "trireme/model/families/jepa.h"
 
 namespace trireme::loaders {
@@ -101,10 +101,10 @@ std::vector<at::Tensor> arm(const config::Job& job, std::span<const std::int64_t
   const ClipSize size = size_of(job);
   const at::Tensor clips = empty_clips(size, samples.size());
   const at::Tensor actions =
-      at::empty({clips.size(0), size.frames - 1, job.action.size}, at::kFloat);
+      at::empty({clips.size(0), size.frames - 1, config::kActionNumbers}, at::kFloat);
   const at::Tensor states = at::empty_like(actions);
   for (std::int64_t i = 0; i < clips.size(0); ++i)
-    draw_arm(size, job.action.size, Draws(seed, samples[static_cast<std::size_t>(i)]),
+    draw_arm(size, config::kActionNumbers, Draws(seed, samples[static_cast<std::size_t>(i)]),
              floats(clips[i]), floats(actions[i]), floats(states[i]));
   return {clips, actions, states};
 }
@@ -157,7 +157,7 @@ void forget_targets(std::span<at::Tensor> masks, std::int64_t sample) {
 }
 
 Sources open_squares(const config::Job& job) {
-  return with_masks(job, made_up_sources(job, [job](std::span<const std::int64_t> numbers) {
+  return with_masks(job, synthetic_sources(job, [job](std::span<const std::int64_t> numbers) {
                       return squares(job, numbers);
                     }));
 }
@@ -169,7 +169,7 @@ Sources open_clips(const config::Job& job, Evaluated evaluated) {
 }
 
 Sources open_arm(const config::Job& job) {
-  return made_up_sources(
+  return synthetic_sources(
       job, [job](std::span<const std::int64_t> numbers) { return arm(job, numbers); });
 }
 

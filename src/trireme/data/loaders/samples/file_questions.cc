@@ -35,7 +35,7 @@ std::vector<Pair> pairs_of(const Json& document, const std::string& name) {
   for (const Json& one : document["questions"]) {
     for (const char* key : {"question", "answer"})
       if (!one.is_object() || !one.contains(key) || !one[key].is_string())
-        refuse(name, "a question or an answer is no text");
+        refuse(name, "a question or an answer is not text");
     pairs.push_back({.question = one["question"].get<std::string>(),
                      .answer = one["answer"].get<std::string>()});
   }
@@ -47,7 +47,7 @@ std::vector<std::string> images_of(const Json& document, const std::string& name
   const Json& list = document["images"];
   const auto is_text = [](const Json& one) { return one.is_string(); };
   if (!list.is_array() || list.empty() || !std::ranges::all_of(list, is_text))
-    fail(ErrorKind::kData, "{}: \"images\" in its .json is no list of names of pictures", name);
+    fail(ErrorKind::kData, "{}: \"images\" in its .json is not a list of names of pictures", name);
   return list.get<std::vector<std::string>>();
 }
 

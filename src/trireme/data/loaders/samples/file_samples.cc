@@ -13,7 +13,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/data_sets.h"
-#include "trireme/config/made_up.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/data/loaders/balance.h"
 #include "trireme/data/loaders/parts.h"
 #include "trireme/data/loaders/read_ahead.h"

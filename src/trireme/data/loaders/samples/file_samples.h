@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "trireme/data/loaders/samples/made_up.h"
+#include "trireme/data/loaders/samples/synthetic.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/loaders/tokens/packing.h"
 #include "trireme/data/media/split.h"

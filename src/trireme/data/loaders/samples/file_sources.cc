@@ -86,15 +86,15 @@ at::Tensor by_segment(const config::Job& job, const media::Sample& sample, const
 // Directions are classes, so a probe's clips are never mirrored.
 at::Tensor segments_trained_on(const config::Job& job, const media::Sample& sample, Draws& draws) {
   const config::Probe& probe = job.probe;
-  constexpr double kWidest = 4.0 / 3;
+  constexpr double kLeast = 0.08, kWidest = 4.0 / 3, kErased = 0.25;  // as V-JEPA 2
   return by_segment(job, sample, [&](std::span<const media::Image> frames) {
     const std::vector<media::Image> changed =
         augment({frames.begin(), frames.end()}, probe.augment, draws);
     const View view = choose_view({sample.clip.width, sample.clip.height},
-                                  {.least = probe.crop, .widest = kWidest, .flip = false}, &draws);
+                                  {.least = kLeast, .widest = kWidest, .flip = false}, &draws);
     at::Tensor clip =
         seen(changed, view, job.vision.image, config::pixel_scale(job), job.data.antialias);
-    if (probe.erase > 0) erase(clip, probe.erase, draws);
+    if (probe.augment > 0) erase(clip, kErased, draws);
     return clip;
   });
 }

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "trireme/base/error.h"
-#include "trireme/data/loaders/samples/made_up.h"
+#include "trireme/data/loaders/samples/synthetic.h"
 
 namespace trireme::loaders {
 namespace {

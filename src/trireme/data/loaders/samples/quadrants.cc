@@ -85,7 +85,7 @@ std::vector<at::Tensor> quadrants(const config::Job& job, std::span<const std::i
 }
 
 Sources open_quadrants(const config::Job& job) {
-  return made_up_sources(
+  return synthetic_sources(
       job, [job](std::span<const std::int64_t> numbers) { return quadrants(job, numbers); });
 }
 

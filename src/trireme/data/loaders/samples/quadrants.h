@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "trireme/data/loaders/samples/made_up.h"
+#include "trireme/data/loaders/samples/synthetic.h"
 
 namespace trireme::loaders {
 

@@ -16,8 +16,8 @@
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/data/loaders/balance.h"
-#include "trireme/data/loaders/samples/made_up.h"
 #include "trireme/data/loaders/samples/questions.h"
+#include "trireme/data/loaders/samples/synthetic.h"
 #include "trireme/data/loaders/tokens/packing.h"
 #include "trireme/data/loaders/tokens/sequence.h"
 #include "trireme/model/families/vlm.h"
@@ -133,7 +133,7 @@ Sequence sequence_of(const Tiling& tiling, const std::string& question, const st
   return sequence;
 }
 
-QuestionRow made_up_row(const config::Job& job, std::int64_t number) {
+QuestionRow synthetic_row(const config::Job& job, std::int64_t number) {
   const Question asked = question(job.data.seed, number);
   return question_row(job,
                       {.images = draw(asked, job.vision.image, job.data.seed, number),
@@ -142,7 +142,7 @@ QuestionRow made_up_row(const config::Job& job, std::int64_t number) {
                       name_of(number));
 }
 
-Outline made_up_outline(const config::Job& job, std::int64_t number) {
+Outline synthetic_outline(const config::Job& job, std::int64_t number) {
   const Question asked = question(job.data.seed, number);
   std::vector<ImageSize> sizes;
   if (asked.has_image())
@@ -162,7 +162,7 @@ void check_room(const config::Job& job) {
   std::int64_t longest = 0;
   constexpr std::int64_t kTried = 512;  // all shapes, sizes and kinds are among them
   for (std::int64_t number = 0; number < kTried; ++number) {
-    const Outline outline = made_up_outline(roomy, number);
+    const Outline outline = synthetic_outline(roomy, number);
     longest = std::max(longest, outline.tokens);
     if (outline.tiles > 1 + job.vlm.max_tiles && !config::crosses(job))
       longest = std::max(longest, outline.tiles * config::tile_tokens(job));
@@ -182,7 +182,7 @@ void check_room(const config::Job& job) {
 // Rows of several made-up questions each: those that are trained on, then those held out.
 class PackedQuestions {
  public:
-  PackedQuestions(const config::Job& job, MadeUpCounts samples) : job_(job) {
+  PackedQuestions(const config::Job& job, SyntheticCounts samples) : job_(job) {
     add(0, samples.train);
     counts_.train = std::ssize(rows_);
     add(samples.train, samples.held_out);
@@ -191,12 +191,12 @@ class PackedQuestions {
     rows_.resize(static_cast<std::size_t>(counts_.train + counts_.held_out));  // empty ones
   }
 
-  MadeUpCounts counts() const { return counts_; }
+  SyntheticCounts counts() const { return counts_; }
   std::vector<at::Tensor> batch(std::span<const std::int64_t> rows) const {
     std::vector<QuestionRow> joined;
     for (const std::int64_t row : rows) {
       std::vector<QuestionRow> samples;
-      for (const std::int64_t number : at(row)) samples.push_back(made_up_row(job_, number));
+      for (const std::int64_t number : at(row)) samples.push_back(synthetic_row(job_, number));
       joined.push_back(joined_questions(job_, samples));
     }
     return merged_questions(job_, joined);
@@ -208,7 +208,7 @@ class PackedQuestions {
   }
   std::int64_t tiles(std::int64_t row) const {
     std::int64_t sum = 0;
-    for (const std::int64_t number : at(row)) sum += made_up_outline(job_, number).tiles;
+    for (const std::int64_t number : at(row)) sum += synthetic_outline(job_, number).tiles;
     return sum;
   }
 
@@ -217,7 +217,7 @@ class PackedQuestions {
   void add(std::int64_t first, std::int64_t count) {
     std::vector<Outline> outlines;
     for (std::int64_t number = first; number < first + count; ++number)
-      outlines.push_back(made_up_outline(job_, number));
+      outlines.push_back(synthetic_outline(job_, number));
     for (PackedRow& row :
          pack_rows(outlines, row_room(job_), static_cast<std::uint64_t>(job_.data.seed))) {
       for (std::int64_t& sample : row) sample += first;
@@ -226,7 +226,7 @@ class PackedQuestions {
   }
 
   config::Job job_;
-  MadeUpCounts counts_;
+  SyntheticCounts counts_;
   std::vector<PackedRow> rows_;
 };
 
@@ -251,8 +251,8 @@ Outline question_outline(const config::Job& job, const std::string& question,
   const Outline room = row_room(job);
   if (outline.tokens > room.tokens || outline.tiles > room.tiles)
     fail(ErrorKind::kData,
-         "{}: {} tokens of pictures, question and answer and {} tiles; model.seq_len={} has room "
-         "for {} and {}",
+         "{}: {} tokens of pictures, question and answer and {} tiles; model.seq_len={} allows {} "
+         "and {}",
          what, outline.tokens, outline.tiles, job.model.seq_len, room.tokens, room.tiles);
   return outline;
 }
@@ -288,7 +288,7 @@ void forget_answer(QuestionRow& row) { row[kTargets] = at::full_like(row[kTarget
 std::vector<at::Tensor> questions_batch(const config::Job& job,
                                         std::span<const std::int64_t> numbers) {
   std::vector<QuestionRow> rows;
-  for (const std::int64_t number : numbers) rows.push_back(made_up_row(job, number));
+  for (const std::int64_t number : numbers) rows.push_back(synthetic_row(job, number));
   return merged_questions(job, rows);
 }
 
@@ -306,15 +306,15 @@ Sources open_questions(const config::Job& job) {
   check_room(job);
   const double tile = job.vlm.balance ? question_work(job).tile : 0;
   if (!job.vlm.pack)
-    return made_up_sources(
-        job, made_up_counts(job),
+    return synthetic_sources(
+        job, synthetic_counts(job),
         [job](std::span<const std::int64_t> numbers) { return questions_batch(job, numbers); },
         [job](std::int64_t number) { return answer_tokens(job, number); },
         [job, tile](std::int64_t number) {
-          return tile * static_cast<double>(made_up_outline(job, number).tiles);
+          return tile * static_cast<double>(synthetic_outline(job, number).tiles);
         });
-  const auto packed = std::make_shared<const PackedQuestions>(job, made_up_counts(job));
-  return made_up_sources(
+  const auto packed = std::make_shared<const PackedQuestions>(job, synthetic_counts(job));
+  return synthetic_sources(
       job, packed->counts(),
       [packed](std::span<const std::int64_t> rows) { return packed->batch(rows); },
       [packed](std::int64_t row) { return packed->weight(row); },

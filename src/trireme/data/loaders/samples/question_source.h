@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "trireme/config/job.h"
-#include "trireme/data/loaders/samples/made_up.h"
+#include "trireme/data/loaders/samples/synthetic.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/loaders/tokens/packing.h"
 #include "trireme/data/media/image.h"

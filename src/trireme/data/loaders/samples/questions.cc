@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "trireme/base/hash.h"
-#include "trireme/data/loaders/samples/made_up.h"
+#include "trireme/data/loaders/samples/synthetic.h"
 
 namespace trireme::loaders {
 namespace {

@@ -83,12 +83,11 @@ Inputs region_question(const config::Job& job, const media::Sample& sample, Draw
   std::vector<std::int64_t> tokens = bytes_of(asked.question + asked.answer);
   tokens.push_back(config::kEndToken);
   if (asked.question.empty())
-    fail(ErrorKind::kData, "{}: a question is empty, and regions are worth nothing to it",
-         sample.name);
+    fail(ErrorKind::kData, "{}: a question is empty, so no region can matter to it", sample.name);
   if (const auto most = config::text_tokens(job); std::ssize(tokens) - 1 > most)
     fail(ErrorKind::kData,
-         "{}: {} bytes of question and answer, more than the {} tokens that model.seq_len={} has "
-         "behind arrcoc.budget={}",
+         "{}: {} bytes of question and answer, more than the {} tokens that model.seq_len={} "
+         "leaves after arrcoc.budget={}",
          sample.name, std::ssize(tokens) - 1, most, job.model.seq_len, job.arrcoc.budget);
   Row row(job);
   row.set_picture(asked.images.front());
@@ -107,7 +106,7 @@ std::vector<at::Tensor> region_prompt(const config::Job& job, const media::Image
   tokens.insert(tokens.end(), answered.begin(), answered.end());
   if (const auto most = config::text_tokens(job); std::ssize(tokens) > most)
     fail(ErrorKind::kUsage,
-         "{} tokens of prompt and answer are more than the {} that the model has behind an image "
+         "{} tokens of prompt and answer are more than the {} that the model has after an image "
          "(model.seq_len={}, arrcoc.budget={}); ask for fewer --tokens",
          std::ssize(tokens), most, job.model.seq_len, job.arrcoc.budget);
   tokens.push_back(config::kEndToken);  // what is asked for is not read

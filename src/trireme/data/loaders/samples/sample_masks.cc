@@ -17,8 +17,7 @@ SampleMasks::SampleMasks(const config::Job& job, std::uint64_t key)
             .rows = job.vision.image / job.vision.patch,
             .columns = job.vision.image / job.vision.patch},
       rules_{rule_of(config::mask_rules(job.jepa)[0]), rule_of(config::mask_rules(job.jepa)[1])},
-      cut_(job.jepa.cut == config::MaskCut::kBatch),
-      group_size_(job.jepa.cut_samples),
+      group_size_(job.jepa.cut_batch),
       key_(key) {}
 
 std::uint64_t SampleMasks::key_of(std::int64_t sample, std::uint64_t rule) const {
@@ -27,10 +26,11 @@ std::uint64_t SampleMasks::key_of(std::int64_t sample, std::uint64_t rule) const
 
 std::vector<Mask> SampleMasks::of(std::int64_t sample) {
   std::vector<Mask> masks;
-  if (cut_) cut_group(sample / group_size_);
+  const bool cut = group_size_ > 0;
+  if (cut) cut_group(sample / group_size_);
   for (std::uint64_t rule = 0; rule < rules_.size(); ++rule)
-    masks.push_back(cut_ ? cut_masks_[rule][static_cast<std::size_t>(sample % group_size_)]
-                         : draw_mask(grid_, rules_[rule], key_of(sample, rule)));
+    masks.push_back(cut ? cut_masks_[rule][static_cast<std::size_t>(sample % group_size_)]
+                        : draw_mask(grid_, rules_[rule], key_of(sample, rule)));
   return masks;
 }
 

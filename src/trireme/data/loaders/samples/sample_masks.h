@@ -15,7 +15,7 @@ class SampleMasks {
   // Of a resolved job of family jepa or hvjepa; `key` tells streams of masks apart.
   SampleMasks(const config::Job& job, std::uint64_t key);
 
-  // Short and long range. With jepa.cut=batch they are cut with the others of the sample's group: jepa.cut_samples
+  // Short and long range. They are cut with the others of the sample's group: jepa.cut_batch
   // samples that follow one another, whichever ranks and micro-batches read them.
   std::vector<Mask> of(std::int64_t sample);
 
@@ -25,8 +25,7 @@ class SampleMasks {
 
   TokenGrid grid_;
   std::array<BlockRule, 2> rules_;
-  bool cut_;
-  std::int64_t group_size_;
+  std::int64_t group_size_;  // 0: masks are not cut
   std::uint64_t key_;
   std::int64_t group_ = -1;                   // whose masks these are
   std::vector<std::vector<Mask>> cut_masks_;  // by rule, then by place in the group

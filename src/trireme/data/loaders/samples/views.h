@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "trireme/config/pixels.h"
-#include "trireme/data/loaders/samples/made_up.h"
+#include "trireme/data/loaders/samples/synthetic.h"
 #include "trireme/data/media/video.h"
 
 namespace trireme::loaders {

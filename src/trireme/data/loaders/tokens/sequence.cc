@@ -79,9 +79,9 @@ Tiling::Tiling(const config::Job& job)
       grid_kept(config::keeps_grid(job.projector)),
       rows_end(config::ends_rows(job)),
       apart(config::crosses(job)),
-      padded(job.vlm.aspect == config::VlmAspect::kPad),
+      padded(job.vlm.fit == config::VlmFit::kPad),
       scale(config::pixel_scale(job)),
-      grids(formats::tile_grids(job.vlm.max_tiles, job.vlm.tie == config::VlmTie::kWide
+      grids(formats::tile_grids(job.vlm.max_tiles, job.vlm.fit == config::VlmFit::kWide
                                                        ? formats::GridOrder::kWideFirst
                                                        : formats::GridOrder::kTallFirst)) {}
 

@@ -10,7 +10,7 @@
 
 #include "trireme/model/families/hnet.h"
 #include "trireme/ops/linear.h"
-#include "trireme/ops/regions.h"
+#include "trireme/ops/tensor_parallel_rows.h"
 
 namespace trireme::blocks {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "trireme/exec/past.h"
 #include "trireme/model/blocks/hnet/scan.h"
-#include "trireme/ops/again.h"
+#include "trireme/ops/recomputed.h"
 #include "trireme/ops/tensor_parallel.h"
 #include "trireme/ops/weight_gradients.h"
 

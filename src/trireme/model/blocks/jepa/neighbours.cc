@@ -74,10 +74,10 @@ std::vector<at::Tensor> NeighboursBlock::forward(const std::vector<at::Tensor>& 
   const at::Tensor attended = attend(ops::linear(normed, param(kQkv), param(kQkvBias), gradients),
                                      neighbours(normed, rows, model::kNeighbours), rows);
   const at::Tensor stream = x_td + ops::linear(attended, param(kOut), param(kOutBias), gradients);
-  const at::Tensor again =
+  const at::Tensor gathered_rows =
       ops::layer_norm(stream, param(kNorm2), param(kNorm2Bias), eps, gradients);
-  const at::Tensor up =
-      activated(ops::linear(again, param(kUp), param(kUpBias), gradients), job_.vision.activation);
+  const at::Tensor up = activated(ops::linear(gathered_rows, param(kUp), param(kUpBias), gradients),
+                                  job_.vision.activation);
   return {stream + ops::linear(up, param(kDown), param(kDownBias), gradients)};
 }
 

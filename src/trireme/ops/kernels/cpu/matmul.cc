@@ -245,7 +245,7 @@ void matmul(const Matrix& a, const Matrix& b, const Matrix& out, Into into, cons
                 "matmul: [{}, {}] x [{}, {}] into [{}, {}]", a.rows, a.columns, b.rows, b.columns,
                 out.rows, out.columns);
   TRIREME_CHECK(bias == nullptr || (into == Into::kReplace && out.type == a.type),
-                "matmul: a bias beside a sum, or a result of another type");
+                "matmul: a bias together with a sum, or a result of another type");
   if (out.rows == 0 || out.columns == 0) return;
   if (a.columns == 0) return add_nothing(a, out, into, bias);
   if (needs_widening(a.type)) return matmul_widened(a, b, out, into, bias);

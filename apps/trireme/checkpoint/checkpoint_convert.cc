@@ -1,0 +1,270 @@
+// trireme checkpoint diff|reshard|convert: checkpoints compared and written anew, as bytes.
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "apps/trireme/commands.h"
+#include "apps/trireme/environment.h"
+#include "apps/trireme/json_output.h"
+#include "apps/trireme/output.h"
+#include "apps/trireme/summary.h"
+#include "layouts.h"
+#include "trireme/base/error.h"
+#include "trireme/base/json.h"
+#include "trireme/checkpoint/convert/compare.h"
+#include "trireme/checkpoint/convert/hugging_face.h"
+#include "trireme/checkpoint/convert/preprocessor.h"
+#include "trireme/checkpoint/convert/reshard.h"
+#include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/fields/fields.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/config/synthetic.h"
+#include "trireme/config/weights.h"
+#include "trireme/data/text/vocabulary.h"
+#include "trireme/formats/checkpoint_files.h"
+#include "trireme/formats/safetensors.h"
+#include "trireme/model/describe.h"
+#include "trireme/plan/mesh/mesh.h"
+
+namespace trireme::app {
+namespace {
+
+config::Job job_of(const Path& checkpoint) {
+  return config::parse_job(formats::read_manifest(checkpoint).job, checkpoint.string());
+}
+
+std::string shown(const convert::Difference& one) {
+  return fmt::format("{} of {}, element {}: {} and {}, {} ulps apart", one.kind, one.parameter,
+                     one.element, one.a, one.b, one.ulps);
+}
+
+Json difference_json(const std::optional<convert::Difference>& one) {
+  if (!one) return nullptr;
+  return {{"parameter", one->parameter},
+          {"kind", one->kind},
+          {"element", one->element},
+          {"a", one->a},
+          {"b", one->b},
+          {"ulps", one->ulps}};
+}
+
+Json comparison_json(const Path& a, const Path& b, const convert::Comparison& found) {
+  return {{"a", a.string()},
+          {"b", b.string()},
+          {"tensors", found.tensors},
+          {"tensors_that_differ", found.tensors_that_differ},
+          {"elements", found.elements},
+          {"elements_that_differ", found.elements_that_differ},
+          {"first", difference_json(found.first)},
+          {"largest", difference_json(found.largest)},
+          {"only_a", found.only_a},
+          {"only_b", found.only_b}};
+}
+
+}  // namespace
+
+int checkpoint_diff(const CheckpointDiffOptions& options) {
+  check_output(options.json);
+  const Path a = find_checkpoint(options.a), b = find_checkpoint(options.b);
+  const model::ModelSpec model = model::describe(job_of(a));
+  const convert::StateReader stored_a(a, model.units), stored_b(b, model.units);
+  const convert::Comparison found = convert::compare(stored_a, stored_b, model.units);
+  fmt::print("a  {}  step {}, {} ranks\nb  {}  step {}, {} ranks\n", a.string(),
+             stored_a.manifest().step, stored_a.manifest().world, b.string(),
+             stored_b.manifest().step, stored_b.manifest().world);
+  if (!found.only_a.empty()) fmt::print("only in a: {}\n", fmt::join(found.only_a, ", "));
+  if (!found.only_b.empty()) fmt::print("only in b: {}\n", fmt::join(found.only_b, ", "));
+  const bool equal = !found.first && found.only_a.empty() && found.only_b.empty();
+  if (found.first)
+    fmt::print("first    {}\nlargest  {}\n", shown(*found.first), shown(*found.largest));
+  fmt::print("{} of {} tensors and {} of {} elements differ\n", found.tensors_that_differ,
+             found.tensors, found.elements_that_differ, found.elements);
+  write_json(options.json, comparison_json(a, b, found));
+  return equal ? 0 : 1;
+}
+
+int checkpoint_reshard(const ReshardOptions& options) {
+  const Path from = find_checkpoint(options.path);
+  const config::Job job = with_layout(job_of(from), options.to);
+  const double ranks = ranks_of(job.parallel);
+  if (ranks > mesh::Mesh::kMaxWorld)
+    fail(ErrorKind::kUsage, "--to {}: {:.0f} ranks; needs {} or fewer", options.to, ranks,
+         mesh::Mesh::kMaxWorld);
+  Planned planned = plan_job(job, static_cast<int>(ranks), {});
+  const Path path = convert::reshard(from,
+                                     {.job = std::move(planned.job),
+                                      .model = std::move(planned.model),
+                                      .plan = std::move(planned.plan)},
+                                     options.out);
+  if (const auto vocabulary = text::find_vocabulary(from))
+    replace_file(Path(options.out) / text::kVocabularyName,
+                 text::read_vocabulary(*vocabulary).description());
+  fmt::print("{}: as {:.0f} rank{} would have written it ({})\n", path.string(), ranks,
+             ranks == 1 ? "" : "s", options.to);
+  return 0;
+}
+
+namespace {
+
+// The vocabulary of weights as `write` puts it beside them, and a line about it.
+void convert_vocabulary(const Path& from, config::Family family,
+                        const std::function<std::string(const text::Tokenizer&)>& write) {
+  try {
+    const auto tokenizer = convert::vocabulary_of_weights(from, family);
+    if (tokenizer)
+      fmt::print("vocabulary  {} of {} ids, digest {}: {}\n", tokenizer->kind(),
+                 tokenizer->vocab_size(), tokenizer->digest(), write(*tokenizer));
+    else if (config::is_decoder(family) || family == config::Family::kHnet)
+      fmt::print("vocabulary  none lies in {}\n", from.string());
+  } catch (const Error& error) {
+    fmt::print("vocabulary  not converted: {}\n", error.what());
+  }
+}
+
+int to_theirs(const ConvertOptions& options) {
+  const Path checkpoint = find_checkpoint(options.path), out = options.out;
+  const config::Job job = job_of(checkpoint);
+  const std::vector<std::string> left_out =
+      convert::to_hugging_face(checkpoint, job, model::describe(job), out);
+  const char* pixels = convert::preprocessor_name(job);
+  fmt::print("{}: config.json, {}{}model.safetensors of {}\n", options.out, pixels ? pixels : "",
+             pixels ? ", " : "", checkpoint.string());
+  convert_vocabulary(checkpoint, job.model.family, [&](const text::Tokenizer& tokenizer) {
+    // The reference code of H-Net has its vocabulary in itself: ours says whether a beginning token is used.
+    if (job.model.family == config::Family::kHnet) {
+      write_file_synced(out / text::kVocabularyName, tokenizer.description());
+      return std::string(text::kVocabularyName);
+    }
+    write_file_synced(out / text::kTokenizerJsonName, tokenizer.tokenizer_json());
+    if (!tokenizer.ends().empty()) {
+      Json generation;
+      generation["eos_token_id"] = tokenizer.ends();
+      write_file_synced(out / "generation_config.json", generation.dump(2) + "\n");
+    }
+    return std::string(text::kTokenizerJsonName);
+  });
+  if (!left_out.empty())
+    fmt::print("{} parameters have no place there, such as {}\n", left_out.size(),
+               left_out.front());
+  return 0;
+}
+
+void refuse_assignments(const ConvertOptions& options) {
+  if (!options.assignments.empty())
+    fail(ErrorKind::kUsage,
+         "--set {}: {} is a checkpoint of ours, whose job is fixed; --set is for a Hugging Face "
+         "model that is read, and for a job file with --list",
+         options.assignments.front(), options.path);
+}
+
+// The job of a file and the assignments, as one rank would train it.
+config::Job job_of_file(const ConvertOptions& options) {
+  config::Job job = config::load_job(options.path);
+  for (const std::string& assignment : options.assignments) config::apply_set(job, assignment);
+  job.parallel = {.schedule = job.parallel.schedule};
+  const config::SyntheticSource* synthetic = config::synthetic_source(job.data.source);
+  const config::DatasetFacts facts =
+      synthetic != nullptr
+          ? synthetic->facts
+          : config::DatasetFacts{.vocab = job.model.vocab, .classes = job.vision.classes};
+  return config::resolve(std::move(job), 1, facts);
+}
+
+std::vector<formats::TensorInfo> listed(const ConvertOptions& options) {
+  if (std::filesystem::is_regular_file(options.path)) {
+    const config::Job job = job_of_file(options);
+    return convert::hugging_face_tensors(job, model::describe(job));
+  }
+  if (convert::is_hugging_face(options.path))
+    fail(ErrorKind::kUsage,
+         "checkpoint convert {} --list: a Hugging Face directory, which convert reads; needs a job "
+         "file, a run directory or a step-N",
+         options.path);
+  refuse_assignments(options);
+  const Path checkpoint = find_checkpoint(options.path);
+  const config::Job job = job_of(checkpoint);
+  return convert::hugging_face_tensors(checkpoint, job, model::describe(job));
+}
+
+int list_theirs(const ConvertOptions& options) {
+  if (!options.out.empty())
+    fail(ErrorKind::kUsage, "--list writes nothing; leave OUT={} out, or --list", options.out);
+  check_output(options.json);
+  std::int64_t elements = 0, bytes = 0;
+  Json header = Json::object();
+  const std::vector<formats::TensorInfo> tensors = listed(options);
+  for (const formats::TensorInfo& tensor : tensors) {
+    std::int64_t count = 1;
+    for (const std::int64_t size : tensor.shape) count *= size;
+    elements += count;
+    bytes += count * static_cast<std::int64_t>(size_of(tensor.dtype));
+    const std::string_view type = formats::safetensors_type(tensor.dtype);
+    fmt::print("{:<64} {:<4} [{}]\n", tensor.name, type, fmt::join(tensor.shape, ", "));
+    header[tensor.name] = {{"dtype", type}, {"shape", tensor.shape}};
+  }
+  fmt::print("{} tensors, {} elements, {} bytes\n", tensors.size(), elements, bytes);
+  write_json(options.json, header);
+  return 0;
+}
+
+// Of the job that config.json and the assignments say.
+convert::HuggingFaceWeights their_weights(const ConvertOptions& options) {
+  convert::HuggingFaceWeights weights(options.path);
+  if (options.assignments.empty()) return weights;
+  config::Job job = weights.job();
+  for (const std::string& assignment : options.assignments) {
+    const std::string key = assignment.substr(0, assignment.find('='));
+    if (const config::Field* field = config::find_field(key); field != nullptr && !field->inherited)
+      fail(ErrorKind::kUsage,
+           "--set {}: weights do not keep this key; set it in the job that begins with them",
+           assignment);
+    config::apply_set(job, assignment);
+  }
+  for (const config::Difference& key : config::diff(weights.job(), job))
+    fmt::print("set        {}={}, where config.json says {}\n", key.key, key.after, key.before);
+  const config::DatasetFacts facts{.vocab = job.model.vocab, .classes = job.vision.classes};
+  return {options.path, config::resolve(std::move(job), 1, facts)};
+}
+
+int from_theirs(const ConvertOptions& options) {
+  const convert::HuggingFaceWeights weights = their_weights(options);
+  const Path out = options.out;
+  std::string vocabulary, description;
+  convert_vocabulary(options.path, weights.job().model.family,
+                     [&](const text::Tokenizer& tokenizer) {
+                       vocabulary = tokenizer.digest();
+                       description = tokenizer.description();
+                       return std::string(text::kVocabularyName);
+                     });
+  const Path path = convert::from_hugging_face(weights, vocabulary,
+                                               std::string("trireme ") + TRIREME_VERSION, out);
+  if (!description.empty()) write_file_synced(out / text::kVocabularyName, description);
+  const Path absolute = std::filesystem::absolute(path).lexically_normal();
+  write_file_synced(out / "job.yaml", config::print_job_for(weights.job(), absolute));
+  fmt::print("{}: parameters of {}; begin with them by model.weights={}, or train {}\n",
+             path.string(), options.path, path.string(), (out / "job.yaml").string());
+  return 0;
+}
+
+}  // namespace
+
+int checkpoint_convert(const ConvertOptions& options) {
+  if (options.list) return list_theirs(options);
+  if (options.out.empty())
+    fail(
+        ErrorKind::kUsage,
+        "checkpoint convert {}: OUT is missing; give the directory to write, or --list to see what "
+        "would be written",
+        options.path);
+  if (!options.json.empty())
+    fail(ErrorKind::kUsage, "--json {}: convert prints no table; add --list or leave --json out",
+         options.json);
+  if (convert::is_hugging_face(options.path)) return from_theirs(options);
+  refuse_assignments(options);
+  return to_theirs(options);
+}
+
+}  // namespace trireme::app

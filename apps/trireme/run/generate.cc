@@ -1,0 +1,121 @@
+// trireme generate: finds the checkpoint and its vocabulary; the worker computes.
+#include <nlohmann/json.hpp>
+
+#include "apps/trireme/commands.h"
+#include "apps/trireme/environment.h"
+#include "apps/trireme/summary.h"
+#include "apps/trireme/workers.h"
+#include "trireme/base/error.h"
+#include "trireme/base/json.h"
+#include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/families.h"
+#include "trireme/data/text/tokenizer.h"
+#include "trireme/data/text/vocabulary.h"
+
+namespace trireme::app {
+
+namespace {
+
+// Families that answer about an image, or may.
+bool sees(const config::Job& job) {
+  return job.model.family == config::Family::kVlm || job.model.family == config::Family::kArrcoc;
+}
+
+void check_generates(const GenerateOptions& options, const config::Job& job,
+                     const Path& checkpoint) {
+  const bool regions = job.model.family == config::Family::kArrcoc;
+  if (!config::is_decoder(job.model.family) && job.model.family != config::Family::kHnet &&
+      !sees(job))
+    fail(ErrorKind::kUsage,
+         "{}: a model of family {} does not write text here; gpt, llama, hnet, vlm and arrcoc do",
+         checkpoint.string(), config::name(job.model.family));
+  if (regions && job.data.source != config::DataSource::kPairs)
+    fail(ErrorKind::kUsage,
+         "{}: was trained on synthetic quadrants and knows no text; train it on data.source=pairs",
+         checkpoint.string());
+  if (regions && options.image.empty())
+    fail(ErrorKind::kUsage,
+         "a model of family arrcoc answers about an image alone; give one with --image");
+  if (job.vlm.tower == config::VlmTower::kJepa)
+    fail(ErrorKind::kUsage,
+         "{}: a model of vlm.tower=jepa answers about clips, which generate does not read",
+         checkpoint.string());
+  if (!options.image.empty() && !sees(job))
+    fail(ErrorKind::kUsage, "--image {}: a model of family {} reads text alone; leave it out",
+         options.image, config::name(job.model.family));
+  if (sees(job) && !options.tokenizer.empty())
+    fail(ErrorKind::kUsage,
+         "--tokenizer {}: a model of family {} reads and writes bytes; leave it out",
+         options.tokenizer, config::name(job.model.family));
+  if (options.prompt.empty())
+    fail(ErrorKind::kUsage, "--prompt is empty; give the model a text to continue");
+  for (const std::string& stop : options.stops)
+    if (stop.empty())
+      fail(ErrorKind::kUsage, "--stop is empty; give the text that ends the output");
+}
+
+// The vocabulary that the model was trained with.
+text::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& checkpoint,
+                             const formats::Manifest& manifest, const config::Job& job) {
+  const std::int64_t ids = job.model.vocab;
+  const bool given = !options.tokenizer.empty();
+  const auto own =
+      given ? std::nullopt : convert::vocabulary_of_weights(checkpoint, job.model.family);
+  if (!given && !own)
+    fail(ErrorKind::kData,
+         "{}: no vocabulary.json or tokenizer.json lies in it or in its run directory; keep them "
+         "together, or name the model's vocabulary with --tokenizer",
+         checkpoint.string());
+  const std::string name = given ? options.tokenizer : checkpoint.string();
+  const text::Tokenizer tokenizer = own               ? *own
+                                    : name == "bytes" ? text::Tokenizer::bytes()
+                                                      : text::read_vocabulary(name);
+  if (tokenizer.vocab_size() > ids)
+    fail(ErrorKind::kData, "{}: has a vocabulary of {} ids, the model of {} knows {}", name,
+         tokenizer.vocab_size(), checkpoint.string(), ids);
+  if (!manifest.vocabulary.empty() && manifest.vocabulary != tokenizer.digest())
+    fail(
+        ErrorKind::kData,
+        "{}: its vocabulary has digest {}, the model of {} was trained with {}; name that one with "
+        "--tokenizer",
+        name, tokenizer.digest(), checkpoint.string(), manifest.vocabulary);
+  return tokenizer;
+}
+
+}  // namespace
+
+int generate(const GenerateOptions& options) {
+  const Path checkpoint = find_model(options.checkpoint);
+  const formats::Manifest manifest = convert::is_hugging_face(checkpoint)
+                                         ? convert::manifest_of_weights(checkpoint)
+                                         : formats::verify_checkpoint(checkpoint);
+  const config::Job job = config::parse_job(manifest.job, checkpoint.string());
+  check_generates(options, job, checkpoint);
+  std::vector<std::string> words = {"generate",
+                                    "--checkpoint",
+                                    checkpoint.string(),
+                                    "--prompt",
+                                    options.prompt,
+                                    "--tokens",
+                                    std::to_string(options.tokens),
+                                    "--temperature",
+                                    fmt::format("{:.17g}", options.temperature),
+                                    "--top-k",
+                                    std::to_string(options.top_k),
+                                    "--top-p",
+                                    fmt::format("{:.17g}", options.top_p),
+                                    "--stops",
+                                    Json(options.stops).dump(),
+                                    "--seed",
+                                    std::to_string(options.seed)};
+  if (sees(job)) {
+    if (!options.image.empty()) words.insert(words.end(), {"--image", options.image});
+    become_worker(words, {});
+  }
+  const text::Tokenizer tokenizer = tokenizer_of(options, checkpoint, manifest, job);
+  tokenizer.encode(options.prompt);  // refuses what the vocabulary cannot say
+  words.insert(words.end(), {"--vocabulary", job_in_memory(tokenizer.description())});
+  become_worker(words, {});
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,16 @@
+// Runs of a job in phases, one after the other.
+#pragma once
+
+#include "apps/trireme/commands.h"
+
+namespace trireme::app {
+
+// Whether the job is one in phases of which none is chosen.
+bool has_phases(const JobOptions& job);
+
+// Every phase is `trireme train` of its own, in OUT/NAME; one that has ended is not run again, and one that was
+// interrupted goes on. A phase begins with the last checkpoint of the one it follows. Stops at the first that fails.
+// Returns the exit code.
+int train_phases(const TrainOptions& options);
+
+}  // namespace trireme::app

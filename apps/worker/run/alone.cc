@@ -1,0 +1,51 @@
+#include "alone.h"
+
+#include "trireme/checkpoint/checkpoint.h"
+#include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/resolve/resolve.h"
+#include "trireme/model/blocks/build.h"
+#include "trireme/model/layout.h"
+
+namespace trireme::app {
+namespace {
+
+config::Job alone(const std::string& yaml, const std::string& what) {
+  config::Job job = config::parse_job(yaml, what);
+  job.parallel = {};
+  job.recompute = {};
+  job.offload = {};
+  job.run.global_batch = job.run.micro_batch = 1;
+  job.run.find_micro_batch = false;
+  job.run.memory_limit = {};
+  job.vlm.features.clear();
+  return config::resolve(job, 1, {.vocab = job.model.vocab});
+}
+
+}  // namespace
+
+void load_parameters(const Path& checkpoint, const formats::Manifest& manifest, const Path& base,
+                     exec::Session& session) {
+  const std::vector<model::UnitSpec>& units = session.model().spec.units;
+  if (manifest.base.empty())
+    checkpoint::load_weights(checkpoint, session.units(), units);
+  else
+    checkpoint::load(checkpoint, session.units(), units, base);
+  session.units().refresh();
+}
+
+LoadedModel::LoadedModel(const Path& checkpoint)
+    : LoadedModel(checkpoint, convert::manifest_of_weights(checkpoint)) {}
+
+LoadedModel::LoadedModel(const Path& checkpoint, const formats::Manifest& manifest)
+    : job_(alone(manifest.job, checkpoint.string())),
+      local_(1, job_.parallel.comm_timeout_s),
+      world_(local_.rank(0)),
+      optimizer_({.betas = job_.optim.betas, .eps = job_.optim.eps}),
+      session_(std::make_unique<exec::Session>(
+          blocks::build(job_),
+          exec::SessionSetup{.mesh = model::mesh_of(job_), .recipe = model::recipe_of(job_)},
+          *world_, optimizer_)) {
+  load_parameters(checkpoint, manifest, job_.model.weights, *session_);
+}
+
+}  // namespace trireme::app

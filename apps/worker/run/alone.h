@@ -1,0 +1,40 @@
+// A checkpoint's model on one rank, to ask what it writes.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trireme/comm/local/local_world.h"
+#include "trireme/config/job.h"
+#include "trireme/exec/session.h"
+#include "trireme/formats/manifest.h"
+#include "trireme/optim/adamw.h"
+
+namespace trireme::app {
+
+// Fills parameters from a checkpoint, of this layout or another, or from a directory of Hugging Face's files; optimizer
+// states, which converted weights have not, stay as they are. A checkpoint of what trains takes the rest from `base`.
+// Throws Error{kData} where they cannot be read.
+void load_parameters(const Path& checkpoint, const formats::Manifest& manifest, const Path& base,
+                     exec::Session& session);
+
+// Its job is the checkpoint's on one rank, one sample at a time: what training did for its memory is not needed, and may
+// not be possible so. Throws Error{kData} where the parameters cannot be read.
+class LoadedModel {
+ public:
+  explicit LoadedModel(const Path& checkpoint);
+
+  const config::Job& job() const { return job_; }
+  const exec::Model& model() const { return session_->model(); }
+
+ private:
+  LoadedModel(const Path& checkpoint, const formats::Manifest& manifest);
+
+  config::Job job_;
+  comm::LocalWorld local_;
+  std::unique_ptr<comm::World> world_;
+  optim::AdamW optimizer_;
+  std::unique_ptr<exec::Session> session_;
+};
+
+}  // namespace trireme::app

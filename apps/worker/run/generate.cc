@@ -1,0 +1,174 @@
+// trireme-worker generate: loads a checkpoint on one rank and writes one token after the other.
+#include "trireme/model/blocks/generate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "alone.h"
+#include "apps/worker/subcommands.h"
+#include "interrupts.h"
+#include "trireme/base/json.h"
+#include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/resolve/resolve_vlm.h"
+#include "trireme/data/loaders/samples/question_source.h"
+#include "trireme/data/loaders/samples/region_questions.h"
+#include "trireme/data/media/image.h"
+#include "trireme/data/media/sample_source.h"
+#include "trireme/data/text/tokenizer.h"
+
+namespace trireme::app {
+namespace {
+
+void write(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+blocks::Sampling sampling_of(const Arguments& arguments) {
+  return {.temperature = arguments.number<double>("temperature"),
+          .top_k = arguments.number<std::int64_t>("top-k"),
+          .top_p = arguments.number<double>("top-p"),
+          .seed = arguments.number<std::uint64_t>("seed")};
+}
+
+using GoOn = std::function<bool()>;
+
+// Writes text as it comes, up to the first of some texts, which is left out.
+class TextUpTo {
+ public:
+  explicit TextUpTo(const Arguments& arguments)
+      : stops_(parse_json(arguments.text("stops"), "--stops").get<std::vector<std::string>>()) {}
+  ~TextUpTo() { write(held_); }
+
+  // Whether none of them has come.
+  bool add(const std::string& text) {
+    held_ += text;
+    std::size_t end = held_.npos, kept = 0;
+    for (const std::string& stop : stops_) {
+      end = std::min(end, held_.find(stop));
+      for (std::size_t size = std::min(stop.size() - 1, held_.size()); size > kept; --size)
+        if (held_.ends_with(stop.substr(0, size))) kept = size;
+    }
+    const bool found = end != held_.npos;
+    write(held_.substr(0, found ? end : held_.size() - kept));
+    held_ = found ? "" : held_.substr(held_.size() - kept);
+    return !found;
+  }
+
+ private:
+  std::vector<std::string> stops_;
+  std::string held_;  // may be the beginning of one of them
+};
+
+void go_on_from_prompt(const exec::Model& model, const config::Job& job, const Arguments& arguments,
+                       const GoOn& go_on) {
+  const Path vocabulary = arguments.text("vocabulary");
+  const auto tokenizer =
+      text::Tokenizer::from_description(read_file(vocabulary), vocabulary.string());
+  const std::string prompt = arguments.text("prompt");
+  const std::vector<std::int32_t> start = tokenizer.encode_prompt(prompt);
+  write(prompt);
+  TextUpTo text(arguments);
+  blocks::generate(model, {.prompt = {start.begin(), start.end()},
+                           .max_tokens = arguments.number<std::int64_t>("tokens"),
+                           .context = job.model.seq_len,
+                           .sampling = sampling_of(arguments),
+                           .on_token =
+                               [&](std::int64_t token) {
+                                 const auto id = static_cast<std::int32_t>(token);
+                                 if (std::ranges::count(tokenizer.ends(), id) > 0) return false;
+                                 // The model may know more ids than the vocabulary has.
+                                 const bool known = id < tokenizer.vocab_size();
+                                 if (known && !text.add(tokenizer.decode(std::span(&id, 1))))
+                                   return false;
+                                 return go_on();
+                               },
+                           .keeps_past = job.model.family == config::Family::kHnet});
+}
+
+// The picture of --image, if there is one.
+std::vector<media::Image> pictures(const std::string& path) {
+  if (path.empty()) return {};
+  const std::string bytes = read_file(path);
+  return {media::checked_image(std::as_bytes(std::span(bytes)), path)};
+}
+
+// What a family that sees reads of a prompt and what was answered so far.
+std::vector<at::Tensor> prompt_inputs(const config::Job& job,
+                                      const std::vector<media::Image>& images,
+                                      const std::string& prompt,
+                                      const std::vector<std::int64_t>& answered) {
+  if (job.model.family == config::Family::kArrcoc)
+    return loaders::region_prompt(job, images.at(0), prompt, answered);
+  std::vector<at::Tensor> inputs = loaders::prompt_batch(job, images, prompt, answered);
+  if (inputs[0].size(1) > job.model.seq_len)
+    fail(ErrorKind::kUsage,
+         "{} tokens of image, prompt and answer are more than model.seq_len={} of the model; "
+         "ask for fewer --tokens",
+         inputs[0].size(1), job.model.seq_len);
+  return inputs;
+}
+
+// How many tokens each region of the image has, as they lie in it.
+void show_regions(const exec::Model& model, const config::Arrcoc& arrcoc,
+                  const std::vector<at::Tensor>& values) {
+  const std::vector<plan::Value>& all = model.spec.program.values;
+  const auto found = std::ranges::find(all, "levels", &plan::Value::name);
+  TRIREME_CHECK(found != all.end(), "{} has no levels", model.spec.program.name);
+  const at::Tensor levels =
+      values[static_cast<std::size_t>(found - all.begin())][0].to(at::kDouble).contiguous();
+  std::string rows;
+  std::int64_t sum = 0;
+  for (std::int64_t p = 0; p < levels.numel(); ++p) {
+    const auto level = std::llround(levels.data_ptr<double>()[p]);
+    rows += fmt::format("{:5}{}", level * level, (p + 1) % arrcoc.grid == 0 ? "\n" : "");
+    sum += level * level;
+  }
+  write(fmt::format("{}of {} tokens {} are used\n", rows, arrcoc.budget, sum));
+}
+
+// The answer to a question, about an image where there is one, up to its end.
+void answer(const exec::Model& model, const config::Job& job, const Arguments& arguments,
+            const GoOn& go_on) {
+  const std::string prompt = arguments.text("prompt");
+  const std::vector<media::Image> images = pictures(arguments.text("image", ""));
+  const blocks::Sampling sampling = sampling_of(arguments);
+  const bool regions = job.model.family == config::Family::kArrcoc;
+  if (!regions) write(prompt);
+  TextUpTo text(arguments);
+  std::vector<std::int64_t> answered;
+  while (std::ssize(answered) < arguments.number<std::int64_t>("tokens") && go_on()) {
+    const std::vector<at::Tensor> values =
+        blocks::values_of(model, prompt_inputs(job, images, prompt, answered));
+    if (regions && answered.empty()) {
+      show_regions(model, job.arrcoc, values);
+      write(prompt);
+    }
+    const std::int64_t token =
+        blocks::sample(blocks::logits_of(model, values), sampling, std::ssize(answered));
+    if (token == config::kEndToken) return;
+    answered.push_back(token);
+    if (token < config::kImageToken && !text.add(std::string(1, static_cast<char>(token)))) return;
+  }
+}
+
+}  // namespace
+
+int generate(const Arguments& arguments) {
+  const Interrupts interrupts;
+  const LoadedModel loaded(arguments.text("checkpoint"));
+  const config::Job& job = loaded.job();
+  const auto go_on = [&] { return interrupts.first() == 0; };
+  if (job.model.family == config::Family::kVlm || job.model.family == config::Family::kArrcoc)
+    answer(loaded.model(), job, arguments, go_on);
+  else
+    go_on_from_prompt(loaded.model(), job, arguments, go_on);
+  write("\n");
+  return interrupts.first() == 0 ? 0 : 128 + interrupts.first();
+}
+
+}  // namespace trireme::app

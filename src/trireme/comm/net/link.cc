@@ -1,0 +1,183 @@
+#include "trireme/comm/net/link.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include "trireme/base/clock.h"
+#include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+
+namespace trireme::comm {
+
+using net::bytes_of_chunk;
+using net::Control;
+using net::kInline;
+using net::MessageId;
+using net::Piece;
+
+namespace {
+
+std::vector<int> all_others(const RendezvousConfig& config) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < config.size; ++rank)
+    if (rank != config.rank) ranks.push_back(rank);
+  return ranks;
+}
+
+// OpenSSL writes to sockets whose other end may be gone.
+void check_sigpipe() {
+  struct sigaction now {};
+  ::sigaction(SIGPIPE, nullptr, &now);
+  TRIREME_CHECK(now.sa_handler != SIG_DFL,
+                "a lost rank would end this one by SIGPIPE; ignore that before ranks connect");
+}
+
+}  // namespace
+
+SocketLink::SocketLink(std::shared_ptr<Rendezvous> rendezvous, const Options& options)
+    : rendezvous_(std::move(rendezvous)),
+      poll_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  check_sigpipe();
+  if (options.tls) tls_ = std::make_unique<Tls>(rendezvous_->config().agent_token);
+  TRIREME_CHECK(poll_.open() && wake_.open(), "epoll: {}", std::strerror(errno));
+  Streams streams = connect_streams(*rendezvous_, all_others(rendezvous_->config()),
+                                    1 + options.streams, tls_.get());
+  for (auto& [rank, connections] : streams) {
+    auto& peer = *(peers_[rank] = std::make_unique<Peer>());
+    peer.rank = rank;
+    peer.channels.resize(connections.size());
+    for (std::size_t i = 0; i < connections.size(); ++i) {
+      Channel& channel = peer.channels[i];
+      channel.peer = &peer;
+      channel.stream = std::move(connections[i]);
+      channel.control = i == 0;
+      epoll_event event{.events = EPOLLIN, .data = {.ptr = &channel}};
+      ::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, channel.stream->descriptor(), &event);
+      if (channel.stream->has_pending()) pending_.insert(&channel);
+    }
+  }
+  epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
+  ::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
+  rendezvous_->watch([this] {
+    aborted_ = true;
+    bell_.ring();
+  });
+  thread_ = std::thread([this] { run(); });
+}
+
+SocketLink::~SocketLink() {
+  rendezvous_->leave();
+  constexpr std::chrono::seconds kLast{2};
+  bell_.wait(
+      [this] {
+        return std::ranges::all_of(peers_, [](const auto& peer) { return settled(*peer.second); });
+      },
+      Bell::Clock::now() + kLast);
+  stopping_ = true;
+  const std::uint64_t one = 1;
+  if (::write(wake_.get(), &one, sizeof one) < 0) bell_.ring();
+  thread_.join();
+  for (auto& [rank, peer] : peers_)
+    for (Channel& channel : peer->channels)
+      if (channel.stream != nullptr) channel.stream->shut();
+}
+
+std::unique_ptr<Transport> SocketLink::transport(const std::string& key, std::size_t others) {
+  const std::uint64_t channel = hash64(key);
+  TRIREME_CHECK(claimed_.insert(channel).second,
+                "group '{}' hashes like another group of this rank: rename it", key);
+  return make_socket_transport(shared_from_this(), channel, others);
+}
+
+void SocketLink::post(Departure& departure) {
+  std::lock_guard lock(mutex_);
+  Peer& peer = *peers_.at(departure.rank);
+  peer.departures[departure.id] = &departure;
+  const bool small = departure.stamp.bytes <= kInline;
+  Control control{.id = departure.id, .kind = Control::Kind::kAnnounce, .stamp = departure.stamp};
+  control.bytes = small ? static_cast<std::uint32_t>(departure.stamp.bytes) : 0;
+  tell(peer, control, departure.data);
+  departure.posted = peer.posted;
+}
+
+void SocketLink::withdraw(Departure& departure) {
+  std::lock_guard lock(mutex_);
+  Peer& peer = *peers_.at(departure.rank);
+  peer.departures.erase(departure.id);
+  drop(peer, departure.id, false);
+}
+
+void SocketLink::expect(Arrival& arrival) {
+  std::lock_guard lock(mutex_);
+  Peer& peer = *peers_.at(arrival.rank);
+  peer.arrivals[arrival.id] = &arrival;
+  if (auto early = peer.early.extract(arrival.id))
+    announce(arrival, early.mapped().first, early.mapped().second);
+}
+
+void SocketLink::forget(Arrival& arrival) {
+  std::lock_guard lock(mutex_);
+  Peer& peer = *peers_.at(arrival.rank);
+  peer.arrivals.erase(arrival.id);
+  drop(peer, arrival.id, true);
+}
+
+void SocketLink::drop(Peer& peer, const MessageId& id, bool incoming) {
+  // Of an outgoing message chunks leave from its memory and come back into it, of an incoming one the other way round.
+  const auto in_its_memory = [&](const Piece& piece, bool leaves) {
+    return piece.id == id && (piece.back != 0) == (leaves == incoming);
+  };
+  std::erase_if(peer.pieces,
+                [&](const net::Outbound& out) { return in_its_memory(out.piece, true); });
+  for (Channel& channel : peer.channels) {
+    if (channel.control) continue;
+    if (in_its_memory(channel.in.piece, false)) channel.in.into = nullptr;
+    if (!channel.out || !in_its_memory(channel.out->piece, true)) continue;
+    // What was begun would have to be ended from memory that is no longer there.
+    if (channel.out->offered) return shut(peer, "a message was given up half way");
+    channel.out.reset();
+  }
+}
+
+void SocketLink::grant(Arrival& arrival, std::size_t upto) {
+  std::lock_guard lock(mutex_);
+  if (upto <= arrival.granted) return;
+  arrival.granted = upto;
+  tell(*peers_.at(arrival.rank), {.id = arrival.id, .kind = Control::Kind::kGrant, .upto = upto},
+       nullptr);
+}
+
+void SocketLink::send_back(Arrival& arrival, std::size_t chunk) {
+  std::lock_guard lock(mutex_);
+  Peer& peer = *peers_.at(arrival.rank);
+  if (arrival.stamp.bytes <= kInline) {
+    tell(peer,
+         {.id = arrival.id,
+          .kind = Control::Kind::kBack,
+          .bytes = static_cast<std::uint32_t>(arrival.stamp.bytes)},
+         arrival.small.data());
+    arrival.returned.mark(0);
+    return;
+  }
+  const auto bytes = static_cast<std::uint32_t>(bytes_of_chunk(arrival.stamp, chunk));
+  peer.pieces.push_back({.piece = {arrival.id, static_cast<std::uint32_t>(chunk), bytes, 1},
+                         .data = arrival.place(chunk),
+                         .left = &arrival.returned});
+  pump(peer);
+}
+
+std::string SocketLink::why(int rank) {
+  if (aborted_) return "the world was aborted";
+  std::lock_guard lock(mutex_);
+  return peers_.at(rank)->why;
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,33 @@
+// Sources whose samples are made up on the way: what is known of them before any sample is there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "trireme/config/job.h"
+#include "trireme/config/resolve/resolve.h"
+
+namespace trireme::config {
+
+struct SyntheticSource {
+  DataSource source;
+  std::string_view name;  // as data.source spells it
+  int version;            // another one makes up other samples
+  DatasetFacts facts{};
+  std::int64_t tokens = 0;  // of the longest text of a sample, with its end; 0: samples have none
+};
+
+// Null for a source that reads.
+const SyntheticSource* synthetic_source(DataSource source);
+
+// As data.source spells one that reads a user's pictures, clips or trajectories: "images"; empty for the others.
+std::string_view files_of(DataSource source);
+
+// Whether samples are tokens and nothing else.
+bool is_text(DataSource source);
+
+// What checkpoints know the samples by.
+std::string digest(const SyntheticSource& source);
+
+}  // namespace trireme::config

@@ -1,0 +1,59 @@
+// Optimizer: one optimizer step on one shard of one unit.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/base/dtype.h"
+#include "trireme/model/spec.h"
+
+namespace trireme::exec {
+
+// A run of elements of the shard with one decay, learning rate and bounds, which lie one after the other in the whole unit.
+struct UpdateSegment {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  bool decay = false;
+  std::int64_t first = 0;  // the place of `begin` in the whole unit
+  double lr = 1;           // multiplies the learning rate
+  model::Bounds bounds{};  // Units clamps parameters to them after the update
+};
+
+struct UpdateArgs {
+  double lr = 0;
+  std::optional<double> weight_decay{};  // of segments that decay; none: the optimizer's own
+  double grad_scale = 1;                 // clip factor; multiplies the gradient
+  std::int64_t step = 0;                 // 1 for the first update: Adam's t
+  // Keys noise together with an element's place in the whole unit: any rank that holds it draws the same. The run's
+  // seed, of which Units makes one number for every update and unit.
+  std::uint64_t noise = 0;
+  std::int64_t state_block =
+      1;  // filled by Units: parameters behind one element of a state per block
+};
+
+// One tensor of optimizer state of every unit; zeros before the first update.
+struct StateSpec {
+  std::string name;             // as checkpoints store it ("exp_avg")
+  std::optional<DType> type{};  // if not the master type
+  bool per_block = false;  // one element for every plan::state_block(unit's elements) of a shard
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  virtual const std::vector<StateSpec>& states() const = 0;
+
+  // param, grad and states[i] are flat, on one device and equally long, but for states per block; param has the
+  // master type, grad the gradient type. An element, or a block where a state is per block, must be updated alike
+  // wherever shards are cut. Elements outside every segment are padding and stay zero.
+  virtual void update(at::Tensor param, const at::Tensor& grad, std::span<at::Tensor> states,
+                      std::span<const UpdateSegment> segments, const UpdateArgs& args) = 0;
+};
+
+}  // namespace trireme::exec

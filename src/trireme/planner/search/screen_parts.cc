@@ -1,0 +1,149 @@
+// What layouts have in common for closed forms: the prices of a program's nodes.
+#include <algorithm>
+#include <set>
+
+#include "trireme/model/describe.h"
+#include "trireme/plan/memory.h"
+#include "trireme/planner/cost/pricing.h"
+#include "trireme/planner/search/screen.h"
+
+namespace trireme::planner {
+namespace {
+
+using plan::Verb;
+using schedules::Schedule;
+
+Piece piece_of(const Pricing& pricing, const plan::Program& program, const plan::Node& node,
+               bool has_backward) {
+  Piece piece;
+  piece.forward = pricing.node(node, Verb::kForward);
+  const bool recomputed = node.segment >= 0;
+  if (has_backward) {
+    piece.weight = pricing.node(node, Verb::kBackwardWeight);
+    piece.input = pricing.node(node, Verb::kBackward) - piece.weight;
+    if (recomputed) piece.input += piece.forward;
+  }
+  double reads = 0, writes = 0;
+  for (const plan::ValueId value : node.reads) reads += program.values[value].bytes;
+  for (const plan::ValueId value : node.writes)
+    if (!node.loss) writes += program.values[value].bytes;
+  const auto kept = static_cast<double>(plan::kept_bytes(node));
+  if (has_backward) piece.kept = reads + (recomputed ? 0 : kept);
+  piece.waiting = node.split ? static_cast<double>(node.split->kept_bytes) : 0;
+  const auto back = static_cast<double>(node.work.backward + plan::work_bytes(node));
+  const auto front = static_cast<double>(node.work.forward + plan::dropped_bytes(node));
+  piece.transient = std::max(front, reads + back) + writes + (recomputed ? kept : 0);
+  for (const plan::UnitId id : node.units) {
+    const plan::Unit& unit = program.units[static_cast<std::size_t>(id)];
+    piece.numel += static_cast<double>(unit.numel);
+    if (unit.trainable) piece.trained += static_cast<double>(unit.numel);
+  }
+  piece.flops = node.flops + has_backward * node.backward_flops.value_or(2 * node.flops);
+  return piece;
+}
+
+void add(Piece& sum, const Piece& one, double share) {
+  sum.forward += share * one.forward;
+  sum.input += share * one.input;
+  sum.weight += share * one.weight;
+  sum.kept += share * one.kept;
+  sum.waiting += share * one.waiting;
+  sum.transient += share * one.transient;
+  sum.numel += share * one.numel;
+  sum.trained += share * one.trained;
+  sum.flops += share * one.flops;
+}
+
+}  // namespace
+
+std::int64_t nodes_of(const config::Job& job) {
+  constexpr std::int64_t kEnds = 2;  // embedding and head
+  return config::is_decoder(job.model.family) ? job.model.layers + kEnds
+                                              : std::ssize(model::describe(job).program.nodes);
+}
+
+config::Job Screen::job_of(const Layout& layout) const {
+  config::Job job = alone_;
+  Layout alike = layout;
+  alike.pp = alike.dp_replicate = alike.dp_shard = alike.chunks = 1;
+  alike.schedule = Schedule::k1F1B;
+  alike.zero = 0;
+  job = with_layout(std::move(job), alike);
+  // Its groups, wherever they lie among all ranks.
+  job.parallel.dp_replicate = layout.world() / (layout.tp * layout.cp);
+  // What fits is chosen for real ranks, by the second screen; until then whole blocks, which need least.
+  if (job.recompute.policy == config::RecomputePolicy::kAuto) {
+    job.recompute.policy = config::RecomputePolicy::kFull;
+    job.recompute.memory = {};
+  }
+  return job;
+}
+
+Parts Screen::make_program_parts(const Layout& layout) const {
+  const config::Job job = job_of(layout);
+  const model::ModelSpec model = model::describe(job);
+  const plan::Program& program = model.program;
+  const Pricing pricing(job, question_.practice, question_.cluster);
+  const plan::GradientFlow flow = plan::gradient_flow(program);
+  Parts parts;
+  parts.layers = std::max(static_cast<double>(program.nodes.size()) - 2, 1.0);
+  std::set<plan::UnitId> held;
+  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
+    plan::Node node = program.nodes[n];
+    // Those that several nodes share are there once.
+    std::erase_if(node.units, [&](plan::UnitId unit) { return !held.insert(unit).second; });
+    const Piece piece = piece_of(pricing, program, node, flow.node_has_backward[n]);
+    if (n == 0) {
+      parts.embed = piece;
+    } else if (n + 1 == program.nodes.size()) {
+      parts.head = piece;
+    } else {
+      const double transient = std::max(parts.block.transient, piece.transient);
+      add(parts.block, piece, 1 / parts.layers);
+      parts.block.transient = transient;
+    }
+    for (const plan::ValueId id : node.writes) {
+      const plan::Value& value = program.values[static_cast<std::size_t>(id)];
+      if (value.differentiable && !value.shape.empty())
+        parts.boundary = std::max(parts.boundary, static_cast<double>(value.bytes));
+    }
+  }
+  for (const plan::Unit& unit : program.units)
+    if (unit.ema_of >= 0) parts.averaged += static_cast<double>(unit.numel);
+  return parts;
+}
+
+Parts Screen::make_parts(const Layout& layout) const {
+  config::Job job = job_of(layout);
+  // Of a model all of which trains, one block is like all.
+  const bool alone = job.lora.rank == 0 && job.model.frozen.empty() &&
+                     job.precision.nodes.empty() && layout.recomputed != Recomputed::kAsGiven;
+  if (alone) job.model.layers = 1;
+  const model::ModelSpec model = model::describe(job);
+  const Pricing pricing(job, question_.practice, question_.cluster);
+  Parts parts;
+  parts.layers = static_cast<double>(alone_.model.layers);
+  const plan::GradientFlow flow = plan::gradient_flow(model.program);
+  for (std::size_t n = 0; n < model.program.nodes.size(); ++n) {
+    const plan::Node& node = model.program.nodes[n];
+    const Piece piece = piece_of(pricing, model.program, node, flow.node_has_backward[n]);
+    switch (kind_of(node.name)) {
+      case NodeKind::kEmbed:
+        parts.embed = piece;
+        parts.boundary = static_cast<double>(
+            model.program.values[static_cast<std::size_t>(node.writes[0])].bytes);
+        break;
+      case NodeKind::kBlock:
+        add(parts.block, piece, 1.0 / static_cast<double>(job.model.layers));
+        break;
+      case NodeKind::kHead:
+        parts.head = piece;
+        if (node.units.size() > 1 && alone_.model.tied)
+          parts.shared = static_cast<double>(model.program.units.front().numel);
+        break;
+    }
+  }
+  return parts;
+}
+
+}  // namespace trireme::planner
