@@ -643,26 +643,6 @@ TEST_F(Launch, AStoppedRankIsNamedAndCostsNoBit) {
   EXPECT_THAT(report, HasSubstr("of 'dp_shard'")) << "its last operations";
 }
 
-// At a chunk of an operation that all ranks are in: who is stuck is named, who waits for its data is not.
-TEST_F(Launch, ARankThatIsStuckInsideAnOperationIsNamedAndNotItsVictim) {
-  for (const char* transport : {"shm", "tcp", "gloo"}) {
-    SCOPED_TRACE(transport);
-    const Running running(desk_.path(), std::string(TRIREME_BIN_DIR) + "/trireme",
-                          {"launch", "--nproc-per-node", "2", "--", "train", "job.yaml", "--out",
-                           transport, "--allow-fault-injection", "--faults",
-                           "rank=1 step=30 what=reduce_scatter chunk=0: delay=90000ms"},
-                          "launch", {{"TRIREME_TRANSPORT", transport}});
-    const Path told = desk_ / transport / "events.jsonl";
-    ASSERT_TRUE(soon([&] { return std::filesystem::exists(told); }));
-    ::sleep(3);  // who waits is silent for as long
-    const std::vector<Json> events = lines_of(told);
-    ASSERT_EQ(events.size(), 1u);
-    EXPECT_EQ(events[0]["class"], "rank silent");
-    EXPECT_EQ(events[0]["rank"], 1);
-    EXPECT_THAT(std::string(events[0]["cause"]), HasSubstr("inside reduce_scatter"));
-  }
-}
-
 // Ranks go on while their agent is stopped, and what they save is there.
 TEST_F(Launch, AStoppedAgentHoldsUpNoCheckpoint) {
   const std::vector<std::string> expected = whole();

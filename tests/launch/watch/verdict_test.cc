@@ -127,7 +127,7 @@ TEST(Verdict, TheOneWhoIsStuckInsideAnOperationIsNamed) {
   EXPECT_THAT(hang->ranks, ElementsAre(1));
   EXPECT_FALSE(hang->final) << "it is a suspicion";
   EXPECT_EQ(hang->op, "all_reduce #4 of 'dp' (0 bytes)");
-  EXPECT_THAT(hang->cause, HasSubstr("inside all_reduce #4 of 'dp' (0 bytes), waiting for nobody "
+  EXPECT_THAT(hang->cause, HasSubstr("inside all_reduce #4 of 'dp' (0 bytes), waiting for no rank "
                                      "after 3 chunks of data"));
   EXPECT_THAT(describe(silent(states), 3)[0], HasSubstr("waits in all_reduce #4"));
   // Data that is lost between two makes nobody guilty.

@@ -90,7 +90,7 @@ std::string waits_text(const Silent& one, const All& silent) {
 }
 
 std::string inside_text(const Operation& stuck) {
-  return fmt::format("inside {}, waiting for nobody after {} chunk{} of data", describe(stuck),
+  return fmt::format("inside {}, waiting for no rank after {} chunk{} of data", describe(stuck),
                      stuck.chunks, stuck.chunks == 1 ? "" : "s");
 }
 
