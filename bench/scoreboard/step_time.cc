@@ -14,8 +14,7 @@ namespace {
 double operations(const Candidate& candidate) {
   const config::Job& job = candidate.job();
   const double tokens = static_cast<double>(job.run.global_batch * job.model.seq_len);
-  const bool again =
-      job.recompute.policy == config::RecomputePolicy::kFull && job.recompute.nodes.empty();
+  const bool again = job.recompute.policy == RecomputePolicy::kFull && job.recompute.nodes.empty();
   return model::flops_per_token(job.model, model::FlopsConvention::kNanoGpt) * tokens *
          (again ? 4.0 / 3 : 1);
 }

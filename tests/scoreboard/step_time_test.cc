@@ -12,7 +12,7 @@ namespace {
 constexpr Dimensions kModel{
     .layers = 16, .hidden = 4096, .heads = 32, .vocab = 51200, .seq_len = 2048};
 
-Candidate candidate(const Layout& layout, Again again = Again::kNothing,
+Candidate candidate(const PrintedLayout& layout, RecomputePolicy again = RecomputePolicy::kNone,
                     const Practice& practice = {}) {
   return {job_of(kModel, layout, again, true), practice};
 }
@@ -20,19 +20,26 @@ Candidate candidate(const Layout& layout, Again again = Again::kNothing,
 TEST(Estimate, IsNearThePlansSimulation) {
   const Cluster cluster = find_cluster("dgx-a100");
   Practice waits{.overlaps_reduction = false, .overlaps_transfers = false};
-  for (const auto& [layout, again, practice] : std::vector<std::tuple<Layout, Again, Practice>>{
-           {{.tp = 8, .micro_batch = 4, .global_batch = 4}, Again::kNothing, {}},
-           {{.dp = 16, .zero = 3, .micro_batch = 2, .global_batch = 64}, Again::kEverything, {}},
-           {{.dp = 16, .zero = 2, .micro_batch = 2, .global_batch = 64}, Again::kNothing, {}},
+  for (const auto& [layout, again, practice] :
+       std::vector<std::tuple<PrintedLayout, RecomputePolicy, Practice>>{
+           {{.tp = 8, .micro_batch = 4, .global_batch = 4}, RecomputePolicy::kNone, {}},
+           {{.dp = 16, .zero = 3, .micro_batch = 2, .global_batch = 64},
+            RecomputePolicy::kFull,
+            {}},
+           {{.dp = 16, .zero = 2, .micro_batch = 2, .global_batch = 64},
+            RecomputePolicy::kNone,
+            {}},
            {{.tp = 4,
            .dp = 8,
            .zero = 1,
            .sequence_parallel = true,
            .micro_batch = 2,
            .global_batch = 64},
-            Again::kAttention,
+            RecomputePolicy::kSelective,
             {}},
-           {{.tp = 2, .pp = 4, .dp = 2, .micro_batch = 1, .global_batch = 32}, Again::kNothing, {}},
+           {{.tp = 2, .pp = 4, .dp = 2, .micro_batch = 1, .global_batch = 32},
+            RecomputePolicy::kNone,
+            {}},
            {{.tp = 2,
            .pp = 4,
            .chunks = 2,
@@ -40,7 +47,7 @@ TEST(Estimate, IsNearThePlansSimulation) {
            .zero = 1,
            .micro_batch = 1,
            .global_batch = 32},
-            Again::kNothing,
+            RecomputePolicy::kNone,
             waits}}) {
     const Candidate one = candidate(layout, again, practice);
     const double simulated = one.simulate(cluster).step_s;
@@ -51,23 +58,26 @@ TEST(Estimate, IsNearThePlansSimulation) {
 
 TEST(Estimate, WhatCostsMoreTakesLonger) {
   const Cluster cluster = find_cluster("dgx-a100");
-  const Layout layout{.tp = 2, .pp = 4, .dp = 2, .micro_batch = 1, .global_batch = 32};
+  const PrintedLayout layout{.tp = 2, .pp = 4, .dp = 2, .micro_batch = 1, .global_batch = 32};
   const double plain = candidate(layout).step_seconds(cluster);
-  EXPECT_GT(candidate(layout, Again::kAttention).step_seconds(cluster), plain);
-  EXPECT_GT(candidate(layout, Again::kEverything).step_seconds(cluster), 1.2 * plain);
-  EXPECT_GT(candidate(layout, Again::kNothing, {.attention = AttentionKernel::kUnfused})
+  EXPECT_GT(candidate(layout, RecomputePolicy::kSelective).step_seconds(cluster), plain);
+  EXPECT_GT(candidate(layout, RecomputePolicy::kFull).step_seconds(cluster), 1.2 * plain);
+  EXPECT_GT(candidate(layout, RecomputePolicy::kNone, {.attention = AttentionKernel::kUnfused})
                 .step_seconds(cluster),
             plain);
-  EXPECT_GT(candidate(layout, Again::kNothing, {.blocks_launches = true}).step_seconds(cluster),
-            plain);
-  EXPECT_GT(candidate(layout, Again::kNothing, {.overlaps_transfers = false}).step_seconds(cluster),
-            plain);
-  EXPECT_LT(candidate(layout, Again::kNothing, {.tensor = TensorOverlap::kEverything})
+  EXPECT_GT(
+      candidate(layout, RecomputePolicy::kNone, {.blocks_launches = true}).step_seconds(cluster),
+      plain);
+  EXPECT_GT(candidate(layout, RecomputePolicy::kNone, {.overlaps_transfers = false})
                 .step_seconds(cluster),
             plain);
-  EXPECT_LT(candidate(layout, Again::kEverything, {.stops_early = true}).step_seconds(cluster),
-            candidate(layout, Again::kEverything).step_seconds(cluster));
-  EXPECT_EQ(candidate(layout, Again::kNothing, {.stops_early = true}).step_seconds(cluster), plain);
+  EXPECT_LT(candidate(layout, RecomputePolicy::kNone, {.tensor = TensorOverlap::kEverything})
+                .step_seconds(cluster),
+            plain);
+  EXPECT_LT(candidate(layout, RecomputePolicy::kFull, {.stops_early = true}).step_seconds(cluster),
+            candidate(layout, RecomputePolicy::kFull).step_seconds(cluster));
+  EXPECT_EQ(candidate(layout, RecomputePolicy::kNone, {.stops_early = true}).step_seconds(cluster),
+            plain);
   Cluster slow = cluster;
   slow.tiers.back().rate /= 20;
   EXPECT_GT(candidate(layout).step_seconds(slow), plain);
@@ -77,9 +87,11 @@ TEST(Estimate, WhatCostsMoreTakesLonger) {
 TEST(Estimate, BackwardHidesSumsButNotGatheredGradients) {
   const Cluster cluster = find_cluster("dgx-a100");
   const auto backward = [&](bool sequence, TensorOverlap tensor) {
-    const Layout layout{
+    const PrintedLayout layout{
         .tp = 8, .sequence_parallel = sequence, .micro_batch = 4, .global_batch = 4};
-    return candidate(layout, Again::kNothing, {.tensor = tensor}).block_seconds(cluster).second;
+    return candidate(layout, RecomputePolicy::kNone, {.tensor = tensor})
+        .block_seconds(cluster)
+        .second;
   };
   using enum TensorOverlap;
   const Network network(cluster, mesh::Mesh({.tp = 8}));
@@ -99,7 +111,7 @@ TEST(StepTimes, OfPublishedRuns) {
                  "175B,96,12288,96,2048,51200,8,8,3,1,64,64,1,selective_recompute_plus_SP,13.75\n",
                  "rows"));
   ASSERT_EQ(runs.size(), 2);
-  EXPECT_EQ(runs[0].candidates[0].job().recompute.policy, config::RecomputePolicy::kFull);
+  EXPECT_EQ(runs[0].candidates[0].job().recompute.policy, RecomputePolicy::kFull);
   EXPECT_FALSE(runs[0].candidates[0].job().parallel.sequence_parallel);
   EXPECT_EQ(runs[1].candidates[0].job().recompute.parts, "attention");
   EXPECT_EQ(runs[1].candidates[0].job().parallel.virtual_stages, 3);
