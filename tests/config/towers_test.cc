@@ -142,9 +142,10 @@ TEST(Towers, GradcacheTakesSeveralMicroBatchesOneAfterTheOther) {
   };
   EXPECT_EQ(accumulation(resolved_tower(kClip, with("parallel.schedule=gpipe"), 2)), 2);
   EXPECT_EQ(accumulation(resolved_tower(kClip, cached, 4)), 1);
-  EXPECT_THAT(tower_refusal(kClip, cached, 2),
-              HasSubstr("of 2 micro-batches a rank, but parallel.schedule=1f1b has backwards before "
-                        "the last forward. Set parallel.schedule=gpipe"));
+  EXPECT_THAT(
+      tower_refusal(kClip, cached, 2),
+      HasSubstr("of 2 micro-batches a rank, but parallel.schedule=1f1b has backwards before "
+                "the last forward. Set parallel.schedule=gpipe"));
 }
 
 }  // namespace

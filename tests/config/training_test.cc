@@ -19,7 +19,8 @@ std::string training_refusal(const std::vector<std::string>& sets) {
 
 TEST(Training, KeysWithoutUseAreRefused) {
   EXPECT_THAT(training_refusal({"lora.alpha=8"}), HasSubstr("lora.rank=0 means no adapters"));
-  EXPECT_THAT(training_refusal({"lora.also=head"}), HasSubstr("lora.also=head has no effect; set lora.rank"));
+  EXPECT_THAT(training_refusal({"lora.also=head"}),
+              HasSubstr("lora.also=head has no effect; set lora.rank"));
   EXPECT_THAT(training_refusal({"lora.targets=mlp", "lora.dropout=0.5"}),
               HasSubstr("lora.dropout=0.5, lora.targets=mlp has no effect; set lora.rank"));
   EXPECT_THAT(training_refusal({"model.frozen=head,block.[0"}),
