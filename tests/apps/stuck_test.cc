@@ -16,7 +16,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-// Two ranks, the second of which sleeps at a chunk of a reduce_scatter in the midst of training.
+// Two ranks, the second of which sleeps at a chunk of a reduce_scatter; after so many steps that an agent, which looks ten
+// times a second, has seen more than one of them.
 class Stuck : public ::testing::Test {
  protected:
   Stuck() {
@@ -24,7 +25,7 @@ class Stuck : public ::testing::Test {
     desk_.write("job.yaml",
                 "model: {layers: 1, hidden: 16, heads: 2, seq_len: 16}\ndata: {path: text.txt}\n"
                 "parallel: {zero: 3}\noptim: {schedule: constant}\n"
-                "run: {steps: 40, global_batch: 4, micro_batch: 2, eval_every: -1}\n");
+                "run: {steps: 400, global_batch: 4, micro_batch: 2, eval_every: -1}\n");
   }
   Running launch(const std::string& transport, const std::vector<std::string>& more) const {
     std::vector<std::string> words = {"launch",
@@ -39,7 +40,7 @@ class Stuck : public ::testing::Test {
                                       transport,
                                       "--allow-fault-injection",
                                       "--faults",
-                                      "rank=1 step=10 what=reduce_scatter chunk=0: delay=90000ms"};
+                                      "rank=1 step=200 what=reduce_scatter chunk=0: delay=90000ms"};
     words.insert(words.end(), more.begin(), more.end());
     return Running(desk_.path(), std::string(TRIREME_BIN_DIR) + "/trireme", words, "launch",
                    {{"TRIREME_TRANSPORT", transport}});
