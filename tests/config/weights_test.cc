@@ -163,6 +163,8 @@ TEST(Weights, NoKeyOfAModelIsForgotten) {
                                       "hnet.ratio_weight",
                                       "hnet.lr",
                                       "vicreg.weight",
+                                      "vicreg.statistics",
+                                      "vicreg.feature_matches",
                                       "arrcoc.budget",
                                       "arrcoc.gate",
                                       "arrcoc.explore",

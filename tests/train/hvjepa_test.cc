@@ -96,7 +96,7 @@ TEST(Hvjepa, VicregOverRanksEqualsOneRank) {
   }
 }
 
-// Which matches there are is the same in every layout. Masks leave every view 6 chunks or more.
+// Which matches there are, and what statistics are of, is the same in every layout. Masks leave every view 6 chunks or more.
 TEST(Hvjepa, EveryKindOfVicregOverRanksEqualsOneRank) {
   const Sets many = with_vicreg({"chunk.mode=topk", "chunk.ratio=2", "jepa.masks=1x0.2,1x0.25"});
   const auto with = [](Sets sets, const Sets& more) {
@@ -104,7 +104,8 @@ TEST(Hvjepa, EveryKindOfVicregOverRanksEqualsOneRank) {
     return sets;
   };
   std::set<double> losses;
-  for (const Sets& kind : {Sets{"vicreg.local_width=0"}, Sets{"vicreg.local_width=12"}}) {
+  for (const Sets& kind : {Sets{"vicreg.feature_matches=0"}, Sets{"vicreg.statistics=pooled"},
+                           Sets{"vicreg.feature_matches=2"}, Sets{"vicreg.local_width=12"}}) {
     const Sets whole = with(many, kind);
     const JobTrace one = run(whole);
     EXPECT_TRUE(losses.insert(one.losses[0]).second) << testing::PrintToString(kind);
@@ -113,6 +114,8 @@ TEST(Hvjepa, EveryKindOfVicregOverRanksEqualsOneRank) {
                                     "parallel.schedule=gpipe"}})
       EXPECT_LT(distance(one, run(with(whole, layout))), 1e-12) << testing::PrintToString(kind);
   }
+  // 0 is all that there are: no clip has more than 32.
+  EXPECT_TRUE(losses.contains(run(with(many, {"vicreg.feature_matches=32"})).losses[0]));
 }
 
 // A held-out batch whose last samples only fill it up: what was made of these weighs nothing. Five clips in a batch of
@@ -188,9 +191,9 @@ TEST(Hvjepa, WhatItCannotUseIsRefused) {
   EXPECT_THAT(refusal({"chunk.mode=fixed", "chunk.ratio=3"}),
               HasSubstr("as chunk.mode=fixed needs"));
   EXPECT_THAT(refusal({"chunk.heads=8"}), HasSubstr("chunk.heads=8"));
-  EXPECT_THAT(refusal({"vicreg.weight=1"}), HasSubstr("statistics of vicreg.weight"));
+  EXPECT_THAT(refusal({"vicreg.weight=1"}), HasSubstr("The statistics of vicreg.weight > 0"));
   EXPECT_THAT(refusal({"vicreg.weight=1", "run.global_batch=1"}), HasSubstr("2 or more"));
-  EXPECT_THAT(refusal({"vicreg.weight=1"}), HasSubstr("set parallel.schedule=gpipe"));
+  EXPECT_THAT(refusal({"vicreg.weight=1"}), HasSubstr("Set parallel.schedule=gpipe"));
   EXPECT_THAT(refusal({"data.source=arm"}), HasSubstr("data.source=squares"));
   EXPECT_THAT(refusal({"vision.positions=learned"}), HasSubstr("set vision.positions=rotary"));
 }

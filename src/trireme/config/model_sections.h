@@ -105,8 +105,7 @@ struct Jepa {
   double momentum = 0.99925;             // of the teacher
   std::optional<double> momentum_end{};  // at the last step; none: the same
   std::string masks = "8x0.15,2x0.7";    // config/mask_rules.h
-  std::int64_t cut_batch =
-      0;  // samples that are cut to one length, as a device's batch in the original; 0: none
+  std::int64_t cut_batch = 0;            // samples that are cut to one length; 0: none
   bool operator==(const Jepa&) const = default;
 };
 
@@ -158,11 +157,15 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
+enum class LocalStatistics { kMatch, kPooled };
+
 // Variance, invariance and covariance of embeddings (Bardes et al. 2022), over a global batch.
 struct Vicreg {
-  double weight = 0;             // of the loss as a whole; 0: none
-  std::int64_t width = 64;       // of the expander of clips
-  std::int64_t local_width = 0;  // of the expander of chunks; 0: width
+  double weight = 0;  // of the loss as a whole; 0: none
+  LocalStatistics statistics = LocalStatistics::kMatch;
+  std::int64_t width = 64;            // of the expander of clips
+  std::int64_t local_width = 0;       // of the expander of chunks; 0: width
+  std::int64_t feature_matches = 20;  // 0: all
   std::int64_t width_of_chunks() const { return local_width > 0 ? local_width : width; }
   bool operator==(const Vicreg&) const = default;
 };
@@ -185,8 +188,7 @@ struct Arrcoc {
   std::int64_t coupling = 0;  // width of what regions and questions are compared in; 0: hidden / 2
   std::int64_t balancer = 0;  // width; 0: hidden
   RegionDecoder decoder = RegionDecoder::kLlama;
-  bool learn_budget =
-      false;  // tension sets how much of the budget is used: arrcoc.scorers=..,budget
+  bool learn_budget = false;  // tension sets how much of it is used: arrcoc.scorers=..,budget
   double budget_weight = 0;   // of the share of it that is used, in the loss
   double entropy_weight = 0;  // of the allocation's entropy, which is gained
   bool operator==(const Arrcoc&) const = default;

@@ -43,12 +43,13 @@ LocalView collapsed() { return {.features = at::ones({6, 8}, kF64), .places = dr
 
 // By place and by feature, of samples with two views each.
 double local_loss(const std::vector<std::pair<LocalView, LocalView>>& samples, std::int64_t count,
-                  const VicregWeights& weights = {}) {
+                  const VicregWeights& weights = {},
+                  config::LocalStatistics statistics = config::LocalStatistics::kMatch) {
   double sum = 0;
   for (const MatchBy by : {MatchBy::kPlace, MatchBy::kFeature}) {
     std::vector<at::Tensor> all;
     for (const auto& [a, b] : samples) all.push_back(matched(a, b, by, count));
-    sum += local_vicreg_loss(at::stack(all), weights).item<double>();
+    sum += local_vicreg_loss(at::stack(all), statistics, weights).item<double>();
   }
   return sum;
 }
@@ -60,13 +61,17 @@ TEST(Vicreg, CollapsedBatchesCostAsMuchAsVarianceCan) {
   EXPECT_EQ(covariance_loss(x).item<double>(), 0);
   const double clips = vicreg_loss(x, x, {}).item<double>();
   EXPECT_NEAR(clips, 24.75, 1e-13);
-  const double chunks = local_loss({{collapsed(), collapsed()}, {collapsed(), collapsed()}}, 4);
-  EXPECT_NEAR(chunks, 49.5, 1e-13);
-  EXPECT_NEAR(0.75 * clips + 0.25 * chunks, 30.9375, 1e-13);
+  for (const auto statistics :
+       {config::LocalStatistics::kMatch, config::LocalStatistics::kPooled}) {
+    const double chunks =
+        local_loss({{collapsed(), collapsed()}, {collapsed(), collapsed()}}, 4, {}, statistics);
+    EXPECT_NEAR(chunks, 49.5, 1e-13);
+    EXPECT_NEAR(0.75 * clips + 0.25 * chunks, 30.9375, 1e-13);
+  }
 }
 
 // Clips that all have the same features, which differ from place to place alone. The variance over the clips of every match
-// is none, and costs 25 x 0.99 by place and as much by feature.
+// is none, and costs 25 x 0.99 by place and as much by feature; the variance over all matches together is that of places.
 TEST(Vicreg, FeaturesOfThePlaceAloneCostAsMuchAsCollapsedOnes) {
   const at::Tensor features = 3 * drawn({6, 4}, 5), places = drawn({6, 3}, 3);
   std::vector<std::pair<LocalView, LocalView>> samples;
@@ -78,8 +83,13 @@ TEST(Vicreg, FeaturesOfThePlaceAloneCostAsMuchAsCollapsedOnes) {
   }
   std::vector<at::Tensor> by_place;
   for (const auto& [a, b] : samples) by_place.push_back(matched(a, b, MatchBy::kPlace, 6));
-  EXPECT_NEAR(local_vicreg_loss(at::stack(by_place)).item<double>(), 24.75, 1e-13);
+  EXPECT_NEAR(
+      local_vicreg_loss(at::stack(by_place), config::LocalStatistics::kMatch).item<double>(), 24.75,
+      1e-13);
   EXPECT_NEAR(local_loss(samples, 6), 49.5, 1e-13);
+  EXPECT_LT(local_loss(samples, 6, {.invariance = 25, .variance = 25, .covariance = 0},
+                       config::LocalStatistics::kPooled),
+            1);
 }
 
 // Values of vicreg_oracle.py.
@@ -96,8 +106,12 @@ TEST(Vicreg, LocalLossesAreThoseOfTheOriginal) {
     by_place.push_back(matched(one, other, MatchBy::kPlace, 3));
     by_feature.push_back(matched(one, other, MatchBy::kFeature, 5));
   }
-  EXPECT_NEAR(local_vicreg_loss(at::stack(by_place)).item<double>(), 37.946622568418974, 1e-11);
-  EXPECT_NEAR(local_vicreg_loss(at::stack(by_feature)).item<double>(), 9.967162535629697, 1e-11);
+  EXPECT_NEAR(
+      local_vicreg_loss(at::stack(by_place), config::LocalStatistics::kMatch).item<double>(),
+      37.946622568418974, 1e-11);
+  EXPECT_NEAR(
+      local_vicreg_loss(at::stack(by_feature), config::LocalStatistics::kMatch).item<double>(),
+      9.967162535629697, 1e-11);
 }
 
 // One clip has no variance; its views have a distance.

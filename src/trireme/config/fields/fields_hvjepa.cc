@@ -33,11 +33,19 @@ std::vector<Field> vicreg_fields() {
                    "Weight of VICRegL's loss / 25 between the two masked views of a clip, with "
                    "statistics over the global batch. 0: off.",
                    from(0, 1e3))),
+      choice(KEY(vicreg.statistics),
+             "Rows of the variance and covariance of matches. match: the clips of the global "
+             "batch, for each match. pooled: all matches of all clips.",
+             {{"match", LocalStatistics::kMatch}, {"pooled", LocalStatistics::kPooled}}),
       of_weights(integer(KEY(vicreg.width), "Width of the three-layer expander of whole clips.",
                          from(1, kMaxWidth))),
       of_weights(integer(KEY(vicreg.local_width),
                          "Width of the three-layer expander of chunks. 0: vicreg.width.",
                          from(0, kMaxWidth))),
+      fixed(integer(KEY(vicreg.feature_matches),
+                    "Maximum matches of a clip by feature. 0: all chunks of the smallest view of "
+                    "the global batch.",
+                    from(0, 1 << 20))),
   };
 }
 

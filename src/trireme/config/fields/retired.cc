@@ -75,8 +75,6 @@ constexpr std::array kRetired = {
     Retired{"action.size", "7"},
     Retired{"probe.crop", "0.08"},
     Retired{"probe.erase", "0", "it is 0.25 where probe.augment is above 0", erased},
-    Retired{"vicreg.statistics", "match"},
-    Retired{"vicreg.feature_matches", "20"},
     Retired{"arrcoc.allocation", "learned", "set arrcoc.scorers to uniform or random"},
     Retired{"arrcoc.learn_budget", "false",
             "set arrcoc.scorers to information,salience,coupling,budget"},

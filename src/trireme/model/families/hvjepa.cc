@@ -22,10 +22,17 @@ std::vector<ParamSpec> expander_params(const std::string& name, std::int64_t in,
                  {drawn(name + ".fc3.weight", {width, width}, std)}});
 }
 
-// Matches of a clip, at most, by place; and as many by feature.
-std::int64_t most_matches(const config::Job& job) {
-  return std::min(kMatches, patch_grid(job.vision).tokens());
-}
+// Matches of a clip, at most, by place and by feature.
+struct MostMatches {
+  explicit MostMatches(const config::Job& job) {
+    const config::Vicreg& vicreg = job.vicreg;
+    const std::int64_t tokens = patch_grid(job.vision).tokens();
+    by_place = std::min(kMatchesByPlace, tokens);
+    by_feature = vicreg.feature_matches == 0 ? tokens : std::min(vicreg.feature_matches, tokens);
+  }
+  std::int64_t by_place = 0;
+  std::int64_t by_feature = 0;
+};
 
 std::int64_t batch_of_loss(const config::Job& job) {
   return config::samples_of_loss(job) * config::dp(job);
@@ -33,8 +40,9 @@ std::int64_t batch_of_loss(const config::Job& job) {
 
 // Numbers that all clips of the global batch have for the loss: two views of each, and both sides of matches to and fro.
 std::int64_t gathered(const config::Job& job) {
-  return batch_of_loss(job) *
-         (2 * job.vicreg.width + 4 * 2 * most_matches(job) * job.vicreg.width_of_chunks());
+  const MostMatches most(job);
+  return batch_of_loss(job) * (2 * job.vicreg.width + 4 * (most.by_place + most.by_feature) *
+                                                          job.vicreg.width_of_chunks());
 }
 
 std::int64_t statistics_bytes(const Graph& graph) {
@@ -55,7 +63,9 @@ Covariances covariances_of(const config::Job& job) {
     sum.flops += 2.0 * static_cast<double>(elements) * static_cast<double>(std::max(rows, width));
   };
   add(2, batch, job.vicreg.width);
-  add(2 * 4 * most_matches(job), batch, job.vicreg.width_of_chunks());
+  const MostMatches most(job);
+  for (const std::int64_t matches : {most.by_place, most.by_feature})
+    add(4 * matches, batch, job.vicreg.width_of_chunks());
   return sum;
 }
 

@@ -14,8 +14,8 @@ namespace trireme::model {
 // Tokens that each attends to in addition to itself, before the router: the most similar of the 26 around it in time, row
 // and column.
 inline constexpr std::int64_t kNeighbours = 8;
-// Matches of a clip that VICRegL compares, at most: by place, and as many by feature.
-inline constexpr std::int64_t kMatches = 20;
+// Matches of a clip by place that VICRegL compares, at most.
+inline constexpr std::int64_t kMatchesByPlace = 20;
 // Weight of the router's ratio loss.
 inline constexpr double kRatioWeight = 0.1;
 

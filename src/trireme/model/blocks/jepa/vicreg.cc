@@ -64,9 +64,11 @@ at::Tensor matched(const LocalView& a, const LocalView& b, MatchBy by, std::int6
                  1);
 }
 
-at::Tensor local_vicreg_loss(const at::Tensor& matched, const VicregWeights& weights,
-                             const Sharing& sharing) {
-  const std::vector<at::Tensor> sides = matched.transpose(0, 1).chunk(4, -1);
+at::Tensor local_vicreg_loss(const at::Tensor& matched, config::LocalStatistics statistics,
+                             const VicregWeights& weights, const Sharing& sharing) {
+  const bool pooled = statistics == config::LocalStatistics::kPooled;
+  const std::vector<at::Tensor> sides =
+      (pooled ? matched.flatten(0, 1) : matched.transpose(0, 1)).chunk(4, -1);
   return (vicreg_loss(sides[0], sides[1], weights, sharing) +
           vicreg_loss(sides[2], sides[3], weights, sharing)) /
          2;

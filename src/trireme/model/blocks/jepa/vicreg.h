@@ -56,7 +56,7 @@ enum class MatchBy { kPlace, kFeature };
 at::Tensor matched(const LocalView& a, const LocalView& b, MatchBy by, std::int64_t count);
 
 // Mean loss of both directions of such matches of all samples, [samples, count, 4 d].
-at::Tensor local_vicreg_loss(const at::Tensor& matched, const VicregWeights& weights = {},
-                             const Sharing& sharing = {});
+at::Tensor local_vicreg_loss(const at::Tensor& matched, config::LocalStatistics statistics,
+                             const VicregWeights& weights = {}, const Sharing& sharing = {});
 
 }  // namespace trireme::blocks

@@ -74,7 +74,8 @@ at::Tensor VicregLoss::expanded(const at::Tensor& x, std::size_t first,
 }
 
 at::Tensor VicregLoss::compared(const std::vector<at::Tensor>& inputs, const Places& places,
-                                std::int64_t matches, const exec::BlockContext& context) const {
+                                const MatchCounts& counts,
+                                const exec::BlockContext& context) const {
   using enum VicregParams::Param;
   const Sequences& views = places.sequences;
   const at::ScalarType type = statistics_type(inputs[0].scalar_type());
@@ -92,7 +93,8 @@ at::Tensor VicregLoss::compared(const std::vector<at::Tensor>& inputs, const Pla
     return LocalView{.features = chunks.narrow(0, first, count),
                      .places = relative.narrow(0, first, count)};
   };
-  const std::int64_t columns = model::kMasks * clips.size(1) + 4 * 2 * matches * chunks.size(1);
+  const std::int64_t columns =
+      model::kMasks * clips.size(1) + 4 * (counts.by_place + counts.by_feature) * chunks.size(1);
   std::vector<at::Tensor> rows;
   for (std::int64_t s = 0; s < views.count(); s += model::kMasks) {
     if (!places.there[static_cast<std::size_t>(s)]) {
@@ -101,26 +103,28 @@ at::Tensor VicregLoss::compared(const std::vector<at::Tensor>& inputs, const Pla
     }
     const LocalView a = view(s), b = view(s + 1);
     rows.push_back(at::cat({clips.narrow(0, s, model::kMasks).flatten(),
-                            matched(a, b, MatchBy::kPlace, matches).flatten(),
-                            matched(a, b, MatchBy::kFeature, matches).flatten()}));
+                            matched(a, b, MatchBy::kPlace, counts.by_place).flatten(),
+                            matched(a, b, MatchBy::kFeature, counts.by_feature).flatten()}));
   }
   return at::stack(rows);
 }
 
-at::Tensor VicregLoss::loss(const at::Tensor& samples, std::int64_t matches) const {
+at::Tensor VicregLoss::loss(const at::Tensor& samples, const MatchCounts& counts) const {
   const config::Vicreg& keys = job_.vicreg;
   Sharing sharing;
   if (const comm::Group* group = across().batch())
     sharing = {.rank = group->rank(), .ranks = group->size()};
   const std::int64_t clips = model::kMasks * keys.width, of_match = 4 * keys.width_of_chunks();
-  const std::vector<at::Tensor> parts =
-      samples.split_with_sizes({clips, matches * of_match, matches * of_match}, 1);
-  const auto local = [&](const at::Tensor& part) {
-    return local_vicreg_loss(part.view({part.size(0), matches, of_match}), {}, sharing);
+  const std::vector<at::Tensor> parts = samples.split_with_sizes(
+      {clips, counts.by_place * of_match, counts.by_feature * of_match}, 1);
+  const auto local = [&](const at::Tensor& part, std::int64_t count) {
+    return local_vicreg_loss(part.view({part.size(0), count, of_match}), keys.statistics, {},
+                             sharing);
   };
   const std::vector<at::Tensor> views = parts[0].chunk(model::kMasks, 1);
   return kShareOfClips * vicreg_loss(views[0], views[1], {}, sharing) +
-         (1 - kShareOfClips) * (local(parts[1]) + local(parts[2]));
+         (1 - kShareOfClips) *
+             (local(parts[1], counts.by_place) + local(parts[2], counts.by_feature));
 }
 
 std::vector<at::Tensor> VicregLoss::forward(const std::vector<at::Tensor>& inputs,
@@ -130,12 +134,14 @@ std::vector<at::Tensor> VicregLoss::forward(const std::vector<at::Tensor>& input
   const at::Tensor fewest = ops::gather_batch(fewest_chunks(places), across().batch()).flatten();
   const at::Tensor there = (fewest > 0).nonzero().flatten();
   const auto least = static_cast<std::int64_t>(fewest.index_select(0, there).min().item<double>());
-  const std::int64_t matches = std::min(model::kMatches, least);
+  const MatchCounts counts{
+      .by_place = std::min(model::kMatchesByPlace, least),
+      .by_feature = keys.feature_matches == 0 ? least : std::min(keys.feature_matches, least)};
   at::Tensor samples =
-      ops::gather_batch(compared(inputs, places, matches, context), across().batch());
+      ops::gather_batch(compared(inputs, places, counts, context), across().batch());
   if (there.size(0) < samples.size(0)) samples = samples.index_select(0, there);
   const double ranks = across().batch() != nullptr ? across().batch()->size() : 1;
-  return {loss(samples, matches) *
+  return {loss(samples, counts) *
           (keys.weight / kScale * (static_cast<double>(there.size(0)) / ranks))};
 }
 

@@ -12,6 +12,12 @@
 
 namespace trireme::blocks {
 
+// Of each clip, as many as the view of the global batch with the fewest chunks has, or fewer.
+struct MatchCounts {
+  std::int64_t by_place = 0;
+  std::int64_t by_feature = 0;
+};
+
 // weight / 25 times a rank's share of the samples times alpha global + (1 - alpha) (local by place + local by feature), over
 // the samples of all data-parallel ranks, whose rows are gathered and the products of whose covariances are shared out, so
 // that the sum over ranks is the loss: forward and backward are collective. Samples that only fill up a batch have no part
@@ -34,8 +40,8 @@ class VicregLoss : public BoundBlock {
   // The numbers of a sample that statistics are of, in one row: both views of the clip, then matches by place, then by
   // feature. Of a sample that is not there: 0. [samples, columns].
   at::Tensor compared(const std::vector<at::Tensor>& inputs, const Places& places,
-                      std::int64_t matches, const exec::BlockContext& context) const;
-  at::Tensor loss(const at::Tensor& samples, std::int64_t matches) const;
+                      const MatchCounts& counts, const exec::BlockContext& context) const;
+  at::Tensor loss(const at::Tensor& samples, const MatchCounts& counts) const;
 
   config::Job job_;
 };
