@@ -186,9 +186,9 @@ run: {global_batch: 64}
   const std::string today = plan({}), planned = plan({"--as", "planned"});
   EXPECT_THAT(today, StartsWith("runtime   today's: "));
   EXPECT_THAT(today, HasSubstr("no GPU has run it"));
-  EXPECT_THAT(today, Not(HasSubstr("not implemented yet")));
+  EXPECT_THAT(today, Not(HasSubstr("the forecast prices")));
   EXPECT_THAT(planned, StartsWith("runtime   planned: "));
-  EXPECT_THAT(planned, HasSubstr("not implemented yet"));
+  EXPECT_THAT(planned, HasSubstr("the forecast prices"));
   const auto step = [&](const char* as) {
     return parse_json(plan({"--as", as, "--format", "json"}), "plan")["options"][0]["step_s"]
         .get<double>();

@@ -76,8 +76,8 @@ void add_gpu_notes(const Answer& answer, std::int64_t micro_batches,
   const Practice& practice = answer.question.practice;
   if (job.model.family == config::Family::kLlama && practice.fusion != Fusion::kEager)
     notes.push_back(
-        "priced, but not implemented yet: norms and rotary positions in one kernel each; on GPUs "
-        "the runtime makes them of elementwise operators (docs/gpu.md)");
+        "the forecast prices norms and rotary positions as one kernel each; on GPUs the runtime "
+        "computes them with elementwise operators (docs/gpu.md)");
   if (const std::string why = unfused(job); !why.empty())
     notes.push_back(fmt::format(
         "{}: attention on GPUs is not fused then, and priced so: in fp32, its scores in memory "
@@ -85,8 +85,8 @@ void add_gpu_notes(const Answer& answer, std::int64_t micro_batches,
         why));
   else if (option.layout.cp > 1 && practice.fuses_context)
     notes.push_back(
-        "priced, but not implemented yet: fused attention among cp ranks; on GPUs the runtime "
-        "computes it in fp32, its scores in memory (docs/gpu.md)");
+        "the forecast prices fused attention among cp ranks; on GPUs the runtime computes it in "
+        "fp32, its scores in memory (docs/gpu.md)");
   if (job.lora.rank > 0 && job.lora.dropout > 0)
     notes.push_back(
         fmt::format("lora.dropout={}: the noise of adapters is not priced", job.lora.dropout));
@@ -96,8 +96,8 @@ void add_gpu_notes(const Answer& answer, std::int64_t micro_batches,
         "tokens are not counted here");
   if (option.layout.world() > 1 && practice.overlaps_reduction)
     notes.push_back(
-        "priced, but not implemented yet: collectives that overlap with computing; on GPUs the "
-        "runtime's host waits for each (docs/gpu.md)");
+        "the forecast prices collectives that overlap with computing; on GPUs the runtime's host "
+        "waits for each (docs/gpu.md)");
 }
 
 }  // namespace
