@@ -7,11 +7,14 @@
 #include <torch/nn/modules/normalization.h>
 #include <torch/nn/pimpl.h>
 
+#include <chrono>
 #include <mutex>
+#include <thread>
 
 #include "tests/harness/layouts.h"
 #include "tests/harness/momentum_sgd.h"
 #include "trireme/base/hash.h"
+#include "trireme/comm/local/local_world.h"
 #include "trireme/exec/module_block.h"
 
 namespace trireme::exec::session_test {
@@ -135,6 +138,48 @@ TEST(Session, AUnitMayBeSharedOverOtherAxes) {
     const Trace crossed = run_layout(over(mesh::Axis::kDpReplicate), four, 3);
     EXPECT_LT(harness::distance(reference, crossed), 1e-13) << zero;
   }
+}
+
+// Two ranks meet inside a block, and one comes late: the other waits for it, and computes no longer than before.
+TEST(Session, WaitsInsideBlocksAreForOthers) {
+  constexpr double kLate = 0.4;
+  comm::run_local_ranks(2, 60, [&](comm::World& world) {
+    const auto group = world.make_group("inside", {0, 1});
+    ModuleModel model("meeting");
+    model.input("x");
+    model.input("y");
+    torch::nn::Linear linear(7, 3);
+    linear->to(at::kDouble);
+    model.add("meet", linear.ptr(), {"x"}, [&, linear](const auto& in) mutable {
+      if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::duration<double>(kLate));
+      group->barrier().wait();
+      return linear(in[0]);
+    });
+    model.loss("loss", {"meet", "y"},
+               [](const auto& in) { return (in[0] - in[1]).square().sum(); });
+    MomentumSgd updater;
+    const Layout layout = session_test::layout(1, 2, 0, 1, DType::kF64);
+    Session session(std::move(model).build(),
+                    {.mesh = mesh::Mesh(layout.degrees), .recipe = layout.recipe, .seed = 1}, world,
+                    updater);
+    const Subject run = subject(at::kDouble, 2);
+    std::vector<LineTime> times;
+    const StepResult result = session.step({.loss_scale = run.loss_scale,
+                                            .update = {.lr = 1e-2, .step = 1},
+                                            .load = [&](int mb) { return run.batch(0, mb); },
+                                            .times = &times});
+    const std::size_t forward = busy_kind(plan::Verb::kForward);
+    EXPECT_GT(result.busy[1][forward], 0.9 * kLate);
+    EXPECT_LT(result.busy[0][forward], 0.5 * kLate);
+    if (world.rank() == 1) return;
+    EXPECT_GT(result.comm_wait_s, 0.5 * kLate);
+    double waited = 0;
+    for (const LineTime& line : times) {
+      EXPECT_LE(line.waited, line.end - line.start);
+      waited += line.waited;
+    }
+    EXPECT_GT(waited, 0.5 * kLate);
+  });
 }
 
 TEST(Session, MatchesPlainAutograd) {

@@ -150,6 +150,7 @@ Error ComposedGroup::lost(const Job& job, const Lost& lost) const {
     return Error(ErrorKind::kPeerLost,
                  fmt::format("{} stopped while waiting for rank {} ({:.1f} s): {}", describe(job),
                              lost.rank, lost.seconds, *cause));
+  common_->flight->lose(lost.culprit >= 0 ? lost.culprit : lost.rank);
   if (lost.culprit >= 0)
     return Error(
         ErrorKind::kPeerLost,

@@ -281,6 +281,16 @@ TEST(Verdict, TheCodesOfInterruptsMeanThatAllIsSaved) {
   EXPECT_THAT(unbegun.cause, HasSubstr("rank 1 had not begun when SIGTERM came"));
 }
 
+TEST(Verdict, WhoDidNotAnswerIsBlamedAndNotWhoSaysSo) {
+  const Outcome outcome = judge({{.rank = 0, .code = kLost, .lost = 1, .doing = "step 7"}}, 0);
+  EXPECT_EQ(outcome.exit_code, kLost);
+  EXPECT_EQ(outcome.rank, 1);
+  EXPECT_THAT(outcome.cause, HasSubstr("rank 1 did not answer rank 0"));
+  const std::vector<RankEnd> both = {{.rank = 0, .code = kLost, .lost = 1},
+                                     {.rank = 1, .signal = SIGSEGV}};
+  EXPECT_EQ(judge(both, 0).signal, SIGSEGV) << "it is an echo still";
+}
+
 TEST(Verdict, AKillForLackOfMemoryIsNamed) {
   const Outcome outcome = judge({{.rank = 1, .signal = SIGKILL, .starved = true}}, 0);
   EXPECT_EQ(outcome.exit_code, 6) << "the same command would fail again";

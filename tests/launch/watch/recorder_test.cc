@@ -55,6 +55,33 @@ TEST(Recorder, TellsWhatARankIsAt) {
   EXPECT_EQ(state.reached[1].begun, 0u) << "messages of a pair are no operation of all members";
 }
 
+TEST(Recorder, TellsHowFarAnOperationHasComeAndForWhomItWaits) {
+  Recorder recorder;
+  const int dp = recorder.make_track("dp", {0, 1, 3});
+  const auto seen = [&] { return read_state(recorder.area()); };
+  const Waiting waiting(&recorder);
+  EXPECT_TRUE(waits(seen()));
+  for (int round = 0; round < 2; ++round) {
+    recorder.begin(dp, {.what = "all_reduce"});
+    EXPECT_EQ(seen().operations[0].chunks, 0u);
+    ASSERT_NE(stuck_in(seen()), nullptr);
+    EXPECT_EQ(stuck_in(seen())->track, "dp");
+    EXPECT_FALSE(waits(seen())) << "nobody keeps this thread from going on";
+    recorder.await(dp, 3);
+    EXPECT_EQ(seen().operations[0].awaited, 3);
+    EXPECT_TRUE(waits(seen()));
+    const std::uint64_t moves = seen().moves;
+    recorder.chunk(dp);
+    EXPECT_GT(seen().moves, moves);
+    EXPECT_EQ(seen().operations[0].chunks, 1u);
+    EXPECT_FALSE(waits(seen()));
+    recorder.end(dp);
+  }
+  // Whoever never tells for whom it waits is believed.
+  recorder.begin(dp, {.what = "all_reduce", .awaited = kUntold});
+  EXPECT_TRUE(waits(seen()));
+}
+
 // Two ranks know a group by its name: of long ones the end counts as well.
 TEST(Recorder, LongNamesThatBeginAlikeStayApart) {
   const std::string begin = "announcements, stages of the encoder ";

@@ -114,6 +114,27 @@ TEST(Verdict, OnlyTheOneWhoIsMissingIsWaitedFor) {
   EXPECT_EQ(lines[3], "rank 3: continues");
 }
 
+// Inside one operation those wait who say for whom; who says that it waits for nobody keeps them waiting.
+TEST(Verdict, TheOneWhoIsStuckInsideAnOperationIsNamed) {
+  std::vector<State> states;
+  for (const int rank : kAll) states.push_back(waiting(rank, "dp", kAll, 4));
+  states[0].operations[0].awaited = 2;
+  states[1].operations[0].awaited = kNobody;
+  states[1].operations[0].chunks = 3;
+  states[2].operations[0].awaited = 1;
+  const auto hang = judge(silent(states), 3);
+  ASSERT_TRUE(hang);
+  EXPECT_THAT(hang->ranks, ElementsAre(1));
+  EXPECT_FALSE(hang->final) << "it is a suspicion";
+  EXPECT_EQ(hang->op, "all_reduce #4 of 'dp' (0 bytes)");
+  EXPECT_THAT(hang->cause, HasSubstr("inside all_reduce #4 of 'dp' (0 bytes), waiting for no rank "
+                                     "after 3 chunks of data"));
+  EXPECT_THAT(describe(silent(states), 3)[0], HasSubstr("waits in all_reduce #4"));
+  // Data that is lost between two makes nobody guilty.
+  states[1].operations[0].awaited = 0;
+  EXPECT_FALSE(judge(silent(states), 3));
+}
+
 // Data of a large operation is on its way.
 TEST(Verdict, AllInOneOperationAreNoDeadlock) {
   EXPECT_FALSE(judge(

@@ -31,11 +31,17 @@ struct Address {
   int return_tag;
 };
 
+void await(Transport& transport, GlooLink& link, const GlooLink::Work& work, int rank) {
+  transport.awaits(rank);
+  link.wait(work, rank);
+  transport.awaits(watch::kNobody);
+}
+
 class GlooOutgoing : public Outgoing {
  public:
   GlooOutgoing(Transport& transport, GlooLink& link, const Address& address, int rank,
                const Stamp& stamp, std::byte* data)
-      : link_(link), rank_(rank) {
+      : transport_(transport), link_(link), rank_(rank) {
     frame_.stamp = stamp;
     const bool small = stamp.bytes <= kSmallFrame;
     if (small && stamp.bytes > 0) std::memcpy(frame_.payload.data(), data, stamp.bytes);
@@ -53,11 +59,12 @@ class GlooOutgoing : public Outgoing {
     }
   }
   void finish() override {
-    for (const auto& work : works_) link_.wait(work, rank_);
+    for (const auto& work : works_) await(transport_, link_, work, rank_);
   }
   bool leaves_alone() const override { return true; }
 
  private:
+  Transport& transport_;
   GlooLink& link_;
   int rank_;
   Frame frame_{};
@@ -74,7 +81,7 @@ class GlooIncoming : public Incoming {
 
   const Stamp& stamp() override {
     if (frame_work_) {
-      link_.wait(frame_work_, rank_);
+      await(transport_, link_, frame_work_, rank_);
       frame_work_.reset();
     }
     return frame_.stamp;
@@ -134,11 +141,11 @@ class GlooIncoming : public Incoming {
     posted_ += bytes;
   }
   void next() {
-    link_.wait(works_.front(), rank_);
+    await(transport_, link_, works_.front(), rank_);
     works_.pop_front();
   }
   void next_return() {
-    link_.wait(returns_.front(), rank_);
+    await(transport_, link_, returns_.front(), rank_);
     returns_.pop_front();
   }
 

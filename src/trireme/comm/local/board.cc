@@ -68,10 +68,18 @@ void Board::wait_unused(int self, const Notice& notice) {
 
 namespace {
 
+// Blocks `self` until ready(), which waits for `peer`. Throws Lost.
+template <typename Ready>
+void await(Transport& transport, Board& board, int self, int peer, Ready ready) {
+  transport.awaits(board.rank(peer));
+  board.wait(self, peer, ready);
+  transport.awaits(watch::kNobody);
+}
+
 class LocalOutgoing : public Outgoing {
  public:
-  LocalOutgoing(Board& board, int from, int to, Notice& notice)
-      : board_(board), from_(from), to_(to), notice_(notice) {}
+  LocalOutgoing(Transport& transport, Board& board, int from, int to, Notice& notice)
+      : transport_(transport), board_(board), from_(from), to_(to), notice_(notice) {}
 
   ~LocalOutgoing() override {
     State posted = State::kPosted;
@@ -81,10 +89,11 @@ class LocalOutgoing : public Outgoing {
   }
 
   void finish() override {
-    board_.wait(from_, to_, [&] { return notice_.state == State::kDone; });
+    await(transport_, board_, from_, to_, [&] { return notice_.state == State::kDone; });
   }
 
  private:
+  Transport& transport_;
   Board& board_;
   int from_;
   int to_;
@@ -98,7 +107,8 @@ class LocalIncoming : public Incoming {
   ~LocalIncoming() override { end_use(); }
 
   const Stamp& stamp() override {
-    if (!announced_) board_.wait(to_, from_, [&] { return notice_.state == State::kPosted; });
+    if (!announced_)
+      await(transport_, board_, to_, from_, [&] { return notice_.state == State::kPosted; });
     announced_ = true;
     return notice_.stamp;
   }
@@ -162,7 +172,7 @@ class LocalTransport : public Transport {
     notice.data = data;
     notice.state = State::kPosted;
     board_->ring(peer);
-    return std::make_unique<LocalOutgoing>(*board_, position_, peer, notice);
+    return std::make_unique<LocalOutgoing>(*this, *board_, position_, peer, notice);
   }
   std::unique_ptr<Incoming> recv(int rank) override {
     const int peer = board_->position(rank);

@@ -47,8 +47,9 @@ class Board {
   Board(std::shared_ptr<LocalFate> fate, std::vector<int> ranks);
   LocalFate& fate() { return *fate_; }
   std::size_t size() const { return ranks_.size(); }
-  // The place of a rank in the group.
+  // The place of a rank in the group, and the rank in a place.
   int position(int rank) const;
+  int rank(int position) const { return ranks_[static_cast<std::size_t>(position)]; }
   void wake_all();
 
   // The place of the pair's message of this number; its ranks count for themselves.

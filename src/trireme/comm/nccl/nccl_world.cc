@@ -82,7 +82,8 @@ class NcclGroup : public Group {
                   .sequence = sequence_++,
                   .bytes = op.bytes(),
                   .peer = pair ? ranks_[static_cast<std::size_t>(op.peer)] : watch::kAllMembers,
-                  .line = flight_->line()},
+                  .line = flight_->line(),
+                  .awaited = watch::kUntold},
         .pledge = Pledge(nullptr, flight_)};
     const Ticket ticket = pending.pledge.ticket();
     const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));

@@ -34,6 +34,13 @@ class SocketTransport final : public Transport {
   std::optional<std::string> cause() override { return link_->cause(); }
 
   SocketLink& link() { return *link_; }
+  // Blocks until ready(), which waits for the rank. Throws Lost.
+  template <typename Ready>
+  void await(int rank, Ready ready) {
+    awaits(rank);
+    link_->wait(rank, ready);
+    awaits(watch::kNobody);
+  }
   std::size_t ahead() const { return ahead_; }
 
   // Memory of as many chunks as a message has under way, one way or both; kept for the next message.
@@ -79,16 +86,16 @@ class SocketOutgoing final : public Outgoing {
     const Stamp& stamp = departure_.stamp;
     const std::size_t chunks = chunks_of(stamp.bytes);
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
-      transport_.link().wait(departure_.rank, [&] { return departure_.left.count() > chunk; });
+      transport_.await(departure_.rank, [&] { return departure_.left.count() > chunk; });
       transport_.moved();
     }
     if (chunks == 0)
-      transport_.link().wait(departure_.rank, [&] {
+      transport_.await(departure_.rank, [&] {
         return transport_.link().has_written(departure_.rank, departure_.posted);
       });
     if (stamp.way != Way::kThereAndBack) return;
-    transport_.link().wait(departure_.rank,
-                           [&] { return departure_.returned.count() >= returns(stamp); });
+    transport_.await(departure_.rank,
+                     [&] { return departure_.returned.count() >= returns(stamp); });
   }
   bool leaves_alone() const override { return true; }
 
@@ -110,7 +117,7 @@ class SocketIncoming final : public Incoming {
   }
 
   const Stamp& stamp() override {
-    transport_.link().wait(arrival_.rank, [&] { return arrival_.announced.load(); });
+    transport_.await(arrival_.rank, [&] { return arrival_.announced.load(); });
     return arrival_.stamp;
   }
 
@@ -169,10 +176,10 @@ class SocketIncoming final : public Incoming {
     arrival_.arrived.start(chunks());
   }
   void wait_for(std::size_t chunk) {
-    transport_.link().wait(arrival_.rank, [&] { return arrival_.arrived.count() > chunk; });
+    transport_.await(arrival_.rank, [&] { return arrival_.arrived.count() > chunk; });
   }
   void wait_for_returns(std::size_t count) {
-    transport_.link().wait(arrival_.rank, [&] { return arrival_.returned.count() >= count; });
+    transport_.await(arrival_.rank, [&] { return arrival_.returned.count() >= count; });
   }
 
   SocketTransport& transport_;

@@ -78,7 +78,10 @@ class ShmTransport : public Transport {
   Ring& in(int peer) { return rings_->ring(peer, rank_); }
   Ring& out(int peer) { return rings_->ring(rank_, peer); }
   void open() {
-    if (!rings_) rings_ = link_->rings(key_, ranks_, rank_);
+    if (rings_) return;
+    awaits(ranks_[0]);
+    rings_ = link_->rings(key_, ranks_, rank_);
+    awaits(watch::kNobody);
   }
   int position(int rank) const {
     return static_cast<int>(std::ranges::find(ranks_, rank) - ranks_.begin());
@@ -236,18 +239,20 @@ void ShmTransport::take(int peer) {
 
 template <typename Ready>
 void ShmTransport::wait(int peer, Ready ready) {
+  const int awaited = ranks_[static_cast<std::size_t>(peer)];
   const auto look = [&] {
     move();
-    return ready();
+    const bool come = ready();
+    awaits(come ? watch::kNobody : awaited);
+    return come;
   };
   if (look()) return;
   const Stopwatch watch;
   while (!rings_->bell(rank_).wait(look, Bell::Clock::now() + kLook)) {
-    const int rank = ranks_[static_cast<std::size_t>(peer)];
-    const bool ended = link_->ended(rank);
+    const bool ended = link_->ended(awaited);
     // Recomputed: it may have answered and ended since.
     if (look()) return;
-    link_->judge(rank, ended, watch.seconds());
+    link_->judge(awaited, ended, watch.seconds());
   }
 }
 

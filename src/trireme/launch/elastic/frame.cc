@@ -9,7 +9,7 @@
 namespace trireme::elastic {
 namespace {
 
-constexpr std::string_view kMagic = "trireme elastic 3\n";
+constexpr std::string_view kMagic = "trireme elastic 4\n";
 constexpr std::size_t kNonceBytes = 32;
 constexpr std::size_t kLengthBytes = 4;
 // Of the messages that open a connection; nobody unknown makes us hold more.

@@ -24,7 +24,7 @@ std::string joined(const std::vector<std::string>& lines) {
 std::optional<std::string> Lookout::details(const Watched& watched, const watch::State& state,
                                             double now) {
   std::string stack;
-  if (!state.waiting || state.process == 'T') {
+  if (!watch::waits(state)) {
     const auto read = stacks_.read(watched.process, state.process, now);
     if (!read) return std::nullopt;
     stack = *read;

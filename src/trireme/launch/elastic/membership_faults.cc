@@ -94,9 +94,10 @@ void Membership::blame(const Part& part, const char* kind, const Outcome& outcom
   const bool replaces = failure_.has_value();
   failure_ = outcome;
   echo_ = echo;
+  const Part* const home = part_of_rank(outcome.rank);
   Fault fault{.kind = kind,
               .rank = outcome.rank,
-              .host = part.name,
+              .host = home == nullptr ? part.name : home->name,
               .step = config_.progress().last_step + 1,
               .op = outcome.doing,
               .generation = generation_,

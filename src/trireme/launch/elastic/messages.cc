@@ -165,6 +165,8 @@ void fields(Coder& c, Fields<Coder, watch::State>& s) {
     c.number(o.sequence);
     c.number(o.bytes);
     c.number(o.peer);
+    c.number(o.chunks);
+    c.number(o.awaited);
     fields(c, o.members);
   });
   c.list(s.reached, kMostTracks + 1, [&](auto& r) {

@@ -107,6 +107,7 @@ void Ranks::handle(const os::ProcessEvent& event,
   const watch::State state = watch::read_state(area);
   const bool met = area.version == watch::kVersion;
   if (met) end.doing = watch::doing(state);
+  if (met) end.lost = area.lost.load() - 1;
   // What never came is no rank of ours, and may end as it likes.
   if (end.code == 0 && end.signal == 0 && area.process != 0 && state.phase != watch::Phase::kEnd)
     end.early = met ? RankEnd::Early::kAtWork : RankEnd::Early::kAlone;

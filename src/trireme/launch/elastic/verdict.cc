@@ -31,6 +31,12 @@ Outcome decided_by(const RankEnd& end) {
             fmt::format("rank {} was killed by {} {:.1f} s after the start", end.rank,
                         describe_signal(end.signal), end.at_s),
             end.signal, end.doing};
+  if (end.code == kLost && end.lost >= 0)
+    return {kLost, end.lost,
+            fmt::format("rank {} did not answer rank {}, which ended with exit code {} {:.1f} s "
+                        "after the start",
+                        end.lost, end.rank, end.code, end.at_s),
+            0, end.doing};
   if (end.early != RankEnd::Early::kNot)
     return {kLost, end.rank,
             fmt::format("rank {} ended with exit code 0 {}, {:.1f} s after the start", end.rank,

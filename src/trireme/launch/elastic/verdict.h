@@ -22,6 +22,7 @@ struct RankEnd {
   bool starved = false;  // the kernel killed it for lack of memory
   double at_s = 0;       // since the launch
   Early early = Early::kNot;
+  int lost = -1;        // the rank that did not answer it; -1: none
   std::string doing{};  // what it was at
   std::string cause{};  // why, where somebody else than the rank knows: of one that never began
 };
@@ -30,7 +31,7 @@ struct RankEnd {
 // rank that decided has told its reason itself.
 struct Outcome {
   int exit_code = 0;
-  int rank = -1;  // the rank that decided; -1: none failed
+  int rank = -1;  // the rank that decided, or that did not answer it; -1: none failed
   std::string cause;
   int signal = 0;       // that killed it, else 0
   std::string doing{};  // what that rank was at, where it is known

@@ -12,7 +12,8 @@ inline constexpr std::size_t kRecords = 512;  // a power of two; the newest stay
 inline constexpr std::size_t kTracks = 128;
 inline constexpr std::size_t kLists = 4;
 inline constexpr std::size_t kWords = 8 << 20;  // bytes; only what is written costs memory
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
+inline constexpr int kNobody = -1, kUntold = -2;  // in place of an awaited rank
 
 // Of functions that read or write records while others may: what is torn is shown torn, and steers nothing.
 #define TRIREME_TORN __attribute__((no_sanitize("thread")))
@@ -41,6 +42,8 @@ struct alignas(64) Track {
   std::uint32_t members_at, members;   // world ranks, as int32 in the words
   std::atomic<std::uint64_t> begun;    // operations of all members, up to and with the running one
   std::atomic<std::uint64_t> running;  // its record's number; 0: none
+  std::atomic<std::uint64_t> chunks;   // of data that the running one has moved
+  std::atomic<std::int32_t> awaited;   // world rank that it waits for, kNobody or kUntold
   std::uint64_t bytes, sequence;
   std::int32_t peer;
   char what[16];
@@ -62,6 +65,7 @@ struct Area {
   std::atomic<std::uint64_t> recorded;  // records begun
   std::atomic<std::uint64_t> moves;     // counts up with everything that happens
   std::atomic<std::int32_t> waiting;    // threads that wait for other ranks
+  std::atomic<std::int32_t> lost;       // world rank + 1 that did not answer; 0: none
   std::atomic<std::int64_t> step;       // 1-based: the one under way, or the last
   std::atomic<std::int32_t> list, line, micro_batch;
   std::atomic<std::uint8_t> phase;

@@ -99,7 +99,7 @@ __attribute__((noinline, cold)) void Recorder::tell(int track, const char* what,
 
 void Recorder::tell_chunk(int index) {
   const Track& track = area_->track[index];
-  tell(index, track.what, track.sequence, false, chunks_[static_cast<std::size_t>(index)]++);
+  tell(index, track.what, track.sequence, false, track.chunks.load());
 }
 
 // Words are never given back: what is written stays where a reader has found it.
@@ -202,9 +202,10 @@ TRIREME_TORN void Recorder::begin(int index, const Doing& what) {
   track.sequence = what.sequence;
   track.peer = what.peer;
   std::memcpy(track.what, begun.what, sizeof track.what);
+  track.chunks.store(0, std::memory_order_relaxed);
+  track.awaited.store(what.awaited, std::memory_order_relaxed);
   if (what.peer == kAllMembers) track.begun.store(what.sequence + 1, std::memory_order_relaxed);
   track.running.store(record(begun), std::memory_order_release);
-  chunks_[static_cast<std::size_t>(index)] = 0;
   if (witness_ != nullptr) [[unlikely]]
     tell(index, begun.what, what.sequence, false);
 }

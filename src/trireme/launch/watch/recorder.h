@@ -1,7 +1,6 @@
 // Recorder: a rank's own side of its flight record. Writing costs some tens of nanoseconds and never blocks.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,6 +24,7 @@ struct Doing {
   std::uint64_t bytes = 0;
   int peer = kAllMembers;  // world rank
   int line = -1;           // of the rank's list, that asked for it
+  int awaited = kNobody;   // until await() says more; kUntold where it never does
 };
 
 // What main thread and communication threads of one rank write; each function says who may call it.
@@ -61,11 +61,22 @@ class Recorder {
   // Of a track: one thread at a time.
   void begin(int track, const Doing& what);
   void end(int track);
-  // Within its operation a chunk of data has moved. For the witness alone: without one it costs a branch.
+  // Within its operation a chunk of data has moved, and it waits for nobody.
   void chunk(int track) {
-    if (witness_ != nullptr && track >= 0) [[unlikely]]
+    if (track < 0) return;
+    Track& at = area_->track[track];
+    at.awaited.store(kNobody, std::memory_order_relaxed);
+    if (witness_ != nullptr) [[unlikely]]
       tell_chunk(track);
+    at.chunks.store(at.chunks.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    area_->moves.fetch_add(1, std::memory_order_release);
   }
+  // From here its operation waits for a world rank: to its next chunk, or until kNobody is given.
+  void await(int track, int rank) {
+    if (track >= 0) area_->track[track].awaited.store(rank, std::memory_order_relaxed);
+  }
+  // A world rank did not answer, and this one gives up.
+  void lose(int rank) { area_->lost.store(rank + 1); }
 
  private:
   friend class Waiting;
@@ -80,8 +91,6 @@ class Recorder {
   Witness* witness_ = nullptr;
   std::uint64_t line_record_ = 0;
   std::atomic<std::int64_t> waited_ns_{0};
-  std::array<std::uint64_t, kTracks>
-      chunks_{};  // of the operations under way, where anybody is told
 };
 
 // While it lives, an operation of a track is under way.

@@ -85,11 +85,22 @@ TRIREME_TORN State read_state(const Area& area) {
                                   .what = text_of(track.what),
                                   .sequence = track.sequence,
                                   .bytes = track.bytes,
-                                  .peer = track.peer});
+                                  .peer = track.peer,
+                                  .chunks = track.chunks.load(),
+                                  .awaited = track.awaited.load()});
     state.reached.push_back(
         {.track = text_of(track.name), .members = std::move(members), .begun = track.begun.load()});
   }
   return state;
+}
+
+bool waits(const State& state) {
+  return state.waiting && state.process != 'T' && stuck_in(state) == nullptr;
+}
+
+const Operation* stuck_in(const State& state) {
+  const auto found = std::ranges::find(state.operations, kNobody, &Operation::awaited);
+  return found == state.operations.end() ? nullptr : &*found;
 }
 
 std::string doing(const State& state) {

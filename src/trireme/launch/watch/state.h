@@ -17,7 +17,9 @@ struct Operation {
   std::string what;          // "all_reduce"
   std::uint64_t sequence = 0;
   std::uint64_t bytes = 0;
-  int peer = -1;  // world rank; -1: all members
+  int peer = -1;             // world rank; -1: all members
+  std::uint64_t chunks = 0;  // that it has moved
+  int awaited = kUntold;     // world rank that it waits for, or kNobody
   bool operator==(const Operation&) const = default;
 };
 
@@ -45,6 +47,12 @@ struct State {
 };
 
 State read_state(const Area& area);
+
+// Whether the rank waits for others. Not where its process is stopped, whatever its threads were at, nor where one of its
+// operations waits for nobody.
+bool waits(const State& state);
+// Such an operation, which the rank is stuck in where nothing moves. Null: none.
+const Operation* stuck_in(const State& state);
 
 // "line 37 `forward block2 mb=1` of step 41, micro-batch 1", "checkpoint after step 40".
 std::string doing(const State& state);

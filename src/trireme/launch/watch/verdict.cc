@@ -32,9 +32,7 @@ bool answers(const State& state, int rank, const Operation& message) {
   return false;
 }
 
-// A stopped process is no waiting one, whatever its threads were at.
 bool stopped(const State& state) { return state.process == 'T'; }
-bool waits(const State& state) { return state.waiting && !stopped(state); }
 
 // Whom a rank waits for; of those who have not begun an operation alone where there are some.
 std::vector<Wait> waits_of(const State& state, const All& silent) {
@@ -91,6 +89,11 @@ std::string waits_text(const Silent& one, const All& silent) {
   return text.empty() && !stopped(one.state) ? "waits for other ranks" : text;
 }
 
+std::string inside_text(const Operation& stuck) {
+  return fmt::format("inside {}, waiting for no rank after {} chunk{} of data", describe(stuck),
+                     stuck.chunks, stuck.chunks == 1 ? "" : "s");
+}
+
 std::string process_text(const State& state) {
   switch (state.process) {
     case 'T': return "its process is stopped";
@@ -103,6 +106,7 @@ std::string process_text(const State& state) {
 }
 
 std::string op_of(const State& state) {
+  if (const Operation* stuck = stuck_in(state)) return describe(*stuck);
   if (state.waiting && !state.operations.empty()) return describe(state.operations.front());
   return doing(state);
 }
@@ -110,6 +114,7 @@ std::string op_of(const State& state) {
 std::string accuse(const Silent& one) {
   std::string text = fmt::format("rank {} has been at {} for {:.1f} s", one.state.rank,
                                  doing(one.state), one.seconds);
+  if (const Operation* stuck = stuck_in(one.state)) text += ", " + inside_text(*stuck);
   if (const std::string process = process_text(one.state); !process.empty()) text += ": " + process;
   return text;
 }
@@ -158,7 +163,9 @@ std::vector<std::string> describe(const All& silent, int world) {
     std::string line =
         fmt::format("rank {}: silent for {:.1f} s, {}", rank, found->second.seconds, doing(state));
     if (const std::string process = process_text(state); !process.empty()) line += "; " + process;
-    if (state.waiting || stopped(state))
+    if (const Operation* stuck = stuck_in(state); stuck != nullptr && !stopped(state))
+      line += "; " + inside_text(*stuck);
+    else if (state.waiting || stopped(state))
       if (const std::string waits = waits_text(found->second, silent); !waits.empty())
         line += "; " + waits;
     lines.push_back(std::move(line));
