@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "trireme/base/clock.h"
+#include "trireme/comm/composed_group.h"
 #include "trireme/comm/gloo/link.h"
 #include "trireme/comm/tensor_buffer.h"
 

@@ -13,6 +13,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -158,8 +159,8 @@ class Mesh {
   Streams connect() {
     try {
       return connect_all();
-    } catch (...) {
-      tell_failure();
+    } catch (const std::exception& error) {
+      tell_failure(error.what());
       throw;
     }
   }
@@ -189,10 +190,11 @@ class Mesh {
     return std::move(found_);
   }
 
-  // A rank that cannot have its connections says so, and the others do not wait for it.
-  void tell_failure() {
+  // A rank that cannot have its connections says why, and the others do not wait for it.
+  void tell_failure(std::string_view why) {
     try {
-      rendezvous_.store()->set(kFailed, {1});
+      if (!rendezvous_.store()->check({kFailed}))
+        rendezvous_.store()->set(kFailed, {why.begin(), why.end()});
     } catch (const std::exception&) {
       // The store is gone, which the others see as well.
     }
@@ -201,8 +203,10 @@ class Mesh {
     constexpr double kLook = 0.2;
     if (watch_.seconds() - looked_at_ < kLook) return;
     looked_at_ = watch_.seconds();
-    if (rendezvous_.store()->check({kFailed}))
-      fail(ErrorKind::kPeerLost, "rank {}: another rank could not connect", config_.rank);
+    if (!rendezvous_.store()->check({kFailed})) return;
+    const auto why = rendezvous_.store()->get(kFailed);
+    fail(ErrorKind::kPeerLost, "rank {}: another rank could not connect: {}", config_.rank,
+         std::string(why.begin(), why.end()));
   }
 
   std::string key(int rank) const { return fmt::format("net/address/{}", rank); }
@@ -279,9 +283,7 @@ class Mesh {
       ::poll(waiting.data(), waiting.size(), 100);
       while (auto socket = listener.accept()) {
         if (pending.size() == kMostPending) pending.pop_front();
-        pending.push_back(std::make_unique<Pending>(tls_ == nullptr
-                                                        ? make_plain_stream(std::move(*socket))
-                                                        : tls_->server(std::move(*socket))));
+        take(std::move(*socket), pending);
       }
       std::erase_if(pending, [&](const auto& one) { return settle(*one); });
     }
