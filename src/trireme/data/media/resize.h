@@ -5,8 +5,8 @@
 
 namespace trireme::media {
 
-// kBilinear: corners are not aligned, and a shrunk side is smoothed over what it leaves out (the triangle grows with the
-// factor). kArea: each new pixel is the mean of the area that it covers. kBicubic: the same bytes as PIL's bicubic, Keys'
+// kBilinear: corners are not aligned, and a shrunk side is smoothed over all its pixels (the triangle grows with the
+// factor). kArea: each new pixel is the mean of the area that it covers. kBicubic: the bytes of PIL's bicubic, Keys'
 // kernel with a = -1/2, smoothed in the same way; values between rows and columns are rounded to 8 bits.
 enum class Filter { kBilinear, kArea, kBicubic };
 
