@@ -23,8 +23,8 @@ enum class Verb : std::uint8_t {
   kRecv,
   kReduceGrads,  // a unit's gradient over `axes`: of micro-batch mb, or of the whole step (mb -1)
   kSyncTied,     // add a tied unit's gradient over the pipeline stages that use it
-  kOffload,  // a piece of a unit, or a value, leaves memory; written back where the step changed it
-  kReload,   // and comes back
+  kOffload,   // a shard of a unit, or a value, leaves memory; written back if the step changed it
+  kReload,    // and comes back
   kGradNorm,  // global gradient norm and losses; decides the clip factor
   kStep,      // optimizer step of a unit
   kEma,       // move a unit towards the unit it follows
@@ -38,17 +38,15 @@ enum class Piece : std::uint8_t {
   kGrads,  // of micro-batch mb: the partial sums that it meets, or the one it makes; else the step's
 };
 
-// What an instruction occupies. Lines of a lane start and complete in program order; `after` orders
-// across lanes. Waiting for a line therefore waits for all earlier lines of its lane too, and a line of
-// the dp lane that runs at once (grad_norm) finds everything before it in that lane complete. The lanes up
-// and down hold one queue for the sends to each stage and one for the receives from each: it is these that
-// are in order, so that no transfer waits for another stage's.
+// Resource of an instruction. Lines of a lane start and complete in program order; `after` orders across lanes. Waiting
+// for a line therefore waits for all earlier lines of its lane too. A line of the dp lane that runs at once (grad_norm)
+// finds everything before it in that lane complete. The lanes up and down hold one queue for the sends to each stage
+// and one for the receives from each. Order holds within these queues, so that no transfer waits for another stage's.
 enum class Lane : std::uint8_t { kComp, kDp, kUp, kDown, kH2d, kD2h };
 
-// Lanes: load, forward, recompute, backward*, step, ema: comp. unshard, reduce_grads, sync_tied,
-// grad_norm: dp (reshard: comp, it frees memory). reload: h2d, offload:
-// d2h; where tp ranks share a value out, reload is a collective (dp) and offload frees memory (comp). send/recv towards a later stage: down, towards an
-// earlier: up.
+// Lanes: load, forward, recompute, backward*, step, ema: comp. unshard, reduce_grads, sync_tied, grad_norm: dp
+// (reshard: comp, it frees memory). reload: h2d, offload: d2h; for a value shared by tp ranks, reload is a collective
+// (dp) and offload frees memory (comp). send/recv towards a later stage: down, towards an earlier: up.
 struct Instr {
   Verb verb = Verb::kLoad;
   Lane lane = Lane::kComp;
@@ -67,7 +65,7 @@ struct Instr {
   bool operator==(const Instr&) const = default;
 };
 
-// What a line is in order with: its lane, or of a lane between stages the transfers of one kind and peer.
+// Scope of a line's order: its lane; in a lane between stages the transfers of one kind and peer.
 struct Queue {
   Lane lane = Lane::kComp;
   Verb verb = Verb::kLoad;  // send or recv
@@ -82,7 +80,7 @@ inline Queue queue_of(const Instr& line) {
   return {.lane = line.lane, .verb = line.verb, .peer = line.peer};
 }
 
-// Where the other side of what stands in a queue of `stage` stands.
+// Queue of the other side of a transfer in a queue of `stage`.
 inline Queue counterpart(Queue queue, int stage) {
   if (queue.verb != Verb::kSend && queue.verb != Verb::kRecv) return queue;
   queue.verb = queue.verb == Verb::kSend ? Verb::kRecv : Verb::kSend;
@@ -90,7 +88,7 @@ inline Queue counterpart(Queue queue, int stage) {
   return queue;
 }
 
-// Verbs that run a node: forward, recompute, backward and its halves.
+// Verbs that run a node: forward, recompute, backward and its parts.
 bool computes(const Instr& line);
 // All of these but the weight half.
 bool reads_values(const Instr& line);
