@@ -8,8 +8,9 @@
 namespace trireme::blocks {
 
 // Rows of chunks, z [chunks, d], smoothed along the trees by the router's confidence at their beginning: y = p z + (1 -
-// p) y'. y' belongs to the chunk that its first row would have joined; y = z where there is none before. On one row and
-// column a frame it equals blocks::smoothed() on a line, except for the beginning of a line and the clamping of p.
+// p) y'. Here y' belongs to the chunk that its first row would have joined; y = z where there is none before. On one
+// row and column a frame it equals blocks::smoothed() on a line, except for the beginning of a line and the clamping of
+// p.
 at::Tensor smoothed(const at::Tensor& z, const Forest& forest);
 
 // Of every row the smoothed row of its chunk, [rows, d].
