@@ -34,7 +34,7 @@ PAGE
   echo "The step is fast." >"$house/README.md"
   echo "A paragraph of measurements: $(words 45 | fold -s -w 80)." >"$house/docs/results/speed.md"
   cat >"$house/src/trireme/config/fields/fields_run.cc" <<'CODE'
-// Comments of sources are not read: behind, beside, anew.
+// Keys of a run.
 auto a = count(KEY(run.steps), "Number of steps (default 100).");
 CODE
   cat >"$house/src/trireme/plan/plan.h" <<'CODE'
@@ -157,6 +157,9 @@ comment "many long comments" "// A $(words 25)"$'\n\n'"// B $(words 26)" "2 over
 comment "comments of two declarations" "int a = 0;  // $sentence"$'\n'"// $sentence"
 comment "items of a list" "// - $sentence"$'\n'"// - $sentence"
 comment "rows of a table" "//   one  $sentence"$'\n'"//   two  $sentence"
+build_house
+echo "// The rank starts anew." >>"$house/src/trireme/plan/plan.cc"
+refuses "a comment of a source" "plan.cc:3: 'anew'"
 comment "a row of a table" "//   one  behind" "plan.h:3: 'behind'"
 
 build_house

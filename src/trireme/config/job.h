@@ -144,8 +144,7 @@ struct Run {
   std::int64_t eval_batches = 0;     // global batches; 0: all there are (train/run/validation.h)
   std::int64_t skip_non_finite = 5;  // in a row, of which the last ends the run; 0: none is skipped
   double spike_zscore = 0;           // of a loss that is a spike; 0: none is
-  // Number of losses for comparison; training then returns to a checkpoint at least as many steps before, and skips
-  // twice as many batches.
+  // Losses to compare with; training then returns at least as many steps and skips twice as many batches.
   std::int64_t spike_window = 100;
   std::int64_t compare_replicas = 0;  // steps between; 0: never
   double hang_report_s = 4;           // 0: never

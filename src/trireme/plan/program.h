@@ -75,8 +75,7 @@ struct NodeExchange {
 struct Part {
   std::string name{};
   std::int64_t saved_bytes = 0;  // of the node's
-  std::int64_t work_bytes = 0;   // bytes during its recomputation in backward; parts follow one
-                                 // another
+  std::int64_t work_bytes = 0;   // bytes while backward recomputes it; parts follow one another
   double flops = 0;              // more for backward
   bool whole = false;            // a backward that recomputes it is not split
   bool recomputed = false;       // it is left out
@@ -122,8 +121,7 @@ struct Node {
   int stage = 0;       // pipeline rank that runs it
   int chunk = 0;       // which of that rank's chunks it belongs to
   // -1: its forward keeps what its backward needs. Else it keeps nothing, and all nodes of the segment are recomputed,
-  // one after the other, before the first of their backwards. Of their results only those with readers outside are
-  // kept.
+  // one after the other, before the first of their backwards. Results without readers outside are not kept.
   int segment = -1;
   std::int64_t saved_bytes =
       0;  // kept from forward to backward in addition to inputs, with all its parts
