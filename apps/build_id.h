@@ -1,4 +1,4 @@
-// What of the programs' output says by which build it was made.
+// Identity of the build in the programs' output.
 #pragma once
 
 #include <string>

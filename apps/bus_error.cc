@@ -27,7 +27,7 @@ void put_error(const char* text, std::size_t size) {
 }
 void put_error(const char* text) { put_error(text, std::strlen(text)); }
 
-// Reads hex digits at `at` and moves it behind them.
+// Reads hex digits at `at` and moves it past them.
 std::uintptr_t hex_at(const char*& at) {
   std::uintptr_t value = 0;
   for (;; ++at) {
@@ -48,7 +48,7 @@ const char* path_in(const char* line, std::uintptr_t address) {
   return std::strchr(line, '/');
 }
 
-// Writes the path of the file mapped at `address`; false where there is none.
+// Writes the path of the file mapped at `address`; false if there is none.
 bool put_path(std::uintptr_t address) {
   const int maps = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   if (maps < 0) return false;

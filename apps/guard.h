@@ -29,14 +29,14 @@ inline int report(const Error& error) {
   return exit_code(error.kind());
 }
 
-// What a call of the system that failed is for the user.
+// The error shown to the user for a failed system call.
 Error explained(const std::system_error& error);
 
 // A descriptor below 3 that is closed would be given to the next file that is opened, which then gets what is printed.
 void occupy_standard_streams();
 
-// The exit code of a command that would end with `code`: another than 0 where what it has printed could not be written, unless
-// the reader has left.
+// The exit code of a command that would end with `code`. It is another than 0 where the command's output could not be
+// written, unless the reader has left.
 int after_output(int code);
 
 // Runs `body`, which returns an exit code.

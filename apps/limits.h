@@ -1,5 +1,5 @@
-// Whether the kernel gives a run what it needs: found out before ranks begin, because LibTorch and ranks that wait for others
-// hang or fail without a reason where it does not.
+// Whether the kernel gives a run the resources it needs. This is checked before ranks begin, because LibTorch and
+// waiting ranks otherwise hang or fail without a reason.
 #pragma once
 
 namespace trireme::app {

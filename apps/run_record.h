@@ -14,7 +14,7 @@ namespace trireme::app {
 
 inline constexpr char kHangsName[] = "hangs.txt";
 
-// The newest that stands in `checkpoints`, 0: none. A disk that does not answer ends nothing.
+// The newest step in `checkpoints`; 0: there is none. A disk that does not answer ends nothing.
 std::int64_t newest_step(const Path& checkpoints);
 elastic::Progress progress_of(const Path& run);
 

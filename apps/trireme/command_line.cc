@@ -14,7 +14,7 @@
 namespace trireme::app {
 
 void take_assignments(CLI::App& app, JobOptions& job) {
-  // Without a JOB the first assignment stands in its place.
+  // Without a JOB the first assignment is in its place.
   if (const std::size_t is = job.file.find('=');
       is != std::string::npos && config::find_field(job.file.substr(0, is)) != nullptr)
     job.assignments.push_back(std::exchange(job.file, {}));

@@ -1,4 +1,4 @@
-// The subcommands of `trireme` and what the command line tells them. Each returns an exit code.
+// The subcommands of `trireme` and their command-line options. Each returns an exit code.
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,7 @@ complete -c trireme -a '(__trireme_complete)'
 
 bool is_hidden(const CLI::App& app) { return app.get_group().empty(); }
 
-// What follows a command's name is for that one; what follows launch's -- is a command line of its own.
+// Words after a command's name belong to that command; words after launch's -- are a command line of their own.
 const CLI::App& app_of(const CLI::App& root, const std::vector<std::string>& words) {
   const CLI::App* app = &root;
   for (const std::string& word : words) {

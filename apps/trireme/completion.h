@@ -1,4 +1,4 @@
-// What a shell offers while a command line of trireme is typed.
+// Candidates that a shell offers while a command line of trireme is typed.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ struct Candidate {
   std::string about{};  // a few words, may be empty
 };
 
-// What may stand in the place of the last word, which may be empty: commands, options, values of options that have a
-// list of them, keys of a job. `words` follow `trireme`. None: a file name, or anything.
+// Possible values of the last word, which may be empty: commands, options, values of options that have a list of them,
+// keys of a job. `words` follow `trireme`. No candidates: a file name, or anything.
 std::vector<Candidate> candidates(const CLI::App& root, const std::vector<std::string>& words);
 
 // The script that makes bash, zsh or fish ask for them. Throws Error{kUsage} for another shell.

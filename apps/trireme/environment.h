@@ -1,4 +1,4 @@
-// What the components of runs are given by this process: its environment variables, its cache directory, its terminal.
+// Environment variables, cache directory and terminal of this process, as the components of runs receive them.
 #pragma once
 
 #include <functional>

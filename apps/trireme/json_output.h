@@ -12,7 +12,7 @@ class App;
 
 namespace trireme::app {
 
-// The option, spelled alike wherever a command prints a table.
+// The option, with one spelling for all commands that print a table.
 void add_json_option(CLI::App& app, std::string& file);
 
 // Nothing for an empty name. Throws Error{kData} where the file cannot be written.

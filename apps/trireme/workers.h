@@ -1,4 +1,4 @@
-// Starting trireme-worker, which lies beside this program.
+// Starting trireme-worker, which is in the directory of this program.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ std::string worker_program();
 // threads or descriptors.
 void check_limits(int processes, int ranks_of_each);
 
-// Tells how the ranks of a run ended where they did not say so themselves; returns the exit code.
+// Reports how the ranks of a run ended, if they did not do so themselves; returns the exit code.
 int report_outcome(const elastic::Outcome& outcome, const Path& run);
 
 // A line of a rank other than 0.
@@ -33,9 +33,9 @@ std::vector<std::string> worker_variables();
 
 // Starts place.world workers on this machine and stays with them.
 elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Place& place);
-// Its ranks on this machine: a worker each, or threads of one, which is told by --ranks.
+// Runs its ranks on this machine: a worker each, or threads of one, which gets --ranks.
 elastic::Outcome run_ranks(std::vector<std::string> arguments, const Place& place);
-// As ranks of a run: those that hang are found, and what goes wrong is told in its directory.
+// Runs the workers as ranks of a run: hanging ranks are detected, and faults are recorded in its directory.
 elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Place& place,
                              const config::Run& keys, const Path& run);
 

@@ -29,8 +29,8 @@ int run(int argc, char** argv) {
   // LibTorch 1.13 starts with one thread whatever OMP_NUM_THREADS says.
   if (const char* threads = std::getenv("OMP_NUM_THREADS"); threads && std::atoi(threads) > 0)
     at::set_num_threads(std::atoi(threads));
-  // Ranks write to others that may be gone: an error with a name, and no end by a signal. What has no others ends with
-  // whoever reads its output, as any program.
+  // Ranks write to others that may be gone: an error with a name, and no end by a signal. Other commands end with the
+  // reader of their output, like any program.
   if (is_process_of_a_world() || command == "doctor") std::signal(SIGPIPE, SIG_IGN);
   const auto arguments = [&] { return Arguments(argc - 2, argv + 2); };
   if (command == "train") return train(arguments());

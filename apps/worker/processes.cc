@@ -51,7 +51,7 @@ std::string inherited_token() {
   return {bytes, static_cast<std::size_t>(got)};
 }
 
-// In the memory that the agent left open, where there is one: it can read what this rank was at when this rank cannot tell.
+// Record in the memory that the agent left open, if any: the agent can read it when this rank cannot report.
 void record_where_the_agent_reads(comm::World& world) {
   const std::string fd = variable(elastic::kFlightVariable, "");
   if (fd.empty()) return;
@@ -122,7 +122,7 @@ void run_ranks_here(int threads, const config::Job& job,
   const auto rank = [&](comm::World& world) {
     at::set_num_threads(std::max(1, std::atoi(variable("OMP_NUM_THREADS", "1").c_str())));
     body(world);
-    // Who is gone without having been here has left the others alone.
+    // A rank that is gone without this mark has left the others alone.
     world.flight().enter(watch::Phase::kEnd, world.flight().area().step.load());
   };
   const double timeout_s = job.parallel.comm_timeout_s;

@@ -21,7 +21,8 @@ std::unique_ptr<comm::World> connect_processes(
     double timeout_s, config::Device device = config::Device::kCpu,
     const std::function<void(const char*)>& on_stage = {});
 
-// Says to the agent, if one has started this process, that a rank has come: one that ends from now on has left the others alone.
+// Informs the agent, if one has started this process, that a rank has arrived: a rank that ends from now on has left
+// the others alone.
 void claim_flight_record();
 
 // Whether this process is one rank of several processes.

@@ -34,7 +34,7 @@ PAGE
   echo "The step is fast." >"$house/README.md"
   echo "A paragraph of measurements: $(words 45 | fold -s -w 80)." >"$house/docs/results/speed.md"
   cat >"$house/src/trireme/config/fields/fields_run.cc" <<'CODE'
-// Comments of sources are not read: behind, beside, anew.
+// Keys of a run.
 auto a = count(KEY(run.steps), "Number of steps (default 100).");
 CODE
   cat >"$house/src/trireme/plan/plan.h" <<'CODE'
@@ -140,6 +140,27 @@ refuses "a help text" "train.cc:1: 'anew'"
 build_house
 sed -i 's/of a rank/of a rank, none/; s/execution/execution, behind the load/' "$house/src/trireme/plan/plan.h"
 refuses "a comment" "plan.h:1: 'behind'"
+echo "skip comments" >>"$house/tools/check_words.allow"
+accepts "a comment, skipped"
+
+# comment NAME TEXT [PATTERN]: the text in a header is refused with a line that matches, or accepted.
+comment() {
+  build_house
+  echo "$2" >>"$house/src/trireme/plan/plan.h"
+  if [ $# = 3 ]; then refuses "$1" "$3"; else accepts "$1"; fi
+}
+sentence="A $(words 20)"
+comment "a comment of 41 words" "// A $(words 40)" "plan.h:3: a sentence of 41 words"
+comment "a comment over two lines" $'// The copy runs\n// behind it.' "plan.h:3: 'behind'"
+comment "a comment after code" "int ranks = 0;  // who waits" "plan.h:3: 'who'"
+comment "many long comments" "// A $(words 25)"$'\n\n'"// B $(words 26)" "2 over 25 words"
+comment "comments of two declarations" "int a = 0;  // $sentence"$'\n'"// $sentence"
+comment "items of a list" "// - $sentence"$'\n'"// - $sentence"
+comment "rows of a table" "//   one  $sentence"$'\n'"//   two  $sentence"
+build_house
+echo "// The rank starts anew." >>"$house/src/trireme/plan/plan.cc"
+refuses "a comment of a source" "plan.cc:3: 'anew'"
+comment "a row of a table" "//   one  behind" "plan.h:3: 'behind'"
 
 build_house
 echo "Hosts behind a NAT need a proxy." >>"$house/README.md"

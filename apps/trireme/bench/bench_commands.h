@@ -1,5 +1,5 @@
-// The commands of `trireme bench`, what the command line tells them, and what they ask of the worker: a request is one object of
-// JSON, so that nothing is parsed twice.
+// The commands of `trireme bench`, their command-line options, and their requests to the worker. A request is one
+// object of JSON, so that nothing is parsed twice.
 #pragma once
 
 #include <cstdint>

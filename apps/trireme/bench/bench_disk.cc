@@ -39,7 +39,7 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// What one way of moving `bytes` does; `both` may be missing.
+// One method of moving `bytes`; `both` may be missing.
 struct Way {
   std::function<void()> write, read, both;
 };
@@ -51,7 +51,7 @@ Figures measure(const Way& way, std::int64_t bytes, int repeats) {
     work();
     return static_cast<double>(bytes) / 1e6 / watch.seconds();
   };
-  way.write();  // the first finds pages and blocks that nobody has touched
+  way.write();  // the first write allocates pages and blocks
   for (int repeat = 0; repeat < repeats; ++repeat) {
     const double cpu_before = cpu_seconds();
     write.push_back(rate(way.write));
@@ -70,7 +70,7 @@ Way by_memcpy(std::byte* a, std::byte* b, std::int64_t bytes) {
   return {.write = [=] { std::memcpy(b, a, size); }, .read = [=] { std::memcpy(a, b, size); }};
 }
 
-// What dd with oflag=direct does: one block at a time, the next when it is done.
+// Equivalent of dd with oflag=direct: one block at a time, the next when it is done.
 class Loop {
  public:
   Loop(const Path& directory, std::byte* data, std::int64_t bytes)

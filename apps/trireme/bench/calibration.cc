@@ -30,7 +30,7 @@ bool has_cache() {
   return (home != nullptr && *home == '/') || (cache != nullptr && *cache == '/');
 }
 
-// What a file holds, if it is of this machine and build.
+// Calibration in a file, if it is of this machine and build.
 FoundCalibration read_calibration(const Path& file) {
   if (!std::filesystem::exists(file)) return {.missing = kHow, .measurable = true};
   planner::Calibration found;

@@ -1,4 +1,4 @@
-// What this machine was calibrated to do, and forecasts of steps by it.
+// Calibration of this machine, and forecasts of steps from it.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace trireme::app {
 
-// This machine's processor as the kernel tells it, with what it can and how many there are.
+// This machine's processor from /proc/cpuinfo, with its features and number of cores.
 std::string cpu_model();
 
 // Why constants of another CPU or build do not hold here; empty where they do.
@@ -24,7 +24,7 @@ Path brief_calibration_path();
 // Where runs on this CPU keep the fastest products that they have measured; empty without a cache directory.
 Path peaks_path();
 
-// What holds for this machine and build, or why nothing does.
+// The calibration for this machine and build, or the reason why there is no such calibration.
 struct FoundCalibration {
   std::optional<planner::Calibration> calibration;
   Path file{};
@@ -36,13 +36,13 @@ FoundCalibration find_calibration();
 // The same for a job: one that the constants say nothing about has none, and one on several hosts.
 FoundCalibration find_calibration(const config::Job& job, const Place& place);
 
-// Measures this machine for a few seconds where nothing is known of it and the job's ranks are of this machine alone, and
-// keeps what comes of it. TRIREME_NO_CALIBRATE in the environment refuses.
+// Measures this machine for a few seconds and stores the result, if it has no calibration and all of the job's ranks
+// are on it. TRIREME_NO_CALIBRATE in the environment prevents it.
 void calibrate_for(const config::Job& job, const Place& place);
 
 planner::StepForecast expect(const Planned& planned, const Place& place);
 
-// With what a step takes beside its lines, and the source.
+// Numbers of a step including the time outside its lines, with their source.
 plan::StepNumbers numbers_of(const Planned& planned, const planner::StepForecast& expected,
                              int rank);
 

@@ -13,11 +13,11 @@ namespace trireme::app {
 // Error{kPeerLost} if the worker fails.
 Json timed_steps(const config::Job& job, const Place& place, int warmup, int steps, int pulsing);
 
-// What steps take where all that disturbs adds to it: the lower quartile. `seconds` is not empty.
+// Duration of steps without disturbances, which only add time: the lower quartile. `seconds` is not empty.
 double undisturbed(std::vector<double> seconds);
 
-// Since the machine and this program began, seconds: of all that runs, what a hypervisor takes included, and of this program and
-// the processes that it started and saw end.
+// CPU seconds since the machine and this program began. They count all programs including a hypervisor's, and this
+// program with the finished processes that it started.
 struct CpuTime {
   double all = 0;
   double own = 0;

@@ -16,8 +16,8 @@ struct Variant {
   config::Job job;  // not resolved
 };
 
-// Those whose name contains `only`. Where `job` has a file, that is the job; its assignments lie over those of runs, and its ranks
-// are those of runs without ranks of their own. Throws Error{kUsage} where there is none.
+// Those whose name contains `only`. The file of `job`, if any, replaces that of the sweep. Its assignments override
+// those of runs, and its ranks are those of runs without ranks of their own. Throws Error{kUsage} without a job.
 std::vector<Variant> variants(const std::string& sweep, const JobOptions& job,
                               const std::string& only = "");
 

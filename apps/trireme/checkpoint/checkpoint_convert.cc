@@ -1,4 +1,4 @@
-// trireme checkpoint diff|reshard|convert: checkpoints compared and written anew, as bytes.
+// trireme checkpoint diff|reshard|convert: checkpoints compared and rewritten, as bytes.
 #include <fmt/ranges.h>
 
 #include <cstdio>
@@ -109,7 +109,7 @@ int checkpoint_reshard(const ReshardOptions& options) {
 
 namespace {
 
-// The vocabulary of weights as `write` puts it beside them, and a line about it.
+// The vocabulary of weights, written by `write` into their directory, and a line about it.
 void convert_vocabulary(const Path& from, config::Family family,
                         const std::function<std::string(const text::Tokenizer&)>& write) {
   try {

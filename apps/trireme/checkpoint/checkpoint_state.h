@@ -12,7 +12,7 @@ namespace trireme::app {
 
 enum class CheckpointState {
   kVerified,    // every byte is as it was written
-  kUnverified,  // nobody has read it since, and nothing says that it was changed
+  kUnverified,  // not read since it was written, without signs of a change
   kDamaged,
   kIncomplete,  // no manifest: its writing or a copy of it was not finished
 };

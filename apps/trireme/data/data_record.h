@@ -1,4 +1,4 @@
-// What a run's files of pictures, clips and trajectories were like when it began, kept in its directory: such data sets
+// Record of a run's files of pictures, clips and trajectories at its beginning, kept in its directory. Such data sets
 // have no digests of their contents.
 #pragma once
 
@@ -14,9 +14,9 @@ namespace trireme::app {
 // Throws Error{kData} naming what differs.
 std::string digest_all_bytes(const LocatedDataset& data);
 
-// Compares the data with RUN/data.json. `contents` is their digest_all_bytes(), or empty. Nothing to say where the file system says that no file was changed, where the run has no
-// such record, or where the data are no files of samples. Where files were changed or are copies, a sample of their
-// contents is compared: Error{kData} if it differs, else a line about it.
+// Compares the data with RUN/data.json. `contents` is their digest_all_bytes(), or empty. Returns nothing if the file
+// system shows no change of a file, if the run has no such record, or if the data are no files of samples. Where files
+// were changed or are copies, a sample of their contents is compared: Error{kData} if it differs, else a line about it.
 std::string compare_data(const Path& run, const LocatedDataset& data, const std::string& contents);
 
 // Names of the classes of the pictures or clips that the run in `run` was trained on, by number; empty where no names are

@@ -1,5 +1,4 @@
-// trireme doctor: what works on this machine, proven by running it. The worker goes on with what
-// needs LibTorch.
+// trireme doctor: checks the features of this machine by running them. The worker checks those that need LibTorch.
 #include <unistd.h>
 
 #include <cstring>

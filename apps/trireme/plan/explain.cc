@@ -126,7 +126,7 @@ void check_options(const ExplainOptions& options, const Place& place) {
          place.world - 1);
 }
 
-// Of every rank, and whether each has room in `fits`.
+// Memory of every rank, and whether each fits into `fits`.
 int explain_memory(const Planned& planned, const Place& place, const ExplainOptions& options) {
   const std::vector<simulate::Footprint> lists =
       footprints(planned, place, find_calibration().calibration);

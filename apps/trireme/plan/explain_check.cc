@@ -1,4 +1,4 @@
-// trireme explain --check: the validator's verdict on a plan's text, whoever wrote it.
+// trireme explain --check: the validator's verdict on a plan's text from any source.
 #include <fmt/format.h>
 
 #include <cstdio>

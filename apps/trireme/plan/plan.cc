@@ -32,7 +32,7 @@ std::string key_of(std::string_view assignment) {
   return std::string(assignment.substr(0, assignment.find('=')));
 }
 
-// The keys that a search would choose and the user has set, in the file or behind it.
+// The keys that a search would choose and the user has set, in the file or after it.
 std::vector<std::string> set_keys(const JobOptions& job) {
   std::vector<std::string> keys;
   const auto add = [&](const std::string& key) {
@@ -86,7 +86,7 @@ class Progress {
   bool shown_ = false;
 };
 
-// What was asked, to be asked again.
+// The command line of this question, to repeat it.
 std::string command_of(const PlanOptions& options) {
   std::string line = fmt::format("trireme plan {} --cluster {}", options.job.file, options.cluster);
   if (options.gpus) line += fmt::format(" --gpus {}", *options.gpus);

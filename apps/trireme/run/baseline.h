@@ -8,9 +8,8 @@
 
 namespace trireme::app {
 
-// Bits per byte of an order-3 model (three bytes of context) fitted on the training split and asked
-// about the validation split; a few seconds the first time, then kept in the cache under the
-// dataset's digest.
+// Bits per byte of an order-3 model (three bytes of context) fitted on the training split and evaluated on the
+// validation split. Takes a few seconds the first time; the result is kept in the cache under the dataset's digest.
 double baseline_bits(const text::Dataset& dataset,
                      const std::function<void(const std::string&)>& say);
 

@@ -19,7 +19,7 @@ std::vector<std::string> own_environment();
 // Whether a run's newest checkpoint that can be used is of the last step of the job.
 bool has_ended(const Path& run, std::int64_t steps);
 
-// Its exit code; its output goes where ours does, and signals that we get go on to it.
+// Runs the command and returns its exit code. Its output is part of ours, and our signals are passed on to it.
 int run_child(const std::vector<std::string>& command);
 
 }  // namespace trireme::app

@@ -21,8 +21,8 @@ class HostMemory {
   HostMemory& operator=(const HostMemory&) = delete;
 
   const Path& path() const { return path_; }
-  // Before this host's ranks of a generation start. Of a run that has gone on without this host nothing here is its past:
-  // unless it had the generation before, all of it goes. Throws Error{kData}.
+  // Before this host's ranks of a generation start. If the run has continued without this host, the snapshots here are
+  // obsolete: all are deleted unless this host was part of the generation before. Throws Error{kData}.
   void begin(std::uint64_t generation);
 
  private:

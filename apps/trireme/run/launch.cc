@@ -87,7 +87,7 @@ class Worlds {
   std::map<std::uint64_t, bool> fit_;
 };
 
-// A mistake in the job is told before anything is started.
+// Reports a mistake in the job before anything is started.
 void check_some_world_fits(Worlds& worlds, std::uint64_t ranks, const Range& nodes) {
   for (std::size_t count = nodes.most; count >= nodes.least; --count)
     if (worlds.fit(count * ranks)) return;
@@ -181,7 +181,7 @@ class Launched {
   }
 
  private:
-  // Leads on the first host; where nobody says which that is, who can listen on the endpoint.
+  // Leads on the first host; if that is not known, the host that can listen on the endpoint leads.
   std::unique_ptr<elastic::Agent> agent() const {
     const std::optional<int> rank = options_.node_rank ? options_.node_rank : around_.rank;
     if (rank && *rank != 0) return std::make_unique<elastic::Agent>(config(false));
@@ -247,7 +247,7 @@ class Launched {
     return config;
   }
 
-  static constexpr std::size_t kLongestId = 200;  // of what agents tell each other
+  static constexpr std::size_t kLongestId = 200;  // part of messages between agents
 
   const LaunchOptions& options_;
   std::shared_ptr<Worlds> worlds_;
@@ -264,7 +264,7 @@ class Launched {
 
 int launch(const LaunchOptions& given) {
   end_on_stop_signals();
-  std::signal(SIGPIPE, SIG_IGN);  // the ranks go on when nobody reads their output
+  std::signal(SIGPIPE, SIG_IGN);  // the ranks continue when their output has no reader
   LaunchOptions options = given;
   options.train = of_its_run(given.train);
   return Launched(options).keep_at_work();

@@ -40,7 +40,7 @@ std::optional<std::int64_t> try_memory(const Planned& planned, const Place& plac
       most = std::max(most, rank.get<std::int64_t>());
     return most;
   }
-  // What the kernel does to a process for want of memory, and what the trial says itself.
+  // The kernel's kill for lack of memory, and the trial's own exit code.
   if (outcome.signal == SIGKILL || outcome.exit_code == exit_code(ErrorKind::kNoRoom))
     return std::nullopt;
   fail(outcome.signal != 0 ? ErrorKind::kInternal : ErrorKind::kUsage,

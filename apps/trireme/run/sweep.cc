@@ -100,7 +100,7 @@ class Runner {
     }
     const Path log = row.directory.string() + ".log";
     std::vector<std::string> command = train_command(row.job, row.directory);
-    command.emplace_back("--no-calibrate");  // others may be at work beside it
+    command.emplace_back("--no-calibrate");  // other runs may be active at the same time
     const int pid = processes_->spawn(
         {.command = std::move(command), .environment = own_environment(), .capture = true});
     running_.emplace(pid, Running{.row = &row, .log = std::ofstream(log, std::ios::app)});

@@ -39,7 +39,7 @@ void say_changes(const config::Job& saved, const config::Job& now) {
     fmt::print("          {}: was {}, now {}\n", key.key, key.before, key.after);
 }
 
-// What `generate` decodes with; empty where samples are no text.
+// Vocabulary with which `generate` decodes; empty if samples are no text.
 std::string vocabulary_of(const LocatedDataset& data, config::DataSource source) {
   if (data.text) return data.text->tokenizer.description();
   return source == config::DataSource::kWords ? text::Tokenizer::bytes().description() : "";
@@ -108,7 +108,7 @@ int start(const std::vector<std::string>& arguments, const Place& place, const c
     become_worker(arguments, place);
   }
   check_limits(place.world, 1);
-  std::signal(SIGPIPE, SIG_IGN);  // the ranks go on when nobody reads their output
+  std::signal(SIGPIPE, SIG_IGN);  // the ranks continue when their output has no reader
   return report_outcome(run_workers(arguments, place, keys, run->path()), run->path());
 }
 
@@ -151,7 +151,7 @@ void say_too_small(const Planned& planned, const Place& place) {
   std::fflush(stdout);
 }
 
-// A rank that another program started beside rank 0, which alone owns the run directory.
+// A rank that another program started in addition to rank 0, which alone owns the run directory.
 int follow(const TrainOptions& options, config::Job job, const Place& place) {
   const LocatedDataset data = locate_dataset(job.data, [](const std::string&) {});
   job = with_absolute_paths(std::move(job));
@@ -198,7 +198,7 @@ void say_found(std::int64_t micro_batch, const std::string& what) {
   std::fflush(stdout);
 }
 
-// A run goes on with the one it has found.
+// A resumed run keeps the size that it has found.
 config::Job settle_micro_batch(config::Job job, const RunDirectory& run, const Place& place,
                                const config::DatasetFacts& data) {
   if (!run.resume())
@@ -223,7 +223,7 @@ std::string place_text(const Place& place) {
   return fmt::format("{} {}\n", processes ? "nproc" : "ranks", place.world);
 }
 
-// What a run that does not resume begins with; empty where that is drawn.
+// Origin of a run that does not resume; empty for random parameters.
 std::string beginning_of(const RunDirectory& run, const Planned& planned,
                          const LocatedDataset& data, const TrainOptions& options) {
   const Path weights = planned.job.model.weights;

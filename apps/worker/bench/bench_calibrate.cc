@@ -55,20 +55,20 @@ struct ProbeSize {
   std::int64_t layers, hidden, heads, seq_len, micro_batch, vocab;
   int steps = 2;  // in a round
 };
-// The second and third attend anew to every few tokens, and the third is so small that beginning its kernels is most of what
-// they take. A brief measurement takes the first.
+// The second and third compute attention separately for every few tokens. The third is so small that the start of its
+// kernels takes most of the time. A brief measurement takes the first.
 constexpr ProbeSize kProbes[] = {{2, 256, 4, 128, 4, 1024}, {2, 128, 4, 16, 32, 64, 8},
                                  {2, 32, 2, 16, 1, 64, 16}, {2, 128, 2, 256, 8, 256},
                                  {1, 512, 8, 256, 4, 512},  {2, 256, 4, 1024, 1, 512},
                                  {1, 640, 10, 512, 1, 2048}};
 
-// How much is measured. All is measured in rounds, so that what the machine's own speed does meanwhile can be told from what is
-// measured.
+// Scope of a measurement. All measurements run in rounds, so that changes of the machine's speed can be separated from
+// them.
 struct Effort {
   int rounds = 5;
   double enough = 0.025;  // seconds for one product in a round
   std::size_t fewest = 3;
-  bool pulse_each = true;  // one beside each product; else one for all of a round
+  bool pulse_each = true;  // one with each product; else one for all of a round
   std::size_t shapes = std::size(kShapes);
   std::size_t probes = std::size(kProbes),
               crowded = std::size(kProbes);  // on one rank, on all cores
@@ -146,7 +146,7 @@ config::Job probe_job(const ProbeSize& size, DType compute, int ranks) {
   return config::resolve(job, ranks, {});
 }
 
-// A vision transformer of pictures that are made up on the way, 16 tokens each.
+// A vision transformer of synthetic pictures, 16 tokens each.
 config::Job seeing_job(DType compute) {
   config::Job job;
   job.model.family = config::Family::kVit;

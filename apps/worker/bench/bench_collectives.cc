@@ -126,8 +126,8 @@ int measure_as_rank(const Arguments& arguments) {
   return 0;
 }
 
-// A rank's share of the bytes that the memory must move at least, in memcpys of the whole buffer:
-// sums read and write every buffer once; a reduce-scatter writes one slice, 1/n, only.
+// A rank's share of the bytes that the memory must move at least, in memcpys of the whole buffer. Sums read and write
+// every buffer once; a reduce-scatter writes one slice, 1/n, only.
 double memcpys(std::string_view verb, int ranks) {
   return verb == "reduce_scatter" ? 0.5 * (1 + 1.0 / ranks) : 1.0;
 }

@@ -51,7 +51,8 @@ double seconds_of(comm::Group& group, const std::function<void()>& body) {
     body();
     double taken = watch.seconds();
     if (repeat >= 0) seconds.push_back(taken);
-    group.all_reduce({&taken, 1, DType::kF64}, comm::Reduce::kMax).wait();  // all go on or none
+    // all continue or none
+    group.all_reduce({&taken, 1, DType::kF64}, comm::Reduce::kMax).wait();
     if (taken > kLong && repeat >= 0) break;
   }
   return median(seconds);

@@ -42,7 +42,7 @@ void sleep(double seconds) {
   while (Clock::now() < end) std::this_thread::yield();
 }
 
-// A stage that computes nothing, for as long as it is told.
+// A stage that computes nothing, for a given time.
 struct Sleep : torch::autograd::Function<Sleep> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& weight, double input, double weight_s,
@@ -129,7 +129,7 @@ double time_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Seconds from sending a number to a rank that has asked for it until that rank goes on: the median.
+// Median seconds from sending a number to a waiting rank until that rank continues.
 double measured_latency() {
   constexpr int kRepeats = 31;
   std::vector<double> seconds;
@@ -144,7 +144,7 @@ double measured_latency() {
         channel->send({&sent, 1, DType::kF64}, 1).wait();
       } else {
         const comm::Ticket ticket = channel->recv({&sent, 1, DType::kF64}, 0);
-        sleep(2e-3);  // as behind an action: by now the lane has taken it over
+        sleep(2e-3);  // as after an action: by now the lane has taken it over
         ticket.wait();
         seconds.push_back(time_now() - sent);
       }

@@ -26,8 +26,8 @@ struct Product {
   }
 };
 
-// Every linear layer of the job's model with the time of each of its products as ATen computes them: the
-// median of repeats while all ranks do the same. Collective; this rank's own times.
+// Every linear layer of the job's model with the time of each of its products in ATen: the median of repetitions, while
+// all ranks do the same. Collective; this rank's own times.
 std::vector<Product> measure_products(const config::Job& job, const model::ModelSpec& model,
                                       comm::World& world);
 

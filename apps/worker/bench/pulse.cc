@@ -11,7 +11,7 @@
 namespace trireme::app {
 
 Pulse::Pulse(DType compute) {
-  constexpr std::int64_t kSize = 256;  // small, as it lies in memory beside what is measured
+  constexpr std::int64_t kSize = 256;  // small, because it shares memory with the measured work
   constexpr int kWide = 80, kHalf = 240;
   const DType type = product_type(compute);
   a_ = at::ones({kSize, kSize}, comm::scalar_type(type));

@@ -1,4 +1,5 @@
-// A pulse: the same few products again, for some hundredths of a second, which tell how fast a core is at the moment.
+// A pulse: a fixed set of products, repeated for some hundredths of a second, that measures the present speed of a
+// core.
 #pragma once
 
 #include <ATen/core/Tensor.h>

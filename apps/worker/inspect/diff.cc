@@ -158,7 +158,7 @@ void print_parting(const Comparison& row, const std::string& a, const std::strin
              row.relative);
 }
 
-// What no verdict is about: the tensors of each reason, the first few by name.
+// Tensors without a verdict: those of each reason, the first few by name.
 void print_not_compared(const std::vector<Comparison>& rows) {
   constexpr int kNamed = 4;
   std::map<std::string, std::pair<int, std::string>> reasons;

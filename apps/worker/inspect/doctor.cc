@@ -43,8 +43,8 @@ std::string matrix_rate(at::ScalarType type) {
   return fmt::format("{:.0f} GFLOP/s, square of {}", rate / 1e9, kSize);
 }
 
-// Canonical sums rest on this: a micro-batch's product has the same bits every time. A BLAS may go further, so that a row
-// does not depend on how many are beside it; then not even run.micro_batch matters to them.
+// Canonical sums rest on this: a micro-batch's product has the same bits every time. Some BLAS also give each row the
+// same bits for any number of rows; then not even run.micro_batch changes the sums.
 std::string repeated_product(at::ScalarType type) {
   bool splits = true;
   for (const std::int64_t rows : {64, 256}) {

@@ -132,7 +132,7 @@ void Arena::release(Ranges::iterator range, std::size_t bytes) {
   free.held = left;
 }
 
-// Until the range at the end has room for `size`.
+// Until the range at the end has space for `size`.
 Arena::Ranges::iterator Arena::grow(std::size_t size) {
   const auto last = free_.rbegin();
   const bool open = last != free_.rend() && last->first + last->second.size == end_;

@@ -9,12 +9,12 @@
 
 namespace trireme::app {
 
-// One stretch of addresses that grows at its end and keeps what it has. A block is cut from the smallest free
-// range that holds it, a large one from the end of the last: gradients, which stay, and activations, which make room
-// for them, then keep out of each other's way. Given back, it joins its free neighbours, so that a step finds room
-// where the one before left it, whatever its sizes are. Where sizes change from step to step, ranges fragment: the
-// arena returns pages of free ranges to the kernel, so that it holds at most most_held() of its most used bytes. Any
-// thread may take and give. Ends with its memory.
+// One range of addresses that grows at its end and keeps its pages. A block is cut from the smallest free range that
+// holds it, a large one from the end of the last range. This separates gradients, which stay, from activations, which
+// are freed. A freed block joins its free neighbours, so that a step finds the space of the step before, whatever its
+// sizes. Where sizes change from step to step, ranges fragment. The arena then returns pages of free ranges to the
+// kernel: it holds at most most_held() of its most used bytes. All functions may be called from any thread. Freed with
+// its memory.
 class Arena {
  public:
   Arena();
@@ -29,7 +29,7 @@ class Arena {
 
   // At a page's begin, its bytes undefined. Throws std::bad_alloc.
   void* take(std::size_t bytes, void* owner = nullptr);
-  // What it was; nothing if it is none of these blocks.
+  // The block; nothing if `block` is not one of this arena's.
   std::optional<Block> give(void* block);
   // Bytes it has grown to.
   std::size_t extent() const;

@@ -16,7 +16,7 @@ namespace {
 
 using train::TensorMemory;
 
-// Little is left to malloc, which keeps what it frees in pieces where sizes change from step to step.
+// Malloc gets little, because its free memory fragments where sizes change from step to step.
 constexpr std::size_t kLargeBlock = std::size_t{16} << 10;
 
 // Lives as long as the process: tensors are freed until its very end.

@@ -5,16 +5,16 @@
 
 namespace trireme::app {
 
-// Buffers of a step come and go, and the next step wants the same. Small ones stay with malloc, which keeps what is
-// freed; large ones, which malloc would scatter among the small, go through LibTorch's CPU allocator into one
-// growing stretch of huge pages. Call once, before the first tensor.
+// Buffers of a step come and go, and the next step wants the same. Small ones stay with malloc, which keeps freed
+// memory. Large ones, which malloc would scatter among the small, go through LibTorch's CPU allocator into one growing
+// range of huge pages. Call once, before the first tensor.
 void keep_freed_memory();
 
-// What tensors made by this thread are charged to: the process's own count, unless a ChargeAnew says otherwise.
+// The account of tensors made by this thread: the process's own, unless a ChargeAnew sets another.
 train::TensorMemory& charged_here();
 
-// While it lives, tensors made by this thread are charged to a count of their own, which lasts as long as the
-// process: for a rank that is a thread among others.
+// While it lives, tensors made by this thread are charged to a separate account, which lasts as long as the process. It
+// serves ranks that are threads of one process.
 class ChargeAnew {
  public:
   ChargeAnew();

@@ -12,14 +12,14 @@
 
 namespace trireme::app {
 
-// Fills parameters from a checkpoint, of this layout or another, or from a directory of Hugging Face's files; optimizer
-// states, which converted weights have not, stay as they are. A checkpoint of what trains takes the rest from `base`.
-// Throws Error{kData} where they cannot be read.
+// Fills parameters from a checkpoint of any layout, or from a directory of Hugging Face's files. Optimizer states stay
+// as they are, because converted weights have none. A checkpoint of trained parameters alone takes the rest from
+// `base`. Throws Error{kData} where they cannot be read.
 void load_parameters(const Path& checkpoint, const formats::Manifest& manifest, const Path& base,
                      exec::Session& session);
 
-// Its job is the checkpoint's on one rank, one sample at a time: what training did for its memory is not needed, and may
-// not be possible so. Throws Error{kData} where the parameters cannot be read.
+// Its job is the checkpoint's on one rank, one sample at a time, without the memory savings of training, which may be
+// impossible so. Throws Error{kData} where the parameters cannot be read.
 class LoadedModel {
  public:
   explicit LoadedModel(const Path& checkpoint);

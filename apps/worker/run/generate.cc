@@ -97,7 +97,7 @@ std::vector<media::Image> pictures(const std::string& path) {
   return {media::checked_image(std::as_bytes(std::span(bytes)), path)};
 }
 
-// What a family that sees reads of a prompt and what was answered so far.
+// Inputs of a multimodal family for a prompt and the answer so far.
 std::vector<at::Tensor> prompt_inputs(const config::Job& job,
                                       const std::vector<media::Image>& images,
                                       const std::string& prompt,

@@ -10,8 +10,9 @@
 
 namespace trireme::app {
 
-// While it lives, the first stop signal becomes first(), also one that waited since before this program began; a further
-// SIGINT ends the process with exit code os::kEndedUnsaved. Made before any other thread, so that these inherit the blocked mask.
+// While it lives, the first stop signal calls first(), also one that was pending before this program began. A further
+// SIGINT ends the process with exit code os::kEndedUnsaved. Made before any other thread, so that these inherit the
+// blocked mask.
 class Interrupts {
  public:
   // `note` says to people what follows from the first signal; none: another process does, or there is nothing to say.

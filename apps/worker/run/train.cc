@@ -127,7 +127,7 @@ int train(const Arguments& arguments) {
   setup.stop = &interrupts.first();
   std::atomic<train::Ending> ending{train::Ending::kDone};
   const int ranks = arguments.number<int>("ranks", 1);
-  // Ranks that are processes are watched by who started them.
+  // Ranks that are processes are watched by their parent.
   watch::Patience patience = patience_of(setup.job.run);
   if (is_process_of_a_world() || !variable(elastic::kFlightVariable, "").empty())
     patience.steps = 0;

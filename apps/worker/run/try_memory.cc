@@ -1,4 +1,5 @@
-// trireme-worker try-memory: two steps of a job, to see what they need; it may die of that, and leaves nothing behind.
+// trireme-worker try-memory: two steps of a job, to measure their memory; it may be killed for that, and leaves no
+// files.
 #include <c10/util/Exception.h>
 
 #include <cstdio>

@@ -9,12 +9,12 @@
 
 namespace trireme::app {
 
-// Whether samples are written of this job's model: of families that continue text, up to 20M parameters, on the CPU,
-// without run.memory_limit: the model is loaded a second time.
+// Whether samples are generated from this job's model. Conditions: families that continue text, up to 20M parameters,
+// on the CPU, without run.memory_limit. The model is loaded a second time.
 bool writes_samples(const config::Job& job);
 
-// What the checkpoint's model writes after beginnings of held-out text, in a few seconds. `run` has the vocabulary,
-// `dataset` is what the job was trained on. Where the model cannot be loaded the one sample says why.
+// Continuations by the checkpoint's model of beginnings of held-out text, in a few seconds. `run` has the vocabulary,
+// `dataset` is the job's training data. If the model cannot be loaded, the one sample says why.
 std::vector<train::Written> write_samples(const config::Job& job, const Path& checkpoint,
                                           const Path& run, const Path& dataset);
 

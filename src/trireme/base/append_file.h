@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// What cannot be written now waits in memory and is written before what is added later; nothing is torn or left out while
+// Bytes that cannot be written now wait in memory and are written before later ones. Nothing is torn or left out while
 // the process lives.
 class AppendFile {
  public:

@@ -1,4 +1,4 @@
-// What this machine's CPU can do, where that decides a way to go.
+// Features of this machine's CPU that decide between code paths.
 #pragma once
 
 #include <string_view>
@@ -13,8 +13,8 @@ bool has_avx512();
 // Whether this CPU multiplies pairs of bf16 lane by lane (AVX-512 BF16) and has no faster way to multiply them (AMX).
 bool multiplies_bf16_in_lanes();
 
-// The type in which matrices of `type` are multiplied on this CPU: fp16 and, where oneDNN has no products of it, bf16 are
-// widened to fp32 first.
+// The type in which matrices of `type` are multiplied on this CPU. fp16 is widened to fp32 first, and so is bf16 where
+// oneDNN has no products of it.
 DType product_type(DType type);
 
 // The widest instructions that this CPU multiplies matrices with, in rising order of speed in bf16.

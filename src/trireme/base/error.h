@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// Decides the exit code and who may catch the error.
+// Decides the exit code and the handler of an error.
 enum class ErrorKind {
   kInternal,   // our bug: exit 1
   kUsage,      // bad command line, bad config, nothing started: exit 2

@@ -20,7 +20,7 @@ Count number_in(const Path& path) {
 
 Count least(Count a, Count b) { return a && b ? std::min(*a, *b) : a ? a : b; }
 
-// What the files of one version are called.
+// Names of the files of one version.
 struct Version {
   const char* limit;
   const char* used;

@@ -19,8 +19,8 @@ std::string read_file(const Path& path, std::size_t max_bytes = std::size_t{1} <
 // Throws Error{kData}.
 void write_file_synced(const Path& path, std::string_view bytes);
 
-// Writes `path` so that a reader sees the old content or the new, never a mixture: temporary file
-// beside it, fsync, rename, fsync of the directory.
+// Writes `path` so that a reader sees the old content or the new, never a mixture. Steps: temporary file in the same
+// directory, fsync, rename, fsync of the directory.
 void replace_file(const Path& path, std::string_view bytes);
 
 // Makes names in a directory durable.
@@ -29,7 +29,7 @@ void fsync_directory(const Path& directory);
 // Creates a directory and its parents; Error{kUsage} names the path and the cause when it cannot.
 void make_directories(const Path& directory);
 
-// What opening a symbolic link does.
+// Whether opening a symbolic link follows it or fails.
 enum class Symlinks { kFollow, kRefuse };
 
 // A read-only memory map of a whole regular file (devices are refused, never waited for). An empty file maps to an

@@ -1,4 +1,4 @@
-// What data.validation means: how much of a data set is held out.
+// Meaning of data.validation: how much of a data set is held out.
 #pragma once
 
 namespace trireme {

@@ -15,12 +15,12 @@ struct MemoryGroup {
   int version = 2;
 };
 
-// From the process's own group up. A container may see its own as the mounted one, so that some may not be there. `root`
-// stands for / in tests.
+// From the process's own group up. A container may see its own group as the mounted one; then groups above it are
+// missing. `root` replaces / in tests.
 std::vector<MemoryGroup> memory_groups(const Path& root = "/");
 
-// How many processes the kernel has killed for lack of memory, up to now: of this process's control group, or of the machine
-// where the group counts none. Nothing where the kernel does not say.
+// Number of processes that the kernel has killed so far for lack of memory, in this process's control group, or on the
+// machine if the group counts none. Nothing where the kernel does not say.
 std::optional<std::int64_t> memory_kills(const Path& root = "/");
 
 // The number in the first line "WORD NUMBER" of a file.

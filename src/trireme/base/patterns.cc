@@ -24,7 +24,7 @@ bool eat_number(std::string_view& text, std::uint64_t& number) {
   return true;
 }
 
-// What stands in the bracket at the begin of `pattern`, which is eaten; nothing if it holds something else.
+// Removes the bracket at the beginning of `pattern` and returns its numbers; nothing if it contains something else.
 std::optional<Numbers> eat_bracket(std::string_view& pattern) {
   Numbers numbers;
   pattern.remove_prefix(1);
@@ -62,11 +62,11 @@ bool eat_one(std::string_view& pattern, std::string_view& name) {
 
 }  // namespace
 
-// What stands between two stars is best found where it ends first, so that only the last star ever takes more: a walk
-// back over all of them would take a time exponential in their number.
+// The text between two stars is best matched where it ends first, so that only the last star ever takes more. A walk
+// back over all stars would take a time exponential in their number.
 bool matches(std::string_view pattern, std::string_view name) {
   std::optional<std::string_view> after_star;
-  std::string_view rest;  // of the name, behind what the star has taken
+  std::string_view rest;  // of the name, after the star's match
   while (!pattern.empty() || !name.empty()) {
     if (pattern.starts_with('*')) {
       pattern.remove_prefix(1);

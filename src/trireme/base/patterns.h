@@ -20,7 +20,7 @@ void check_patterns(std::string_view key, std::string_view patterns);
 std::vector<std::size_t> select(std::string_view key, std::string_view patterns,
                                 const std::vector<std::string>& names);
 
-// "a,b" in pieces; one empty piece for "".
+// "a,b" as a list; one empty entry for "".
 std::vector<std::string_view> split_list(std::string_view list);
 
 }  // namespace trireme

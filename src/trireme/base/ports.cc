@@ -34,7 +34,7 @@ int try_port(std::uint32_t host, int port) {
   return bound ? ntohs(address.sin_port) : -1;
 }
 
-// The first that the kernel gives to those who connect.
+// The first that the kernel gives to connecting sockets.
 int first_ephemeral_port() {
   int first = 32768;
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> first;

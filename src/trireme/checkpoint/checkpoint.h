@@ -13,7 +13,7 @@
 
 namespace trireme::checkpoint {
 
-// What a checkpoint says beside its tensors.
+// Contents of a checkpoint apart from its tensors.
 struct Header {
   std::int64_t step = 0;              // steps done
   std::int64_t consumed_samples = 0;  // the data cursor: layout-free
@@ -27,18 +27,18 @@ struct Header {
       base{};  // not empty: identity of the checkpoint of what does not train, which is left out
 };
 
-// Writes ROOT/step-N at once; ROOT must be there. Collective over the world: every rank writes the slices it owns to
-// step-N.tmp, one at a time, fsynced, digested and read back; rank 0 writes the manifest last, renames the directory and
-// fsyncs ROOT. A failure on any rank throws on every rank (Error{kData} naming rank and cause), leaves earlier
+// Writes ROOT/step-N at once; ROOT must be there. Collective over the world. Every rank writes the slices it owns to
+// step-N.tmp, one at a time, fsynced, digested and read back. Rank 0 writes the manifest last, renames the directory
+// and fsyncs ROOT. A failure on any rank throws on every rank (Error{kData} naming rank and cause), leaves earlier
 // checkpoints untouched and nothing of this one.
 Path save(const Path& root, const Header& header, const exec::Units& units,
           const std::vector<model::UnitSpec>& specs, comm::World& world);
 
-// Fills this rank's units, one slice at a time, from a checkpoint of any data-, context- and tensor-parallel layout;
-// where tp changes, each is cut out of its whole unit. Every byte is verified before any tensor changes. Throws
+// Fills this rank's units, one slice at a time, from a checkpoint of any data-, context- and tensor-parallel layout.
+// Where tp changes, each slice is cut out of its whole unit. Every byte is verified before any tensor changes. Throws
 // Error{kData} when the manifest's units differ from `specs` or a file is damaged, and where it leaves units out whose
-// base is not `base`. Call Units::refresh() (collective) afterwards.
-// With Files::kNeeded only the files that this rank reads are verified, and need be there.
+// base is not `base`. Call Units::refresh() (collective) afterwards. With Files::kNeeded only the files that this rank
+// reads are verified, and need be there.
 enum class Files { kAll, kNeeded };
 formats::Manifest load(const Path& directory, exec::Units& units,
                        const std::vector<model::UnitSpec>& specs, const Path& base = {},
@@ -48,13 +48,13 @@ formats::Manifest load(const Path& directory, exec::Units& units,
 std::set<std::string> needed_files(const formats::Manifest& manifest, const exec::Units& units,
                                    const std::vector<model::UnitSpec>& specs);
 
-// What becomes of units that train and of which a checkpoint has nothing: a probe's, on another run's tower.
+// Treatment of trained units that are missing in a checkpoint, such as a probe's on another run's tower.
 enum class NewUnits { kRefused, kAsDrawn };
 
-// Fills this rank's parameters, of all units or of those wanted, by name from a checkpoint of another run under any layout
-// or from a directory of Hugging Face's files, converted to the type they have here. Adapters that it lacks stay as they are. Every byte is verified before any
-// tensor changes. Throws Error{kData} naming parameters that are missing or of another shape. Call Units::refresh()
-// afterwards.
+// Fills this rank's parameters, of all units or of those wanted, by name. The source is a checkpoint of another run
+// under any layout, or a directory of Hugging Face's files; values are converted to the type of the parameters.
+// Adapters that it lacks stay as they are. Every byte is verified before any tensor changes. Throws Error{kData} naming
+// parameters that are missing or of another shape. Call Units::refresh() afterwards.
 void load_weights(const Path& directory, exec::Units& units,
                   const std::vector<model::UnitSpec>& specs, NewUnits news = NewUnits::kRefused);
 void load_weights(const Path& directory, exec::Units& units,
@@ -66,7 +66,7 @@ void load_weights(const Path& directory, exec::Units& units,
 void check_frozen(const Path& base, const exec::Units& units,
                   const std::vector<model::UnitSpec>& specs);
 
-// What tells weights from any other: a digest of a checkpoint's manifest, or of all bytes of Hugging Face's files.
+// Identity of weights: a digest of a checkpoint's manifest, or of all bytes of Hugging Face's files.
 std::string identity(const Path& directory);
 
 }  // namespace trireme::checkpoint

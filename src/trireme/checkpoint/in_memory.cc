@@ -173,7 +173,7 @@ InMemory::Inventory InMemory::take_stock(const Candidate& candidate,
   return stock;
 }
 
-// What each host needs and lacks, from the first that has it; from nobody (-1) where none does.
+// Missing snapshots of each host, from the first host that has them; -1 if none does.
 std::vector<Parcel> InMemory::missing(const Inventory& stock,
                                       const formats::Manifest& manifest) const {
   std::vector<Parcel> parcels;
@@ -196,7 +196,7 @@ void InMemory::fetch(const Candidate& candidate, const std::string& manifest,
   parcels_.open(parcels);
   const bool here = std::ranges::find(candidate.ranks, world_.rank()) != candidate.ranks.end();
   const Path path = directory(candidate.step);
-  // Before anything is on its way: who cannot take it says so to all.
+  // A rank that cannot take its files reports it to all before any transfer.
   on_every_rank(world_, [&] {
     if (!leads() || here) return std::string();
     os::remove_tree(files_, path);

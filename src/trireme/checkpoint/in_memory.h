@@ -14,15 +14,16 @@ namespace trireme::checkpoint {
 // One rank's view. Every call but setup() is collective.
 class InMemory {
  public:
-  // ROOT is a directory that ranks of a host share and others do not; each host keeps also what the one `distance`
-  // places before it writes, in a circle; where that is itself, the one before. Throws Error{kUsage} where a rank has none.
+  // ROOT is a directory that ranks of a host share and others do not. Each host keeps its own snapshot and that of the
+  // host `distance` places before it, in a circle; if that is itself, the one before. Throws Error{kUsage} if a rank
+  // has no ROOT.
   InMemory(Path root, std::int64_t distance, comm::World& world, os::FileSystem& files);
 
   // Of a Saver that writes there.
   Saver::Setup setup() const;
 
-  // The newest snapshot of more than `after` steps of which all is there that ranks need: its directory, in which this
-  // host then has what its ranks need, every byte of that as it was written. Ranks may be others than those that wrote it.
+  // The newest complete snapshot of more than `after` steps. Its directory then holds all bytes that this host's ranks
+  // need, verified as they were written. The present ranks may differ from those that wrote it.
   struct Found {
     Path directory{};  // empty: none
     std::int64_t step = 0;

@@ -80,7 +80,7 @@ std::set<std::string> needed_files(const formats::Manifest& manifest, const exec
   const std::vector<int> places =
       convert::unit_places(manifest, specs, fmt::format("checkpoint of step {}", manifest.step));
   const int parts = manifest.units.empty() ? 1 : static_cast<int>(manifest.units[0].tp);
-  const bool whole = parts != units.tp();  // units are put together and cut anew
+  const bool whole = parts != units.tp();  // units are joined and cut in a new way
   std::set<std::string> needed;
   for (const exec::StateSlice& slice : units.local_slices()) {
     const int place = places[static_cast<std::size_t>(slice.unit)];

@@ -1,4 +1,4 @@
-// What one rank does for all, or each for itself, however long it takes.
+// Work of any duration that one rank does for all, or each for itself.
 #pragma once
 
 #include <functional>
@@ -9,12 +9,12 @@
 
 namespace trireme::checkpoint {
 
-// Rank 0 does it aside while ranks go on hearing of one another: a silent peer would count as lost. Every rank gets its
-// text; what it throws is Error{kData} on every rank. Collective.
+// Rank 0 runs it in another thread, while ranks keep exchanging signs of life: a silent peer would count as lost. Every
+// rank gets the text that it returns; an exception is Error{kData} on every rank. Collective.
 std::string on_rank_zero(comm::World& world, const std::function<std::string()>& body);
 
-// The same by every rank for itself: all get the texts of all, by rank. What one throws is Error{kData} on every rank,
-// which it names.
+// The same by every rank for itself: all get the texts of all, by rank. An exception is Error{kData} on every rank and
+// names the rank.
 std::vector<std::string> on_every_rank(comm::World& world,
                                        const std::function<std::string()>& body);
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kPiece = std::int64_t{4} << 20;  // bytes on their way at a time
 constexpr std::chrono::milliseconds kPause(1);          // between looks whether they are there
 
-// One parcel at one of its ends, piece by piece. What goes wrong with its file is kept for later: the other end goes on.
+// One parcel at one of its ends, segment by segment. A failure of its file is kept for later: the other end continues.
 class Moving {
  public:
   Moving(const Parcel& parcel, bool sends, comm::Group& lane, const Path& directory,
@@ -39,12 +39,12 @@ class Moving {
     });
     next();
   }
-  // Where another failed: the piece is the lane's until it has given it back.
+  // After a failure elsewhere the lane owns the segment until it has returned it.
   ~Moving() {
     while (under_way_ && !ticket_.done()) std::this_thread::sleep_for(kPause);
   }
 
-  // Goes on with what has come or gone. Whether something has.
+  // Continues with received or sent segments. Returns whether there were any.
   bool advance() {
     if (!under_way_ || !ticket_.done()) return false;
     ticket_.wait();  // throws where the world is lost
@@ -122,7 +122,7 @@ void Parcels::open(const std::vector<Parcel>& parcels) {
 
 void Parcels::move(const std::vector<Parcel>& parcels, const Path& directory,
                    os::FileSystem& files) {
-  // Parcels of a lane go one after the other, lanes beside each other: two ranks may send to each other at once.
+  // Parcels of a lane move one after the other, lanes at the same time: two ranks may send to each other at once.
   std::map<std::pair<int, int>, std::deque<const Parcel*>> waiting;
   for (const Parcel& parcel : parcels)
     if (world_.rank() == parcel.from || world_.rank() == parcel.to)

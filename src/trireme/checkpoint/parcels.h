@@ -1,4 +1,4 @@
-// Parcels: files that go from ranks to others behind training, over lanes of their own.
+// Parcels: files that travel between ranks during training, over lanes of their own.
 #pragma once
 
 #include <map>
@@ -27,9 +27,10 @@ class Parcels {
 
   // Opens the lanes that are not open yet. By each rank's main thread; every rank gives the same parcels.
   void open(const std::vector<Parcel>& parcels);
-  // Sends what goes from here out of DIRECTORY, and writes there what comes; returns when all of it has gone and come.
-  // Any thread may call it, and all ranks of a parcel do so at about the same time. A failure of this rank's files does
-  // not hold up the others: it is thrown at the end, Error{kData}; also where what came is not what the manifest says.
+  // Sends this rank's files from DIRECTORY and writes received ones there; returns when all transfers have ended. Any
+  // thread may call it, and all ranks of a parcel do so at about the same time. A failure of this rank's files does not
+  // delay the others: it is thrown at the end, Error{kData}. A received file that differs from the manifest counts as a
+  // failure.
   void move(const std::vector<Parcel>& parcels, const Path& directory, os::FileSystem& files);
 
  private:

@@ -33,7 +33,7 @@ bool Saver::leads() const {
   return std::find(setup_.hosts.begin(), own, *own) == own;
 }
 
-// What takes long runs aside even when training waits for it: ranks go on hearing of one another.
+// Slow work runs in another thread even if training waits for it: ranks keep exchanging signs of life.
 void Saver::enter(Phase phase, Where where, std::function<Share()> body) {
   phase_ = phase;
   mine_.clear();
@@ -93,7 +93,7 @@ Saved Saver::take() {
   return std::exchange(saved_, {});
 }
 
-// Whether all ranks have done their part, they all learn here; then they go on alike.
+// All ranks learn here whether all have done their part; then they continue together.
 void Saver::advance() {
   using std::chrono::seconds;
   if (mine_.empty() && pending_.wait_for(seconds(0)) != std::future_status::timeout)

@@ -1,4 +1,4 @@
-// Saver: the checkpoints of one run, each written at once or behind training, and what becomes of older ones.
+// Saver: writes the checkpoints of one run, at once or asynchronously, and removes older ones.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ struct Saved {
 // kAtOnce reads tensors where they are, one at a time; kBehind copies them first.
 enum class SaveMode { kAtOnce, kBehind };
 
-// One rank's part in it. Every call but those of one line is collective: ranks agree in them, and only in them,
-// about how far a checkpoint is, so that what is written behind training never communicates while training does.
+// One rank's part of it. Every function except those of one line is collective. Ranks agree in these functions, and
+// only there, on the progress of a checkpoint, so that asynchronous writing never communicates while training does.
 class Saver {
  public:
   struct Setup {
@@ -57,11 +57,11 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  // A checkpoint has begun and its end is not told yet.
+  // A checkpoint has begun and its end is not reported yet.
   bool under_way() const { return phase_ != Phase::kNone; }
   // Begins ROOT/step-N, while none is under way. Tensors may change as soon as it returns.
   void begin(const Header& header, SaveMode mode);
-  // Between two steps: goes on where all ranks have done their part, and waits for none. Tells the end once; failures
+  // Between two steps: continues if all ranks have done their part, and waits for none. Reports the end once; failures
   // are the same on every rank.
   std::optional<Saved> poll();
   // Waits for the end of what is under way.

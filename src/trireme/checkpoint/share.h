@@ -1,4 +1,4 @@
-// Share: what one rank tells the others of its part of a checkpoint; the manifest is made of all of them.
+// Share: a rank's message to the others about its part of a checkpoint; the manifest is made of all shares.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Snapshot: what a rank saves, copied between two steps, so that it can be written while training goes on.
+// Snapshot: copy of a rank's saved state, taken between two steps, so that it can be written while training continues.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace trireme::checkpoint {
 // Host memory of its own, from the first take() on.
 class Snapshot {
  public:
-  // What it held before is gone: whoever reads that must be done.
+  // Overwrites the earlier copy, which must not be in use.
   void take(const exec::Units& units, const std::vector<exec::StateSlice>& slices);
   // Of the slice-th slice.
   std::span<const std::byte> bytes(std::size_t slice) const { return parts_[slice]; }

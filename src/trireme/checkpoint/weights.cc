@@ -19,7 +19,7 @@
 namespace trireme::checkpoint {
 namespace {
 
-// Parameters by name, whatever units they stood in and whoever wrote them.
+// Parameters by name, independent of their units and their writer.
 class Parameters {
  public:
   explicit Parameters(const Path& directory) : directory_(directory) {
@@ -121,8 +121,8 @@ void check_all(const Parameters& stored, const std::vector<model::UnitSpec>& spe
        stored.directory().string(), fmt::join(missing, ", "), more);
 }
 
-// use(slice, value) for the parameters of each wanted unit that this rank holds, with the stored values; what is not
-// stored is as it is here.
+// Calls use(slice, value) for the parameters of each wanted unit that this rank holds, with the stored values.
+// Parameters that are not stored keep their present values.
 template <typename Use>
 void for_stored(const Parameters& stored, const exec::Units& units,
                 const std::vector<model::UnitSpec>& specs, const std::vector<plan::UnitId>& wanted,

@@ -12,12 +12,11 @@ class alignas(64) Bell {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Call it after the change. Costs nothing but memory traffic while nobody sleeps.
+  // Call it after the change. Costs nothing but memory traffic while no thread sleeps.
   void ring();
 
-  // Blocks until ready(), which must be cheap, or until the deadline; tells which. Looks on for a
-  // moment, then lets others have the core while it looks, as long as waking a sleeper would take; then
-  // it sleeps.
+  // Blocks until ready(), which must be cheap, or until the deadline; returns which. It polls for a moment, then yields
+  // the core between polls for as long as waking a sleeper would take; then it sleeps.
   template <typename Ready>
   bool wait(Ready ready, Clock::time_point deadline) {
     for (int look = 0; look < kLooks; ++look) {
@@ -30,7 +29,7 @@ class alignas(64) Bell {
       yield();
     }
     for (;;) {
-      // In this order, and rung in the other: either the ringer sees the sleeper or he the ring.
+      // The ringer uses the opposite order: either it sees the sleeper, or the sleeper sees the ring.
       const std::uint32_t heard = rings_.load();
       sleepers_.fetch_add(1);
       const bool come = ready();

@@ -12,10 +12,9 @@
 
 namespace trireme::comm {
 
-// Runs a group's operations over a transport, one at a time. Every rank exchanges its slices directly
-// with every other: each byte crosses once, and each element is added on one rank in the tree of
-// tree_sum.h. With levels, what hostwise.h can do goes host by host: each byte crosses once between
-// hosts, in the same tree.
+// Runs a group's operations over a transport, one at a time. Every rank exchanges its slices directly with every other.
+// Each byte crosses once, and each element is added on one rank in the tree of tree_sum.h. With levels, operations of
+// hostwise.h run host by host: each byte crosses once between hosts, in the same tree.
 class Collectives {
  public:
   // `ranks` are the group's, `rank` this one's position.

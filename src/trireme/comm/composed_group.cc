@@ -6,8 +6,8 @@
 namespace trireme::comm {
 namespace {
 
-// Worth a lane's attention at once: what is large, and what only one other rank takes part in, who may
-// not wait for it long after.
+// Operations that are worth a lane's attention at once: large ones, and those with only one other rank, which may not
+// wait for it until later.
 bool prompt(const Operation& op) {
   const bool pair = op.verb == Verb::kSend || op.verb == Verb::kRecv;
   return pair || op.bytes() > kSmallBytes;

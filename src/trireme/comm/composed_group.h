@@ -1,5 +1,5 @@
-// ComposedGroup: a Group over any Transport; its operations run one by one, in a lane (thread) of the
-// group's own or in the thread that waits for them, whichever comes first.
+// ComposedGroup: a Group over any Transport. Its operations run one by one, in a lane (thread) of the group's own or in
+// the thread that waits for them, whichever comes first.
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +19,8 @@
 
 namespace trireme::comm {
 
-// Destroying it with operations that nobody waited for aborts the world: their buffers are about to go.
+// Destroying it with operations that no thread has waited for aborts the world, because their buffers are about to be
+// freed.
 class ComposedGroup : public Group, private Runner {
  public:
   // `ranks` are the world ranks of the group in order; `rank` is this one's position. With `levels`,
@@ -61,7 +62,7 @@ class ComposedGroup : public Group, private Runner {
   std::deque<Job> queue_;
   bool running_ = false;  // the front one
   bool closing_ = false;
-  std::thread lane_;  // from the first operation on that nobody waits for at once
+  std::thread lane_;  // exists from the first operation on that is not waited for at once
 };
 
 }  // namespace trireme::comm

@@ -5,8 +5,8 @@
 
 namespace trireme::comm {
 
-// As std::memcpy, which on some processors takes an instruction for large copies that runs at a third of
-// the speed where the target is not aligned to a cache line: slices of a buffer seldom are.
+// Replaces std::memcpy, which on some processors uses an instruction for large copies that runs at a third of the speed
+// if the target is not aligned to a cache line. Slices of a buffer seldom are.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
 
 }  // namespace trireme::comm

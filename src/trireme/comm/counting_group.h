@@ -9,7 +9,7 @@
 namespace trireme::comm {
 
 // Passes every operation on to another group, which outlives it. Used by one thread. Operations of a group of one are
-// none.
+// not counted.
 class CountingGroup : public Group {
  public:
   struct Entry {
@@ -22,7 +22,7 @@ class CountingGroup : public Group {
   explicit CountingGroup(Group& inner)
       : Group(inner.name(), inner.rank(), inner.size()), inner_(inner) {}
 
-  // What was submitted since the last call.
+  // Operations submitted since the last call.
   std::vector<Entry> take() { return std::exchange(entries_, {}); }
   // What this rank sent to others since the last call, as comm/collectives.h sends it.
   std::int64_t take_bytes_sent() { return std::exchange(bytes_sent_, 0); }

@@ -28,8 +28,8 @@ using Slices = std::vector<Slice>;
 // Slices of so many elements, one after the other.
 Slices slices_of(std::span<const std::int64_t> counts, DType type);
 
-// Every rank exchanges directly with every other. Ranks are positions among those who take part; the
-// functions block, and throw Lost, Mismatch or Error.
+// Every rank exchanges directly with every other. Ranks are indices among the participants; the functions block, and
+// throw Lost, Mismatch or Error.
 class Exchange {
  public:
   // `ranks`: the world ranks that take part; `rank`: this one's position.
@@ -49,8 +49,8 @@ class Exchange {
     std::vector<std::unique_ptr<Incoming>> coming;
     void finish();
   };
-  // Sends data + to[p] to every other p and lands the other p's message at into + from[p]. start_swap()
-  // blocks only until all have announced their messages; flights are finished in order.
+  // Sends data + to[p] to every other rank p and writes the message of rank p to into + from[p]. start_swap() blocks
+  // only until all have announced their messages; flights are finished in order.
   void swap(const std::byte* data, const Slices& to, std::byte* into, const Slices& from) {
     start_swap(data, to, into, from).finish();
   }
@@ -59,7 +59,7 @@ class Exchange {
   void add(const std::byte* data, const Slices& to, const Reduction& reduction, std::byte* out);
   // Adds slice p of everybody's data at p, and puts the sum where the addends were found.
   void add_there_and_back(std::byte* data, const Slices& slices, const Reduction& reduction);
-  // data = root's data: slices go to their ranks, who pass them on; or all of it to each.
+  // data = root's data: root sends each rank its slice, which that rank passes on; or the whole to each.
   void spread(std::byte* data, const Slices& slices, int root);
   void spread(std::byte* data, std::size_t bytes, int root);
   void send(const std::byte* data, std::size_t bytes, int to);

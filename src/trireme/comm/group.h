@@ -28,14 +28,14 @@ struct ConstBuffer {
 
 // One rank's handle on a group. Ranks in this interface are positions in the group, 0 .. size()-1.
 //
-// Every call returns at once with a Ticket; the buffers are the operation's until its wait() ended.
-// A group is one lane: its operations run one after the other in the order of submission, and every
-// rank must submit the same collectives in the same order; groups do not wait for each other. A send
-// holds its lane until the peer receives, so pipelines use one group per direction.
+// Every call returns at once with a Ticket; the buffers are the operation's until its wait() ended. A group is one
+// lane: its operations run one after the other in the order of submission. Every rank must submit the same collectives
+// in the same order. Groups do not wait for each other. A send holds its lane until the peer receives, so pipelines use
+// one group per direction.
 //
-// Reductions (fp64 fp32 bf16 int32 int64 uint8; avg of floating types only) add the ranks' values as
-// one balanced binary tree over rank order (see tree_sum.h); bf16 is accumulated in fp32 and rounded
-// once, to nearest even, at the end. Moves take every type. Integer sums wrap.
+// Reductions (fp64 fp32 bf16 int32 int64 uint8; avg of floating types only) add the ranks' values as one balanced
+// binary tree over rank order (see tree_sum.h). bf16 is accumulated in fp32 and rounded once, to nearest even, at the
+// end. Moves take every type. Integer sums wrap.
 //
 // Wrong arguments throw Error{kInternal} from the call itself. Ranks that disagree about an
 // operation get Error{kInternal} naming both sides, before data is applied. A peer that is gone, or
@@ -52,8 +52,8 @@ class Group {
   // inout = the reduction of all ranks' inout.
   Ticket all_reduce(Buffer inout, Reduce reduce = Reduce::kSum);
 
-  // out = this rank's slice of the reduction of all ranks' `in`, which holds size() slices of
-  // out.count elements. `out` may be the own slice inside `in`.
+  // out = this rank's slice of the reduction of all ranks' `in`, which holds size() slices of out.count elements; `out`
+  // may be that slice inside `in`.
   Ticket reduce_scatter(ConstBuffer in, Buffer out, Reduce reduce = Reduce::kSum);
   // As reduce_scatter with slices of counts[r] elements, one after the other; out.count is counts[rank()].
   Ticket reduce_scatter_v(ConstBuffer in, Buffer out, std::span<const std::int64_t> counts,
@@ -67,8 +67,8 @@ class Group {
   // inout = root's inout.
   Ticket broadcast(Buffer inout, int root);
 
-  // Sends in_counts[r] elements of `in` to rank r and receives out_counts[r] from it; slices lie one
-  // after the other in rank order. `in` and `out` do not overlap.
+  // Sends in_counts[r] elements of `in` to rank r and receives out_counts[r] from it. Slices are in rank order. `in`
+  // and `out` do not overlap.
   Ticket all_to_all(ConstBuffer in, std::span<const std::int64_t> in_counts, Buffer out,
                     std::span<const std::int64_t> out_counts);
 

@@ -146,7 +146,7 @@ void Hostwise::broadcast(const Operation& op) {
   spread(inside_, places, place);
 }
 
-// Whoever comes across has seen the whole of his host.
+// A rank that arrives from another host has seen all ranks of its host.
 void Hostwise::barrier() {
   for (Exchange* among : {&inside_, &across_}) {
     const Slices none(among->size());

@@ -9,8 +9,8 @@
 
 namespace trireme::comm {
 
-// A group whose ranks lie host by host in aligned blocks of one power of two, so that the sum of a host
-// is a subtree of the canonical one (tree_sum.h).
+// A group whose ranks are sorted by host, in aligned blocks of one power of two. The sum of a host is therefore a
+// subtree of the canonical one (tree_sum.h).
 struct Levels {
   std::vector<int> inside;  // the ranks of this rank's host
   std::vector<int> across;  // of every host the rank that has this one's place there
@@ -23,10 +23,10 @@ struct Levels {
 std::optional<Levels> levels_of(const std::vector<int>& ranks, int position,
                                 const std::vector<int>& hosts);
 
-// Sums go inside every host first, each rank keeping what its column will need; then across the hosts,
-// among ranks of one place; what others need goes the way back. Per host and direction an all_reduce
-// of B bytes over H hosts hands 2 B (H - 1) / H to the network, half of it at twice the width where
-// bf16 is added in fp32. Memory: kPartials.
+// Sums are computed inside every host first, each rank keeping the part of its column. Then columns are summed across
+// hosts, among ranks with the same place. Results return the same way. Per host and direction an all_reduce of B bytes
+// over H hosts sends 2 B (H - 1) / H over the network. Half of it has twice the width where bf16 is added in fp32.
+// Memory: kPartials.
 class Hostwise {
  public:
   Hostwise(Transport& transport, const Levels& levels);

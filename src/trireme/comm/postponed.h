@@ -1,4 +1,4 @@
-// Postponed: the one operation of a rank that its lane has not been told of.
+// Postponed: the one operation of a rank that has not been passed to its lane.
 #pragma once
 
 #include <mutex>
@@ -7,13 +7,13 @@
 
 namespace trireme::comm {
 
-// Waking a lane takes longer than a small collective, which is nearly always waited for at once. So the
-// lane of such an operation is told of it only when the rank does something else first: submits or waits
-// for another, or asks whether one is done. Shared by the groups of a rank.
+// Waking a lane takes longer than a small collective, which is nearly always waited for at once. Such an operation is
+// therefore passed to its lane only when the rank does something else first: submits or waits for another, or asks
+// whether one is done. Shared by the groups of a rank.
 class Postponed {
  public:
-  // Makes `runner` (or nobody: null) the one who holds a postponed operation. The one before begins,
-  // unless it is `self`, who sees to it himself.
+  // Makes `runner` (null: no runner) the holder of a postponed operation. The previous holder's operation begins,
+  // unless the holder is `self`, which begins it itself.
   void replace(Runner* runner, const Runner* self = nullptr) {
     std::lock_guard lock(mutex_);
     if (held_ != nullptr && held_ != self) held_->begin();

@@ -1,4 +1,4 @@
-// What all groups of one rank have in common.
+// State shared by all groups of one rank.
 #pragma once
 
 #include <memory>

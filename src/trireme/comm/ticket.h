@@ -14,19 +14,19 @@
 
 namespace trireme::comm {
 
-// Who runs an operation.
+// Runs an operation.
 class Runner {
  public:
   virtual ~Runner() = default;
-  // What was submitted begins now, whether or not anybody waits.
+  // Begins a submitted operation now, whether or not a thread waits for it.
   virtual void begin() = 0;
   // As begin(); the calling thread may do the work itself until ended().
   virtual void help(const std::function<bool()>& ended) = 0;
 };
 
-// What a Group hands back for every operation. Copyable; copies speak of the same operation.
-// The operation's buffers belong to it until wait() has returned or thrown: do not write its inputs,
-// do not touch its outputs, and let neither be freed, before that.
+// Handle of an operation, returned by a Group. Copyable; copies refer to the same operation. The operation uses its
+// buffers until wait() has returned or thrown. Before that do not write its inputs, do not touch its outputs, and free
+// neither.
 class Ticket {
  public:
   // A ticket that is done already.

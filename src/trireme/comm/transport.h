@@ -13,12 +13,11 @@
 
 namespace trireme::comm {
 
-// The way of a message within its operation: to whoever needs it, passed on by one who got it so, or to
-// one who overwrites it, with what he wrote coming back into the sender's memory.
+// The way of a message within its operation: to its reader; passed on by such a reader; or to a rank that overwrites
+// it, and back with the new bytes into the sender's memory.
 enum class Way : std::uint8_t { kThere, kOn, kThereAndBack };
 
-// What a rank believes it is doing, sent ahead of the data: two ranks that disagree find out before
-// any byte is applied.
+// The operation that a rank runs, sent ahead of the data: two ranks that disagree find out before any byte is applied.
 struct Stamp {
   std::uint64_t sequence =
       0;                    // collectives so far; for send and recv, messages of this pair so far
@@ -47,8 +46,7 @@ struct Lost {
   int culprit = -1;  // -1: the awaited one
 };
 
-// A message on its way out. Destroying it before finish() takes it back: afterwards nobody reads its
-// memory any more.
+// A message on its way out. Destroying it before finish() takes it back: afterwards no rank reads its memory any more.
 class Outgoing {
  public:
   virtual ~Outgoing() = default;
@@ -58,9 +56,8 @@ class Outgoing {
   virtual bool leaves_alone() const { return false; }
 };
 
-// A message to come. First stamp(), then land() or else stream(), lend() and release() of every chunk;
-// then finish().
-// Destroying it tells the sender that its memory is free.
+// A message to receive. First stamp(), then land() or else stream(), lend() and release() of every chunk; then
+// finish(). Destroying it reports to the sender that its memory is free.
 class Incoming {
  public:
   virtual ~Incoming() = default;
@@ -68,9 +65,9 @@ class Incoming {
   virtual const Stamp& stamp() = 0;
   // Starts moving the whole payload to `into`.
   virtual void land(std::byte* into) = 0;
-  // Starts moving the payload in chunks that the transport keeps. lend() blocks for the next (chunk()
-  // bytes, a power of two; the last one what is left), the reader's until release(). Of a message
-  // there and back it is to be overwritten, and returns at release(). Throws Lost.
+  // Starts moving the payload in chunks that the transport keeps. lend() blocks for the next chunk, which the reader
+  // owns until release(). Its size is chunk() bytes, a power of two; the last one has the rest. A chunk of a message
+  // there and back is overwritten, and returns at release(). Throws Lost.
   virtual void stream() = 0;
   // Enough to hide the cost of a message, few enough that one chunk per rank stays in cache while it is
   // added.
@@ -98,7 +95,7 @@ class Transport {
   virtual void abort(const std::string& cause) = 0;
   // Why the world was aborted; empty while it is healthy.
   virtual std::optional<std::string> cause() = 0;
-  // Called by messages: a chunk has been written, read or come back, and the peer has not been told yet.
+  // Called by messages: a chunk has been written, read or returned, and the peer does not know it yet.
   void moved() {
     if (recorder_ != nullptr) recorder_->chunk(track_);
   }

@@ -22,7 +22,7 @@ struct F16 {
   std::uint16_t bits;
 };
 
-// What a stored type is added in; integers go through unsigned because wrapping must be defined.
+// Type in which a stored type is added; integers use unsigned because wrapping must be defined.
 template <typename T>
 struct Accumulator {
   using type = T;

@@ -8,28 +8,27 @@
 #include "trireme/base/dtype.h"
 #include "trireme/comm/operation.h"
 
-// n leaves 0 .. n-1 are added level by level: (0,1), (2,3), ..., then pairs of pairs; an odd last
-// element moves up unchanged. So tree(n) = tree(p) + tree(the other n-p) where p is the largest power
-// of two below n. It follows, for n a power of two, that leaves may be added in aligned blocks of
-// 2^k first (inside a rank) and the blocks after (across ranks): the bits are the same. A rank that
-// adds its leaves one at a time keeps a binary counter of partial sums, and folds equals with
-// add_into(earlier, later); at the end of an aligned block one sum is left.
-// Numbers are added in their type (bf16, fp16: see below); results do not depend on where a slice begins.
+// n leaves 0 .. n-1 are added level by level: (0,1), (2,3), ..., then pairs of pairs; an odd last element moves up
+// unchanged. So tree(n) = tree(p) + tree(the other n-p) where p is the largest power of two below n. For n a power of
+// two, leaves may therefore be added in aligned blocks of 2^k first (inside a rank) and the blocks after (across
+// ranks): the bits are the same. A rank that adds its leaves one at a time keeps a binary counter of partial sums, and
+// folds equals with add_into(earlier, later). At the end of an aligned block one sum is left. Numbers are added in
+// their type (bf16, fp16: see below); results do not depend on where a slice begins.
 namespace trireme::comm {
 
-// dst[i] += src[i]. fp64, fp32, int64, int32, uint8 (integers wrap); bf16 and fp16 add in fp32 and round to
-// nearest even at every call, so sums that must be canonical over several calls are kept in fp32.
-// Throws Error{kInternal} on other types.
+// dst[i] += src[i]. Types: fp64, fp32, int64, int32, uint8 (integers wrap), bf16 and fp16. The last two add in fp32 and
+// round to nearest even at every call, so canonical sums over several calls are kept in fp32. Throws Error{kInternal}
+// on other types.
 void add_into(void* dst, const void* src, std::int64_t count, DType type);
 
-// out[i] = the tree over leaves[0][i], leaves[1][i], ... with sum, max (NaN wins) or avg (sum divided
-// by the number of leaves). bf16 and fp16 are accumulated in fp32 and rounded once. `out` may be one of the
-// leaves. At least one leaf. Throws Error{kInternal} on types that cannot be reduced.
+// out[i] = the tree over leaves[0][i], leaves[1][i], ... with sum, max (NaN wins) or avg (sum divided by the number of
+// leaves). Sums of bf16 and fp16 are accumulated in fp32 and rounded once. `out` may be one of the leaves. At least one
+// leaf. Throws Error{kInternal} on types that cannot be reduced.
 void tree_reduce(void* out, std::span<const void* const> leaves, std::int64_t count, DType type,
                  Reduce reduce);
 
-// What becomes of leaves: those of a whole tree, of aligned blocks of 2^k of its n leaves (the last one may
-// be shorter) or of the blocks' sums, which together give the bits of the whole.
+// Use of the leaves: those of a whole tree, of aligned blocks of 2^k of its n leaves (the last one may be shorter), or
+// the blocks' sums. Together these give the bits of the whole.
 struct Reduction {
   static Reduction whole(DType type, Reduce reduce, std::size_t n);
   static Reduction block(DType type, Reduce reduce);

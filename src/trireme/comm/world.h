@@ -33,7 +33,7 @@ class World {
   // The same for buffers in host memory, wherever make_group()'s are.
   std::unique_ptr<Group> make_host_group(const std::string& name, const std::vector<int>& ranks);
 
-  // What this rank is doing. record_in() puts it elsewhere, before any group is made.
+  // Activity of this rank. record_in() moves the record elsewhere, before any group is made.
   watch::Recorder& flight() const { return *common_->flight; }
   void record_in(std::shared_ptr<watch::Recorder> recorder);
 
@@ -44,7 +44,8 @@ class World {
   virtual void abort(const std::string& cause) = 0;
   // Why the world was aborted; empty while it is healthy.
   virtual std::optional<std::string> cause() = 0;
-  // Asks whoever started this world; throws Error{kPeerLost} where he has begun another since. Any thread may call it.
+  // Asks the agent that started this world; throws Error{kPeerLost} if it has started another since. Any thread may
+  // call it.
   virtual void check_current() {}
 
  protected:

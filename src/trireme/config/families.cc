@@ -23,7 +23,7 @@ struct Entry {
 // Every family has these of `model`.
 constexpr std::string_view kEvery = "model.family,model.frozen,model.weights";
 
-// What an encoder of V-JEPA 2 is made of.
+// Keys of an encoder of V-JEPA 2.
 constexpr std::string_view kClipTower =
     "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
     "vision.heads,vision.ffn,vision.activation,vision.positions,vision.norm_eps,vision.pixels,"
@@ -31,7 +31,7 @@ constexpr std::string_view kClipTower =
 // Of which a frozen one may have made chunks; their ratio loss is of pretraining.
 constexpr std::string_view kChunkedTower =
     "vision.chunked,chunk.mode,chunk.ratio,chunk.hidden,chunk.heads,chunk.layers";
-// An image tower, and the text tower beside it without what decoders have.
+// Keys of an image tower, and of the text tower next to it without those of decoders.
 constexpr std::string_view kImageTower =
     "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
     "vision.heads,vision.ffn,vision.activation,vision.positions,vision.position_grid,"
@@ -40,14 +40,14 @@ constexpr std::string_view kTextTower =
     "contrastive.*,model.layers,model.hidden,model.heads,model.ffn,model.vocab,model.seq_len,"
     "model.norm_eps";
 
-// Images are read by a tower without classes, pooling but for a class token, and clips.
+// Keys of a tower that reads images, without classes, pooling (except a class token) and clips.
 constexpr std::string_view kSeeing =
     "vision.image,vision.patch,vision.layers,vision.hidden,vision.heads,vision.ffn,"
     "vision.activation,vision.positions,vision.position_grid,vision.pooling,vision.pre_norm,"
     "vision.norm_eps,vision.pixels,vision.frames,vision.tubelet,"
     "projector.*,vlm.*";
 
-// The decoder of Llama behind what is seen.
+// Keys of the decoder of Llama after the tower.
 constexpr std::string_view kBehind =
     "model.layers,model.hidden,model.heads,model.kv_heads,model.head_dim,model.qkv_bias,"
     "model.qk_norm,model.ffn,model.vocab,model.seq_len,model.tied,model.norm_eps,model.rope_theta,"

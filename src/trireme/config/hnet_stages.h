@@ -30,7 +30,7 @@ struct HnetStage {
 };
 
 // Two stages or more. Throws Error{kUsage} naming the key that is no list of its kind, does not have an entry for each
-// stage, or has sizes that do not go together.
+// stage, or has sizes that contradict each other.
 std::vector<HnetStage> hnet_stages(const Hnet& hnet);
 
 }  // namespace trireme::config

@@ -25,7 +25,7 @@ enum class OptimizerStates { kMaster, kInt8 };
 enum class Device { kCpu, kCuda };
 enum class LrSchedule { kConstant, kLinear, kCosine, kWsd };
 
-// What samples are.
+// Kind of samples.
 enum class DataSource {
   kText,
   kStripes,
@@ -43,7 +43,7 @@ enum class DataSource {
 
 struct Data {
   DataSource source = DataSource::kText;
-  std::int64_t samples = 4096;      // of an epoch of a source that is made up on the way
+  std::int64_t samples = 4096;      // samples of an epoch of a synthetic source
   std::string path;                 // empty: the quick start's text
   std::string tokenizer = "bytes";  // "bytes", "characters", "bpe:N" or a tokenizer.json
   std::int64_t seed = 1;
@@ -98,7 +98,7 @@ struct Recompute {
   bool operator==(const Recompute&) const = default;
 };
 
-// What waits where while a step has no use for it.
+// Place of each kind of state while a step does not use it.
 struct Offload {
   Tier optimizer = Tier::kNone;
   Tier params = Tier::kNone;
@@ -144,7 +144,7 @@ struct Run {
   std::int64_t eval_batches = 0;     // global batches; 0: all there are (train/run/validation.h)
   std::int64_t skip_non_finite = 5;  // in a row, of which the last ends the run; 0: none is skipped
   double spike_zscore = 0;           // of a loss that is a spike; 0: none is
-  // Losses that it is compared with; training then goes back as many steps at least and leaves out twice as many batches.
+  // Losses to compare with; training then returns at least as many steps and skips twice as many batches.
   std::int64_t spike_window = 100;
   std::int64_t compare_replicas = 0;  // steps between; 0: never
   double hang_report_s = 4;           // 0: never

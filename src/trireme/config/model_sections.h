@@ -56,7 +56,7 @@ struct Lora {
   double alpha = 16;
   double dropout = 0;
   LoraTargets targets = LoraTargets::kAll;
-  std::string also;  // patterns of the model's units that train beside the adapters
+  std::string also;  // patterns of the model's units that train in addition to the adapters
   bool operator==(const Lora&) const = default;
 };
 
@@ -207,15 +207,15 @@ struct Projector {
 
 // Whose tower a vision-language model has.
 enum class VlmTower { kVit, kJepa };
-// How an image fills tiles: of two grids that are equally good, the one with fewer columns or with fewer rows; or the only
-// tile, with the image in its middle.
+// How an image fills tiles. Of two equally good grids, kTall and kWide take that with fewer columns or fewer rows.
+// kPad: the only tile, with the image in its middle.
 enum class VlmFit { kTall, kWide, kPad };
 
 // How a vision-language model sees.
 struct Vlm {
   VlmTower tower = VlmTower::kVit;
   std::int64_t layer = -2;     // of the tower, whose output is read; from the end if below 0
-  std::int64_t max_tiles = 4;  // of an image, beside the one of all of it
+  std::int64_t max_tiles = 4;  // of an image, in addition to the one of the whole image
   VlmFit fit = VlmFit::kTall;
   std::string mrope;      // frequencies of time, row and column; empty: one position
   std::string deepstack;  // layers of the tower that the decoder's first ones see as well

@@ -16,8 +16,9 @@ struct Mrope {
 // Of vlm.mrope that is not empty. Throws Error{kUsage} for what is no such thing.
 Mrope parse_mrope(const std::string& text);
 
-// The axis, 0 to 2, that each frequency turns by. One section after the other; or, interleaved, the i-th by row where
-// i mod 3 is 1 and by column where it is 2, as far as these sections go, else by time (Qwen3-VL).
+// The axis, 0 to 2, whose position rotates each frequency. One section after the other. If interleaved, the i-th
+// frequency uses the row where i mod 3 is 1 and the column where it is 2, up to the size of these sections, else time
+// (Qwen3-VL).
 std::vector<std::int64_t> axes(const Mrope& mrope);
 
 }  // namespace trireme::config

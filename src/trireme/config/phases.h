@@ -18,10 +18,10 @@ struct Phase {
       from{};  // the phase whose weights it begins with; none: what model.weights says
 };
 
-// Reads a job file of sections and `phases`, a list of maps: `name`, `from` (an earlier phase, or `nothing`; left out, the
-// one before) and sections of its own. A phase that sets model.weights begins with these. Throws Error{kUsage} as
-// parse_job, for names that are no words or appear twice, and for a `from` that names no earlier phase.
-// Keys that the file leaves out have the values of `base`.
+// Reads a job file of sections and `phases`, a list of maps. A map has `name`, `from` (an earlier phase, or `nothing`;
+// by default the previous one) and sections of its own. A phase that sets model.weights begins with these weights.
+// Throws Error{kUsage} as parse_job, for names that are no words or appear twice, and for a `from` that names no
+// earlier phase. Keys that the file leaves out have the values of `base`.
 std::vector<Phase> parse_phases(std::string_view text, const std::string& what,
                                 const Job& base = {});
 std::vector<Phase> load_phases(const Path& path, const Job& base = {});

@@ -18,8 +18,8 @@ struct ProbeFactors {
 // empty, for one probe. Throws Error{kUsage} naming the key.
 std::vector<ProbeFactors> probe_factors(const Job& job);
 
-// Names of the probes' shares of right answers: "accuracy", or of several "accuracy_lr0.001" with the rate of each, and
-// "accuracy_lr0.001_wd0.1" with its decay where probe.weight_decay has any.
+// Names of the probes' accuracies: "accuracy" for one probe. For several "accuracy_lr0.001" with the rate of each, and
+// "accuracy_lr0.001_wd0.1" with its decay if probe.weight_decay has any.
 std::vector<std::string> probe_metrics(const Job& job);
 
 // The evaluation's name as V-JEPA 2 has it, "16x2x3": frames of a clip, segments of a sample, views of a segment.

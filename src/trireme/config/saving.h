@@ -5,8 +5,9 @@
 
 namespace trireme::config {
 
-// Whether those of checkpoint.every are copied and written behind training: where checkpoint.async says so, but not of a
-// model whose states or parameters wait on a disk, which a copy would bring back into memory.
+// Whether the checkpoints of checkpoint.every are copied and written asynchronously. checkpoint.async decides, except
+// that models with states or parameters on a disk are written at once, because a copy would bring them back into
+// memory.
 bool saves_behind(const Job& job);
 
 // Keys of snapshots in memory that contradict others. Throws Error{kUsage}.

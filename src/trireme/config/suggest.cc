@@ -52,7 +52,7 @@ class Nearest {
   }
 
   const std::vector<std::string>& names() const { return names_; }
-  // Of names that are right but for one edit, or their section, the first `most` are told.
+  // The first `most` names that are right except for one edit, or their section.
   void cut_if_near(std::size_t most) {
     if (best_ <= 1 && names_.size() > most) names_.resize(most);
   }

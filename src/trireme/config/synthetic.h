@@ -1,4 +1,4 @@
-// Sources whose samples are made up on the way: what is known of them before any sample is there.
+// Sources of synthetic samples: facts that are known before any sample exists.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 namespace trireme::config {
 namespace {
 
-// Where a value stands and which field it is for: every complaint starts with both.
+// Place and field of a value: every error message starts with both.
 struct Context {
   const FieldForm& field;
   const std::string& place;

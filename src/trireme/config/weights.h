@@ -19,7 +19,7 @@ Job load_job_over(const Job& base, const Path& path);
 Job defaults_from(const Job& weights, Family family);
 
 // Compared keys whose values differ between the resolved jobs of weights (before) and of a run that begins with them
-// (after), but those that are allowed.
+// (after), without the allowed ones.
 std::vector<Difference> other_meaning(const Job& weights, const Job& job,
                                       const std::vector<std::string>& allowed);
 

@@ -19,10 +19,9 @@ struct YamlNode {
   int column = 0;
 };
 
-// Parses one document of untrusted text; an empty one is kNull. Throws Error{kUsage} starting with
-// "WHAT:LINE:COLUMN: " for bad syntax, duplicate keys, keys that are not scalars, anchors, aliases,
-// tags, several documents, deep nesting, tabs as indentation, bytes that are not text, and more
-// than 256 KiB.
+// Parses one document of untrusted text; an empty one is kNull. Throws Error{kUsage} starting with "WHAT:LINE:COLUMN:
+// ". Causes: bad syntax, duplicate keys, keys that are not scalars, anchors, aliases, tags, several documents, deep
+// nesting, tabs as indentation, bytes that are not text, and more than 256 KiB.
 YamlNode parse_yaml(std::string_view text, const std::string& what);
 
 // `text` in double quotes with control characters escaped, cut to a readable length: for messages.

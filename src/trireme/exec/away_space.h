@@ -1,4 +1,4 @@
-// AwaySpace: where pieces of a rank's units and its values wait outside memory.
+// AwaySpace: storage outside memory for shards of a rank's units and for its values.
 #pragma once
 
 #include <functional>

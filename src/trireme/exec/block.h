@@ -13,8 +13,8 @@
 
 namespace trireme::exec {
 
-// Sums that a loss node makes beside its loss, such as right answers out of all; one of each entry of
-// ModelSpec::metrics. They are added over the micro-batches of all ranks, as losses are.
+// Sums that a loss node computes in addition to its loss, such as the number of correct answers; one for each entry of
+// ModelSpec::metrics. They are added over the micro-batches of all ranks, like losses.
 class Counts {
  public:
   struct Count {
@@ -34,20 +34,21 @@ class Counts {
 
 struct Past;
 
-// What a forward may depend on beside its inputs: the coordinates that key its noise, which are global, so that
-// any layout, schedule and recomputation draws the same bits; and where its backward leaves gradients.
+// Context of a forward in addition to its inputs. It has the coordinates that key its noise, which are global, so that
+// any layout, schedule and recomputation draws the same bits. It also has the target of its gradients.
 struct BlockContext {
   std::uint64_t seed = 0;
   std::int64_t step = 0;
   std::int64_t micro_batch = 0;  // global id within the step, 0 .. G-1
   int node = 0;
   bool training = true;  // false: evaluation and generation, no noise
-  // What this forward's backward gives to parameters, for the ops of the forward; null: there is none.
+  // Collects gradients of parameters from this forward's backward, for the ops of the forward; null: no backward
+  // follows.
   ops::WeightGradientsPtr weight_gradients{};
   // Of a loss node of a model with metrics, when it runs for the first time; else null.
   Counts* counts = nullptr;
-  // Of a block that can read a sequence in parts: its inputs are the rows that follow these, of one sequence, and the
-  // block adds them. Null: inputs are whole sequences.
+  // For a block that can read a sequence in parts: the rows before its inputs, of one sequence. The block appends its
+  // own. Null: inputs are whole sequences.
   Past* past = nullptr;
 
   // A fresh generator for the op-th random draw of this forward.

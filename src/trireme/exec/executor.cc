@@ -192,7 +192,7 @@ void Executor::finish(InFlight& issued) {
 void Executor::reload(int index) {
   const Instr& line = list_[static_cast<std::size_t>(index)];
   Movement movement = line.value >= 0 ? value_moves_.reload(line) : units_.reload_begin(line);
-  if (line.lane == plan::Lane::kDp) return;  // a collective, which stands in its lane already
+  if (line.lane == plan::Lane::kDp) return;  // a collective, which is in its lane already
   in_flight(line.lane).push_back({.line = index, .movement = std::move(movement)});
 }
 

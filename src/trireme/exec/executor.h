@@ -21,8 +21,8 @@
 
 namespace trireme::exec {
 
-// Seconds of the host's monotonic clock. A communication starts when it is issued and ends when this rank has
-// seen it end; what moves between memory and where it waits ends when it has.
+// Seconds of the host's monotonic clock. A communication starts when it is issued and ends when this rank has seen it
+// end. A movement to or from offload storage ends when it is complete.
 struct LineTime {
   double start = 0;
   double end = 0;
@@ -50,7 +50,7 @@ struct StepArgs {
   std::vector<LineTime>* times = nullptr;  // of every line of this rank's list, if wanted
 };
 
-// The same on every rank, but for the waiting time.
+// The same on every rank, except for the waiting time.
 struct StepResult {
   double loss = 0;                      // over the global batch, scaled
   std::vector<Counts::Count> counts{};  // over it, of the model's metrics
@@ -58,8 +58,8 @@ struct StepResult {
   bool flag = false;                    // whether any rank raised its flag
   bool skipped = false;                 // loss or norm were not finite, and no update was made
   std::vector<Busy> busy{};             // by rank
-  // Operations of the model in this step: each node's forward as computed, and its backward in proportion. What is computed
-  // again, or on several tp or cp ranks, counts once. NaN where operations are unknown.
+  // Operations of the model in this step: each node's forward as computed, and its backward in proportion. Recomputed
+  // operations, and those of several tp or cp ranks, count once. NaN where operations are unknown.
   double flops = 0;
   double comm_wait_s =
       0;  // this rank's own: waiting for communication, between lines and within them

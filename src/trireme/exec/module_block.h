@@ -15,9 +15,9 @@ namespace trireme::exec {
 // Forward of a user's module: inputs in the order they were named, one output each.
 using ModuleForward = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
 
-// Builds a Model from modules: one node and one unit each, in the order of add(). The modules'
-// present parameters are the initial values (construct them alike on every rank). Modules with buffers
-// that forward changes (batch norm's running statistics) are refused: their state is nobody's unit.
+// Builds a Model from modules: one node and one unit each, in the order of add(). The modules' present parameters are
+// the initial values (construct them equally on every rank). Modules with buffers that forward changes (batch norm's
+// running statistics) are refused, because no unit would hold their state.
 class ModuleModel {
  public:
   // `name` is the program's, shown by plans and reports.

@@ -32,7 +32,7 @@ class Movement {
   at::Tensor tensor() { return std::move(parts_.front().tensor); }
   // After wait(): when the last of it had ended, in seconds of the monotonic clock; `begun` where nothing had to move.
   double ended_s(double begun) const;
-  // For who must wait for it elsewhere as well.
+  // For code elsewhere that must wait for it as well.
   std::vector<scratch::Ticket> tickets() const;
 
  private:

@@ -33,7 +33,7 @@ struct UpdateArgs {
   // seed, of which Units makes one number for every update and unit.
   std::uint64_t noise = 0;
   std::int64_t state_block =
-      1;  // filled by Units: parameters behind one element of a state per block
+      1;  // filled by Units: parameters for each element of a state per block
 };
 
 // One tensor of optimizer state of every unit; zeros before the first update.
@@ -49,9 +49,9 @@ class Optimizer {
 
   virtual const std::vector<StateSpec>& states() const = 0;
 
-  // param, grad and states[i] are flat, on one device and equally long, but for states per block; param has the
-  // master type, grad the gradient type. An element, or a block where a state is per block, must be updated alike
-  // wherever shards are cut. Elements outside every segment are padding and stay zero.
+  // param, grad and states[i] are flat, on one device and equally long, except for states per block. param has the
+  // master type, grad the gradient type. The update of an element, or of a block if a state is per block, must not
+  // depend on the boundaries of shards. Elements outside every segment are padding and stay zero.
   virtual void update(at::Tensor param, const at::Tensor& grad, std::span<at::Tensor> states,
                       std::span<const UpdateSegment> segments, const UpdateArgs& args) = 0;
 };

@@ -1,4 +1,4 @@
-// What came before: a sequence that is read in parts, as generation reads it.
+// Past of a sequence that is read in parts, as in generation.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -21,9 +21,9 @@ struct SessionSetup {
 
 class Session {
  public:
-  // Compiles and validates the plan, compares its digest with every other rank's (Error{kUsage}
-  // naming those that differ), allocates, initialises parameters from the seed and binds the blocks.
-  // Collective over the world. World and optimizer must outlive the session.
+  // Compiles and validates the plan, and compares its digest with every other rank's (Error{kUsage} naming those that
+  // differ). Then allocates, initialises parameters from the seed and binds the blocks. Collective over the world.
+  // World and optimizer must outlive the session.
   Session(Model model, const SessionSetup& setup, comm::World& world, Optimizer& optimizer);
 
   StepResult step(const StepArgs& args) {

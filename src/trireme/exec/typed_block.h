@@ -11,9 +11,8 @@ namespace trireme::exec {
 
 class TypedBlock : public Block {
  public:
-  // `outside` is the type of values that are converted on their way in, and into which what `inner` writes is
-  // converted; integers and losses stay as they are, and so do values with a type of their own: `typed_reads` and
-  // `typed_writes` say which these are.
+  // `outside` is the type of values that are converted for `inner`, and of its converted results. Integers, losses and
+  // values with a type of their own are not converted: `typed_reads` and `typed_writes` list the last.
   TypedBlock(std::unique_ptr<Block> inner, at::ScalarType inside, at::ScalarType outside,
              std::vector<bool> typed_reads, std::vector<bool> typed_writes)
       : inner_(std::move(inner)),

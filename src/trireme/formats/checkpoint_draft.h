@@ -43,10 +43,10 @@ class CheckpointDraft {
   // Leaves it to the next start: the destructor takes nothing away.
   void leave() { at_.clear(); }
 
-  // Once all files are written and synced: the manifest, then their names, then the rename, then the name of that; in
-  // this order power may go at any moment. What bore the name before was refused by whoever began this run. When it
-  // returns, the checkpoint is there to stay; after a failure nothing of it is.
-  // `may` is called last before the rename and stops it by throwing.
+  // Call it once all files are written and synced. It writes the manifest, syncs the directory, renames it and syncs
+  // the parent: in this order a power loss at any moment is safe. The start of this run has refused an earlier
+  // directory of that name. When it returns, the checkpoint is durable; after a failure nothing of it exists. `may` is
+  // called last before the rename and stops it by throwing.
   Path commit(
       const Manifest& manifest, const std::function<void()>& may = [] {});
 
@@ -60,8 +60,8 @@ class CheckpointDraft {
   Path at_;  // where it lies now; empty: committed
 };
 
-// Writes and syncs DIRECTORY/NAME as stream_safetensors does, then reads it back: a disk that took other bytes than it
-// was given is found here and not at the next resume. Throws Error{kData}.
+// Writes and syncs DIRECTORY/NAME like stream_safetensors, then reads it back. Bytes that a disk changed are found here
+// and not at the next resume. Throws Error{kData}.
 ManifestFile write_shard(os::FileSystem& files, const Path& directory, const std::string& name,
                          std::int64_t step, std::span<const TensorInfo> tensors,
                          const TensorBytes& bytes);

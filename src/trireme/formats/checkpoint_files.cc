@@ -19,7 +19,7 @@ constexpr std::string_view kStepPrefix = "step-";
 
 using Bytes = std::span<const std::byte>;
 
-// What a file says of itself, if its header can be read.
+// The header of a file, if it can be read.
 std::optional<TensorTable> table_of(Bytes bytes) {
   try {
     return parse_safetensors(bytes, "");
@@ -41,7 +41,7 @@ std::string foreign(const std::optional<TensorTable>& table, const FileDigest& d
                      manifest.step);
 }
 
-// The same where the size tells already. It may be so large that it cannot be mapped.
+// The same where the size alone shows it. It may be so large that it cannot be mapped.
 std::string foreign_size(const Path& path, const ManifestFile& file, const Manifest& manifest,
                          os::FileSystem& files) {
   try {

@@ -22,15 +22,15 @@ struct OpenCheckpoint {
   std::map<std::string, SafetensorsFile> files;
 };
 
-// Reads the manifest and checks every byte of every file: existence, size, hash, the tensor behind every
-// slice, and that no other safetensors file lies there. Throws Error{kData} naming the file, and of damage the bytes
-// and the tensors in them. Symbolic links, devices and pipes are refused, not followed nor waited for. With `only`,
-// looks at those of its files alone, whether or not the others are there.
+// Reads the manifest and checks every byte of every file: existence, size, hash, the tensor of every slice, and the
+// absence of other safetensors files. Throws Error{kData} naming the file, and for damage the bytes and the tensors in
+// them. Refuses symbolic links, devices and pipes. With `only`, checks those of its files alone, whether or not the
+// others exist.
 OpenCheckpoint open_checkpoint(const Path& directory,
                                os::FileSystem& files = os::real_file_system(),
                                const std::optional<std::set<std::string>>& only = std::nullopt);
 
-// The same for whoever wants nothing of it.
+// The same, only to verify.
 Manifest verify_checkpoint(const Path& directory, os::FileSystem& files = os::real_file_system());
 
 // One checkpoint directory "step-N"; `problem` says why it cannot be used, empty when it can.

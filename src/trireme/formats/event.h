@@ -1,4 +1,4 @@
-// A line of a run directory's events.jsonl: one fault, whoever found it.
+// A line of a run directory's events.jsonl: one fault, found by any process.
 #pragma once
 
 #include <chrono>
@@ -12,10 +12,10 @@ inline constexpr char kEventsName[] = "events.jsonl";
 
 struct Event {
   std::string kind;       // "rank killed", "not finite": the line's `class`
-  int rank = -1;          // where it began; -1: nobody knows, or none
+  int rank = -1;          // rank where it began; -1: unknown, or none
   std::string host{};     // of that rank
   std::int64_t step = 0;  // the one that could not be finished, or was passed over; 1-based
-  std::string op{};       // what was going on
+  std::string op{};       // operation in progress
   std::string cause{};    // in a few words
   std::string action{};   // what was done about it
   double lost_s = 0;      // of the run's time

@@ -19,7 +19,7 @@ namespace {
 struct Header {
   std::uint64_t magic = kMagic;
   ContentHash input;
-  std::uint64_t size = 0;  // bytes behind it
+  std::uint64_t size = 0;  // bytes after it
   std::uint64_t hash = 0;  // of these
 
   static constexpr std::uint64_t kMagic = 0x3154414546495254;  // "TRIFEAT1"
@@ -76,7 +76,7 @@ void FeatureStore::keep(const ContentHash& input, std::span<const std::byte> byt
   Path draft = path;
   draft += fmt::format(".{}-{}", ::getpid(), count++);
   const Header header = header_of(input, bytes);
-  // Not synced: what a machine loses with its power is found damaged, and computed again.
+  // Not synced: entries that a power loss damages are detected and recomputed.
   const auto write = [&] {
     std::ofstream file(draft, std::ios::binary);
     file.write(reinterpret_cast<const char*>(&header), sizeof(header));

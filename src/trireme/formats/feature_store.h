@@ -20,16 +20,16 @@ struct ContentHash {
 };
 ContentHash content_hash(std::span<const std::byte> bytes);
 
-// An entry is a file DIRECTORY/NETWORK/HH/HASH of a header and the bytes; it appears whole or not at all, so that any
-// number of processes may read and keep the same at once. What lies there is checked when it is read. Nothing is ever
-// removed: the directory grows by the size of an entry for each input, and a network that is no longer of use is a directory
-// to delete. Used by several threads at once.
+// An entry is a file DIRECTORY/NETWORK/HH/HASH of a header and the bytes. It appears whole or not at all, so that any
+// number of processes may read and keep the same at once. Entries are checked when they are read. Nothing is ever
+// removed: the directory grows by an entry for each input. Delete the directory of a network that is no longer of use.
+// Thread-safe.
 class FeatureStore {
  public:
   // `network` is the hash of what computes. Directories are made when something is kept.
   FeatureStore(Path directory, std::uint64_t network);
 
-  // The `size` bytes that are kept; nothing where there are none, or where the entry is damaged, which is noted.
+  // The stored `size` bytes; nothing if there is no entry, or if it is damaged, which is noted.
   std::optional<std::vector<std::byte>> find(const ContentHash& input, std::size_t size) const;
   // Throws Error{kData} naming vlm.features and the file where it cannot be written.
   void keep(const ContentHash& input, std::span<const std::byte> bytes) const;

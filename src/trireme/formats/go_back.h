@@ -1,4 +1,4 @@
-// Going back in a run's checkpoints: an older one becomes the one that the run goes on from.
+// Return to an older checkpoint of a run, from which the run then continues.
 #pragma once
 
 #include "trireme/base/fs.h"
@@ -7,10 +7,10 @@
 
 namespace trireme::formats {
 
-// Gives ROOT/step-N, N being manifest.step, this manifest, which differs from its own in what it says of training, and
-// then deletes the usable checkpoints after it, newest first. One rename makes the difference: whenever power or process
-// goes, its manifest is the old one or the new one, and what is left after it is of the run as it was. Its identity
-// (checkpoint::identity) becomes another. Throws Error{kData}.
+// Gives ROOT/step-N, with N = manifest.step, this manifest, which differs from the old one in the state of training.
+// Then deletes the usable checkpoints after it, newest first. One rename is decisive: after a crash or power loss at
+// any time, the manifest is the old one or the new one, and later checkpoints still belong to the run as it was. Its
+// identity (checkpoint::identity) changes. Throws Error{kData}.
 void go_back(os::FileSystem& files, const Path& root, Manifest manifest);
 
 }  // namespace trireme::formats

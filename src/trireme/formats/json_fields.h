@@ -36,8 +36,8 @@ class JsonFields {
   // 16 lower-case hex digits.
   std::uint64_t hex(const char* key) const;
   const std::string& where() const { return where_; }
-  // Refuses a document whose key "format" is another or whose "version" is none of those; `remedy` ends the line about
-  // a version. Gives the version.
+  // Refuses a document whose key "format" or "version" has another value; `remedy` ends the line about a version.
+  // Returns the version.
   std::int64_t need_format(std::string_view format, std::int64_t oldest, std::int64_t newest,
                            std::string_view remedy) const;
   void need_format(std::string_view format, std::int64_t version, std::string_view remedy) const {

@@ -79,7 +79,7 @@ void check_tiling(const ManifestUnit& unit, const std::string& where) {
   }
 }
 
-// Every unit stands in as many parts as the first, one after the other.
+// Every unit has as many parts as the first, one after the other.
 void check_parts(const Manifest& manifest, const std::string& what) {
   const std::int64_t tp = manifest.units.empty() ? 1 : manifest.units[0].tp;
   for (std::size_t u = 0; u < manifest.units.size(); ++u) {

@@ -43,7 +43,7 @@ struct ManifestSlice {
   std::string kind;
   std::int64_t offset = 0;
   std::int64_t length = 0;
-  std::int64_t block = 1;  // elements of the unit behind one of these: scales of 8-bit states
+  std::int64_t block = 1;  // elements of the unit for each one of these: scales of 8-bit states
 };
 
 // A flat unit of `numel` elements without shard padding, or what tensor-parallel rank `tp_rank` of `tp` holds
@@ -58,15 +58,14 @@ struct ManifestUnit {
   std::vector<ManifestSlice> slices{};
 };
 
-// Where training stands and where its tensors lie.
+// State of training, and location of its tensors.
 struct Manifest {
   std::int64_t step = 0;
   std::int64_t world = 1;
-  std::vector<ManifestAxis> layout{};  // of the ranks that wrote it; empty: not told
+  std::vector<ManifestAxis> layout{};  // of the ranks that wrote it; empty: unknown
   std::int64_t consumed_samples = 0;
   std::string dataset_digest{};  // empty when the data has none
-  std::string
-      vocabulary{};  // digest of the tokenizer that the ids are of; empty: no text, or not told
+  std::string vocabulary{};      // digest of the tokenizer of the ids; empty: no text, or unknown
   std::optional<double> eval_loss{};  // of this step, if it was evaluated
   std::string job{};                  // the resolved job, YAML
   std::string train_state = "{}";     // a JSON object, opaque here
@@ -79,8 +78,8 @@ struct Manifest {
 // JSON text that ends with a digest of itself, of format version 2. An inconsistent manifest is our bug.
 std::string print(const Manifest& manifest);
 
-// Inverse of print on untrusted text, of version 1 too: checks the digest, every type and range, that names are plain file
-// names, and the tiling of every unit and kind. Throws Error{kData}, the message beginning with `what`.
+// Inverse of print on untrusted text, also of version 1. It checks the digest, every type and range, that names are
+// plain file names, and the tiling of every unit and kind. Throws Error{kData}, the message beginning with `what`.
 Manifest parse_manifest(std::string_view text, const std::string& what);
 
 // The same of one of its files alone.

@@ -35,9 +35,9 @@ class Retention {
     verified_.erase(verified_.upper_bound(step), verified_.end());
   }
 
-  // Deletes what the rule does not keep, but never one of the two newest of which every byte is as it was written; with
-  // fewer than two, nothing. What cannot be used does not count and stays for a person to look at. Throws
-  // Error{kData}.
+  // Deletes checkpoints that the rule does not keep, but never one of the two newest of which every byte is as it was
+  // written. With fewer than two of these it deletes nothing. Unusable checkpoints do not count and stay for a person
+  // to inspect. Throws Error{kData}.
   void apply();
 
  private:

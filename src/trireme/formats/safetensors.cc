@@ -190,7 +190,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool had_metadata_ = false;
 };
 
-// Dimensions of zero do not excuse impossible ones beside them.
+// Dimensions of zero do not excuse impossible other ones.
 std::uint64_t checked_bytes(const Tensor& tensor, const std::string& what) {
   std::uint64_t believed = size_of(tensor.dtype);
   bool empty = false;

@@ -1,4 +1,4 @@
-// safetensors files: named tensors behind a JSON header (format of huggingface/safetensors).
+// safetensors files: named tensors after a JSON header (format of huggingface/safetensors).
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct Tensor {
 
 using TensorMetadata = std::map<std::string, std::string>;
 
-// What a header says; tensors are in the order of their data.
+// Contents of a header; tensors are in the order of their data.
 struct TensorTable {
   std::vector<Tensor> tensors;
   TensorMetadata metadata;
@@ -41,11 +41,10 @@ struct TensorTable {
   const Tensor* find(std::string_view name) const;
 };
 
-// Reads a safetensors image from untrusted bytes, which must outlive the result. Refuses a header
-// longer than the file or 100 MB, more than 2^18 tensors or 2^16 metadata entries (which bound the memory that a header
-// takes), malformed or duplicate entries, shapes that overflow or disagree
-// with their bytes, holes, overlaps, trailing bytes, and types beyond DType. `what` names the
-// source. Throws Error{kData}.
+// Reads a safetensors image from untrusted bytes, which must outlive the result. Refuses a header longer than the file
+// or 100 MB, and more than 2^18 tensors or 2^16 metadata entries, which bound the memory that a header takes. Also
+// refuses malformed or duplicate entries, shapes that overflow or disagree with their bytes, holes, overlaps, trailing
+// bytes, and types beyond DType. `what` names the source. Throws Error{kData}.
 TensorTable parse_safetensors(std::span<const std::byte> bytes, const std::string& what);
 
 // A safetensors file and its contents.
@@ -82,10 +81,10 @@ struct TensorInfo {
   std::vector<std::int64_t> shape;
 };
 
-// Writes and fsyncs a new file, which holds no more than a few MiB at a time: `bytes(i)` is called once for each
-// tensors[i], in the order of the file, and what it returns must live until the next call. Equal arguments give
-// equal bytes. Names must be unique valid UTF-8 and bytes must match the shapes, else our bug. Throws Error{kData}
-// when the file exists or cannot be written.
+// Writes and fsyncs a new file, with at most a few MiB in memory at a time. `bytes(i)` is called once for each
+// tensors[i], in the order of the file, and its result must live until the next call. Equal arguments give equal bytes.
+// Names must be unique valid UTF-8 and bytes must match the shapes, else our bug. Throws Error{kData} when the file
+// exists or cannot be written.
 using TensorBytes = std::function<std::span<const std::byte>(std::size_t)>;
 FileDigest stream_safetensors(const Path& path, std::span<const TensorInfo> tensors,
                               const TensorMetadata& metadata, TensorOrder order,

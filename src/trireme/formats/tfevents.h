@@ -15,7 +15,7 @@ namespace trireme::formats {
 // CRC-32C (Castagnoli) of bytes; crc32c("123456789") = 0xE3069283.
 std::uint32_t crc32c(std::string_view bytes);
 
-// Who writes an event file; TensorBoard finds files by this name.
+// Parts of the name of an event file; TensorBoard finds files by this name.
 struct EventFileName {
   std::int64_t unix_seconds = 0;
   std::string host;

@@ -31,13 +31,13 @@ ImageSize fitted(ImageSize image, ImageSize room);
 // The same rounded up, as LLaVA resizes an image before it lies in the middle of its canvas.
 ImageSize canvas_size(ImageSize image, ImageSize room);
 
-// Of these, the grid of tiles of `side` pixels that most of the image's own pixels fit into; of several the one with
-// least room left, then the first (LLaVA 1.6, Liu et al. 2024). Throws Error{kData} for an empty image and one beyond
-// kLongestAspect.
+// Of these, the grid of tiles of `side` pixels that most of the image's own pixels fit into. Of several, the one with
+// the smallest empty area, then the first (LLaVA 1.6, Liu et al. 2024). Throws Error{kData} for an empty image and one
+// beyond kLongestAspect.
 TileGrid choose_grid(ImageSize image, const std::vector<TileGrid>& grids, std::int64_t side);
 
-// Of the tokens of a grid, `per_side` a side of each tile, those that the image covers where it is fitted into the
-// middle: a rectangle.
+// Rectangle of a grid's tokens, `per_side` a side of each tile, that the image covers where it is fitted into the
+// middle.
 struct TokenRectangle {
   std::int64_t first_row = 0, first_column = 0;
   std::int64_t rows = 0, columns = 0;

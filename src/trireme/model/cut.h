@@ -9,9 +9,9 @@ namespace trireme::model {
 struct ParamSpec;
 struct UnitSpec;
 
-// A stretch of a dim: `granules` of `size` elements that are never cut, such as heads. Ranks share out
-// granules * sharers things; a granule goes to every rank that has one of its `sharers`, such as the query
-// heads that read one key-value head.
+// A segment of a dim: `granules` of `size` elements that are never cut, such as heads. Ranks divide granules * sharers
+// things among them. A granule belongs to every rank that has one of its `sharers`, such as the query heads that read
+// one key-value head.
 struct CutSegment {
   std::int64_t granules = 0;
   std::int64_t size = 1;
@@ -47,8 +47,8 @@ LocalParam local_param(const ParamSpec& param, int rank, int size);
 // The parameters of a unit, in its order.
 std::vector<LocalParam> local_params(const UnitSpec& unit, int rank, int size);
 
-// What elements [offset, offset + count) of a unit, as a rank holds it, are of each of its whole parameters;
-// `local` counts from `offset`.
+// Elements of each whole parameter in [offset, offset + count) of a unit as a rank holds it; `local` counts from
+// `offset`.
 std::vector<std::vector<Extent>> extents_within(const UnitSpec& unit, int rank, int size,
                                                 std::int64_t offset, std::int64_t count);
 

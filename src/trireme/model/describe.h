@@ -6,8 +6,8 @@
 
 namespace trireme::model {
 
-// The family's spec, on the rank with most of each, with what runs again and the stages as the job says. Throws
-// Error{kUsage} for patterns of units that name none, or leave none to train.
+// The family's spec for the rank with most of each, with recomputation and stages as the job says. Throws Error{kUsage}
+// for patterns of units that match none, or leave none to train.
 ModelSpec describe(const config::Job& job);
 
 }  // namespace trireme::model

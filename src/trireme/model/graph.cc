@@ -47,7 +47,7 @@ plan::UnitId Graph::average(plan::UnitId followed, std::string name, std::string
     param.name = std::string(prefix) + param.name.substr(followed_prefix.size());
   }
   const plan::UnitId id = unit(std::move(copy), false);
-  // A student that does not train is followed by nobody.
+  // A student that does not train is not averaged.
   if (spec_.program.units[static_cast<std::size_t>(followed)].trainable)
     spec_.program.units[static_cast<std::size_t>(id)].ema_of = followed;
   return id;

@@ -22,7 +22,7 @@ schedules::Schedule schedule_of(const config::Job& job) {
   return *schedule;
 }
 
-// What the file of parallel.schedule holds, if it is one.
+// Contents of the file of parallel.schedule, if it names one.
 std::optional<schedules::Grid> given_grid(const config::Job& job) {
   const std::string& file = job.parallel.schedule_file;
   if (file.empty()) return std::nullopt;

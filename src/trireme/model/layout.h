@@ -15,7 +15,7 @@ plan::Recipe recipe_of(const config::Job& job);
 // pipeline. Throws Error{kUsage} or Error{kData} for stages or a file that do not fit the model.
 plan::Program place_stages(const config::Job& job, plan::Program program);
 
-// What the stages compute when: the job's schedule, or what its file holds. `model` is described for the job.
+// The actions of the stages in order: those of the job's schedule, or of its file. `model` is described for the job.
 schedules::Grid grid_of(const config::Job& job, const ModelSpec& model);
 
 }  // namespace trireme::model

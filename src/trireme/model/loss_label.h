@@ -1,4 +1,4 @@
-// What the loss of a family is called and counted in, for everything that shows it to people.
+// Name and unit of the loss of a family, for all output to people.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct LossLabel {
 
   // "cross-entropy, nats/token".
   std::string text() const { return unit.empty() ? name : name + ", " + unit; }
-  // " nats/token", to put behind a number; nothing without a unit.
+  // " nats/token", to append to a number; empty without a unit.
   std::string suffix() const { return unit.empty() ? "" : " " + unit; }
 };
 

@@ -10,7 +10,7 @@
 namespace trireme::model {
 namespace {
 
-// Types that a node may have beside nodes of type `compute`: fp16 needs scaled gradients, fp64 wide sums.
+// Types that a node may have among nodes of type `compute`: fp16 needs scaled gradients, fp64 wide sums.
 std::vector<DType> choices(DType compute) {
   switch (compute) {
     case DType::kF64: return {DType::kF64};

@@ -71,10 +71,9 @@ struct ModelSpec {
   std::vector<UnitSpec> units;  // parallel to program.units
   std::vector<std::vector<ParamRef>>
       node_params;  // parallel to program.nodes: what each block binds
-  // The same: which of these are weights with an adapter, whose A and B follow behind the node's other parameters,
-  // in this order.
+  // The same: indices of weights with an adapter, whose A and B follow the node's other parameters, in this order.
   std::vector<std::vector<int>> adapted;
-  // What a loss node counts beside its loss, in the order in which it counts them (exec::Counts).
+  // Counts of a loss node in addition to its loss, in their order (exec::Counts).
   std::vector<std::string> metrics;
   std::int64_t sample_tokens = 0;  // that a sample counts as in rates
   // Operations of a token's forward and backward: matrix products and attention of the most rows there can be. The

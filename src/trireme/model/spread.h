@@ -8,14 +8,15 @@
 
 namespace trireme::model {
 
-// What nodes that are marked in `row_wise`, parallel to nodes, read first and write first: marks parallel to values.
+// Marks, parallel to values, of the first input and first result of nodes that are marked in `row_wise`, parallel to
+// nodes.
 std::vector<bool> spread_values(const plan::Program& program, const std::vector<bool>& row_wise);
 
-// Nodes that are marked in `row_wise` work on the rows that a rank has of what they read first and write first,
-// [.., rows, width]: its mesh::share. Every other node works on all rows, gathers such values and keeps its own of what it
-// writes (model/blocks/spread.h): what it gathers and keeps of that, and the reduce-scatters where a gradient comes back
-// (`reached`, parallel to values), are added to it here, and such values become as small as they are. Throws Error{kUsage}
-// where there are fewer rows than ranks, and where stages pass on rows of which ranks have unlike numbers.
+// Nodes that are marked in `row_wise` work on a rank's rows of their first input and first result, [.., rows, width]:
+// its mesh::share. Every other node works on all rows: it gathers such inputs and keeps its own rows of such results
+// (model/blocks/spread.h). This function adds the memory for these to the nodes, adds the reduce-scatters where a
+// gradient returns (`reached`, parallel to values), and shrinks such values. Throws Error{kUsage} where there are fewer
+// rows than ranks, and where stages pass on rows of which ranks have different numbers.
 void share_rows(plan::Program& program, const std::vector<bool>& row_wise,
                 const std::vector<bool>& reached, const PerRank& rank);
 

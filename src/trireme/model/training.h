@@ -15,14 +15,15 @@ class Training {
  public:
   // Everything, without adapters.
   Training() : Training(config::Model{}, config::Lora{}) {}
-  // What model.frozen does not name; with adapters what lora.also names.
+  // Parameters that train: those outside model.frozen; with adapters those in lora.also.
   Training(const config::Model& model, const config::Lora& lora);
 
   // A unit of the model's own.
   bool trains(const std::string& unit) const;
   // Of the adapters of those layers that have one; 0: none.
   std::int64_t adapter_rank() const { return lora_.rank; }
-  // Of a block's attention layers - queries, keys, values and what goes back - and of its feed-forward layers.
+  // Adapted layers of a block's attention (queries, keys, values and the output projection) and of its feed-forward
+  // layers.
   std::vector<int> adapted_attention(const std::vector<int>& layers) const;
   std::vector<int> adapted_mlp(const std::vector<int>& layers) const;
   bool dropout() const { return lora_.dropout > 0; }
@@ -38,9 +39,9 @@ class Training {
 // Whether a unit is one of adapters.
 inline bool holds_adapters(std::string_view unit) { return unit.ends_with(".lora"); }
 
-// The two parameters of an adapter of `weight`, [out, in]: A, [rank, in], drawn from N(0, 1/in), so that it keeps the
-// variance of what it reads, and B, [out, rank], zero, so that training begins with the model as it is (Hu et al.
-// 2021). Named as `weight`, with lora_A and lora_B before its last word. They are cut along with it.
+// The two parameters of an adapter of `weight`, [out, in] (Hu et al. 2021). A, [rank, in], is drawn from N(0, 1/in), so
+// that it keeps the variance of its input. B, [out, rank], is zero, so that training begins with the unchanged model.
+// Named as `weight`, with lora_A and lora_B before its last word. They are cut along with it.
 std::vector<ParamSpec> adapter_params(const ParamSpec& weight, std::int64_t rank);
 
 }  // namespace trireme::model

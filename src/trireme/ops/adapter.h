@@ -11,9 +11,9 @@
 
 namespace trireme::ops {
 
-// Adds scale * drop(x) down^T up^T to what a linear layer makes of x: on every rank from its part of x to its part of the
-// result, as the layer's own product, so that what ranks exchange for the layer serves both. A layer shared by
-// outputs has `down` whole, one shared by inputs has `up` whole; of its gradient every rank then has a part of the sum.
+// Adds scale * drop(x) down^T up^T to a linear layer's result: on every rank from its part of x to its part of the
+// result, as the layer's own product. The layer's exchanges serve both. A layer shared by outputs has `down` whole, one
+// shared by inputs `up`; of the gradient of the whole one, every rank has a part of the sum.
 struct Adapter {
   at::Tensor down{};  // A, [rank, in]; undefined: no adapter, and what follows does nothing
   at::Tensor up{};    // B, [out, rank]

@@ -116,15 +116,15 @@ void to_gradient(const at::Tensor& logits, const at::Tensor& targets, std::int64
   });
 }
 
-// Calls body(first, rows of the weight from there) for the whole weight, a piece at a time. Logits that are kept go
-// through the products of those that are not: the shapes of a product decide its bits.
+// Calls body(first, rows of the weight from there) for the whole weight, in segments. Logits that are kept go through
+// the products of those that are not: the shapes of a product decide its bits.
 template <typename Body>
 void for_pieces(const at::Tensor& weight, const Body& body) {
   for (std::int64_t first = 0; first < weight.size(0); first += kLogitColumns)
     body(first, weight.narrow(0, first, std::min(kLogitColumns, weight.size(0) - first)));
 }
 
-// The gradient of a weight, a piece of its rows at a time: into its target, or to be returned.
+// The gradient of a weight, in segments of its rows: added to its target, or returned.
 class RowGradients {
  public:
   RowGradients(const at::Tensor& weight, const WeightGradientsPtr& gradients)
@@ -243,7 +243,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     return result;
   }
 
-  // Where the gradient of x is added up over pieces, in the type of sums; undefined where nobody wants it.
+  // Sum of the gradient of x over segments, in the type of sums; undefined if it is not needed.
   static at::Tensor input_gradient(AutogradContext* context, const at::Tensor& targets,
                                    const at::Tensor& weight) {
     if (!context->needs_input_grad(0)) return {};

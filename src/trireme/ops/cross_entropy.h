@@ -12,20 +12,18 @@ namespace trireme::ops {
 
 inline constexpr std::int64_t kNoTarget = -100;
 
-// What backward finds of the logits: their memory, which becomes their gradient, or nothing; then it computes them
-// again, one product more and no [rows, vocab]. Either way for kLogitColumns tokens of the vocabulary at a time, with
-// the same bits.
+// Logits in backward: kept, in memory that becomes their gradient, or recomputed, with one product more and no [rows,
+// vocab]. Either way for kLogitColumns tokens of the vocabulary at a time, with the same bits.
 enum class Logits { kKept, kRecomputed };
 inline constexpr std::int64_t kLogitColumns = 8192;
 
-// Sum over rows with a target of -log softmax(x weight^T)[target], a scalar in fp32 (fp64 for fp64).
-// x: [.., d]; weight: [vocab, d]; targets: int64 of x's leading shape, kNoTarget where there is none.
-// Softmax and sum are fp32 (fp64) whatever the type. Keeps a number a row, the logits, in x's type, and x, but for a
-// frozen weight whose logits are kept.
-// Throws Error{kData} for a target outside [0, vocab).
+// Sum over rows with a target of -log softmax(x weight^T)[target], a scalar in fp32 (fp64 for fp64). Shapes: x [.., d];
+// weight [vocab, d]; targets int64 of x's leading shape, kNoTarget for a row without one. Softmax and sum are fp32
+// (fp64) whatever the type. Keeps a number a row, the logits in x's type, and x, except for a frozen weight whose
+// logits are kept. Throws Error{kData} for a target outside [0, vocab).
 //
-// On several ranks each has rows first_row .. of the weight, the last rank the last, x as between parallel regions
-// and all targets; all get the same loss. Two numbers a row travel forward; x as in column_linear().
+// On several ranks each has rows first_row .. of the weight, the last rank the last, x as between parallel regions, and
+// all targets. All ranks get the same loss. Two numbers a row travel forward; x as in column_linear().
 //
 // A deferred weight gradient keeps x and the logits' gradient; with recomputed logits none can be deferred.
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,

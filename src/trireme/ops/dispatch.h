@@ -40,8 +40,8 @@ T* elements(const at::Tensor& tensor) {
   return tensor.data_ptr<T>();
 }
 
-// Rows whose contributions to one sum are added together before such chunks are added in order: fixed, so
-// that the sum does not depend on threads.
+// Rows whose contributions to one sum are added first; such chunks are then added in order. The number is fixed: the
+// sum does not depend on threads.
 inline constexpr std::int64_t kSumRows = 256;
 
 // Splits [0, count) of items that cost about `cost` element operations each among ATen's threads.

@@ -1,6 +1,6 @@
-// Activations with the linear layer behind them, in one: backward computes the activation again in the pass
-// that needs its slope, so that only its inputs are kept; weight gradients that are deferred keep that activation
-// instead. On several ranks they close a region as row_linear does.
+// Activations fused with the following linear layer. Backward recomputes the activation in the pass that needs its
+// slope, so that only its inputs are kept. Deferred weight gradients keep that activation instead. On several ranks
+// they close a region as row_linear does.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -15,8 +15,8 @@ struct GradientTarget {
   void add(const at::Tensor& gradient) const;
 };
 
-// The grad() of a leaf, where ops may add to it: it is contiguous and in the type of sums, fp32 (fp64 for fp64), or in the
-// leaf's own; else undefined.
+// The grad() of a leaf, if ops may add to it: it is contiguous and in the type of sums, fp32 (fp64 for fp64), or in the
+// leaf's own. Else undefined.
 at::Tensor gradient_sum(const at::Tensor& param);
 
 }  // namespace trireme::ops

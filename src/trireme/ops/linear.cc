@@ -16,8 +16,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What a row-parallel bias has its gradient from. TRIREME_PLANT_ERROR plants an error on tensor rank 1, for
-// trireme diff to find; forward has none, as rank 1 adds no bias there.
+// Source of the gradient of a row-parallel bias. TRIREME_PLANT_ERROR plants an error on tensor rank 1, for trireme diff
+// to find; forward has none, as rank 1 adds no bias there.
 at::Tensor bias_rows(const at::Tensor& own, const TensorParallel& tp) {
 #ifdef TRIREME_PLANT_ERROR
   if (tp.rank() == 1) return own.mul(1.5);

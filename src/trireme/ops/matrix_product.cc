@@ -12,8 +12,8 @@
 namespace trireme::ops {
 namespace {
 
-// Types of 16 bits on the CPU: LibTorch copies a bias to every row of the result to add to it there, and what the CPU does
-// not multiply it rounds at every sum, if it has products of it. Of wider types and on other devices it has the best.
+// Types of 16 bits on the CPU. LibTorch copies a bias to every row of the result to add to it there. It also rounds at
+// every sum if the CPU has no products of the type. For wider types and on other devices LibTorch is best.
 bool multiplied_here(const at::Tensor& x) {
   return x.is_cpu() && (x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf);
 }

@@ -11,7 +11,7 @@ struct MatrixTiles {
 
   static constexpr std::int64_t kColumns = kTileColumns;
 
-  // Keys and values of one piece of a head.
+  // Keys and values of one segment of a head.
   struct Keys {
     Keys(std::int64_t, std::int64_t) {}
     void set(const kernels::Matrix& keys, const kernels::Matrix& values) { k = keys, v = values; }

@@ -95,7 +95,7 @@ variable_list norm_backward(const at::Tensor& stream, const at::Tensor& gain,
           bias.defined() ? deliver_gradient(bias, total[1], gradients) : at::Tensor()};
 }
 
-// What a branch added to the stream, whose gradient has the gain's type.
+// The branch that was added to the stream; its gradient has the gain's type.
 at::Tensor of_gain_type(const at::Tensor& gradient, const at::Tensor& gain) {
   return gradient.defined() ? gradient.to(gain.scalar_type()) : gradient;
 }

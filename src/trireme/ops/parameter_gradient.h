@@ -14,8 +14,8 @@ void add_gradient(const at::Tensor& param, const at::Tensor& gradient);
 // What follows returns the gradient of a parameter for autograd. Undefined for a frozen one, if it was added to
 // gradient_target, and where `gradients` defers it.
 
-// Gradient of `weight`, [out, in]: dy^T x with dy [rows, out], x [rows, in]. What comes to
-// gradient_target(weight) is rounded to no other type than that one's. Deferred, keeps dy and x.
+// Gradient of `weight`, [out, in]: dy^T x with dy [rows, out], x [rows, in]. A sum in gradient_target(weight) is
+// rounded to no other type than that one's. Deferred, keeps dy and x.
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
                            const WeightGradientsPtr& gradients = {});
 

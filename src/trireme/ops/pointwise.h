@@ -19,14 +19,14 @@ struct RotaryTable {
 RotaryTable rotary_table(std::int64_t positions, std::int64_t head_dim, double theta,
                          at::ScalarType type);
 
-// Rotates every head of x, [samples, tokens, heads * head_dim], by its token's position 0 .. tokens-1;
-// pairs are (i, i + head_dim / 2), as in Hugging Face's Llama (Su et al. 2021). Keeps nothing of x.
-// The table has x's type, or fp32 for bf16, and at least `tokens` positions.
+// Rotates every head of x, [samples, tokens, heads * head_dim], by its token's position 0 .. tokens-1. Pairs are (i, i
+// + head_dim / 2), as in Hugging Face's Llama (Su et al. 2021). Keeps nothing of x. The table has x's type, or fp32 for
+// bf16, and at least `tokens` positions.
 at::Tensor rotary(const at::Tensor& x, const RotaryTable& table);
 
-// What dropout draws: each element is zeroed with probability p, in [0, 1), and the rest scaled by 1 / (1 - p), as a
-// function of key and place alone. x of it may have only some rows of the whole [.., d]: `rows`, int64 with one number
-// a row, says which; and only some columns: those from `first` on, of `columns`.
+// Dropout: each element is zeroed with probability p, in [0, 1), and the rest scaled by 1 / (1 - p), as a function of
+// key and place alone. The tensor may have only some rows of the whole [.., d], given by `rows`, int64 with one number
+// a row. It may also have only some columns: those from `first` on, of `columns`.
 struct Noise {
   double p = 0;
   std::uint64_t key = 0;
@@ -34,14 +34,14 @@ struct Noise {
   std::int64_t columns = 0;  // 0: x has them all
   std::int64_t first = 0;
 };
-// For use inside of ops: autograd sees nothing of it. Its own backward.
+// For use inside of ops, hidden from autograd. Its own backward.
 at::Tensor dropped(const at::Tensor& x, const Noise& noise);
 
-// Zeroes each element with probability p and scales the rest by 1 / (1 - p). What is dropped is a
-// function of key and position in x alone; nothing is kept for backward. p is in [0, 1).
+// Zeroes each element with probability p and scales the rest by 1 / (1 - p). The choice is a function of key and
+// position in x alone; nothing is kept for backward. p is in [0, 1).
 //
-// Where x has only some rows of [.., d], `rows`, int64 with one number a row, says which: they drop what they
-// would in the whole.
+// If x has only some rows of [.., d], `rows`, int64 with one number a row, gives their indices: the choice is that of
+// the whole.
 at::Tensor dropout(const at::Tensor& x, double p, std::uint64_t key, const at::Tensor& rows = {});
 
 }  // namespace trireme::ops

@@ -1,4 +1,4 @@
-// Tensors of forward that backward computes again, instead of finding them kept.
+// Tensors of forward that backward recomputes, instead of finding them kept.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,12 +13,11 @@ struct AutogradContext;
 
 namespace trireme::ops {
 
-// Whether backward finds what an op gives kept by those who read it, or computes it again from what the op itself
-// keeps.
+// Whether backward finds an op's result kept by its readers, or recomputes it from what the op itself keeps.
 enum class Keep { kYes, kNo };
 
-// What can be computed again, with the same bits. Its users in one backward share it: the first has it computed, the
-// memory goes with the last. One thread at a time.
+// A recomputable tensor, with the same bits. Its users in one backward share it: the first computes it, the last frees
+// its memory. One thread at a time.
 class Recomputed {
  public:
   using Compute = std::function<std::vector<at::Tensor>()>;
@@ -50,11 +49,11 @@ struct Operand {
   Source source;
 };
 
-// For save_for_backward: the value, or nothing where it is computed again.
+// For save_for_backward: the value, or nothing where it is recomputed.
 at::Tensor kept(const at::Tensor& value, const Source& source);
 
-// From forward to backward, under a name of the op's own. `restored` is `saved` or, with the last use of the source by
-// this op, computed again.
+// Passes tensors from forward to backward, under a name of the op's own. `restored` is `saved` or, with the last use of
+// the source by this op, recomputed.
 void save(torch::autograd::AutogradContext* context, const char* name, const Source& source);
 at::Tensor restored(torch::autograd::AutogradContext* context, const char* name,
                     const at::Tensor& saved);

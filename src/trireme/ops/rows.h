@@ -31,7 +31,7 @@ class RankParts {
 // Error{kData} on every rank where there are fewer rows than ranks.
 at::Tensor own_rows(const at::Tensor& x, const comm::Group& group);
 
-// All ranks' rows of `own`, [.., rows, d], in rank order; how many there are the ranks tell each other. The gradient of a
+// All ranks' rows of `own`, [.., rows, d], in rank order; ranks exchange their numbers of rows. The gradient of a
 // rank's rows is the sum of what all ranks have for them. Forward and backward are collective: all-gathers, and a
 // reduce-scatter in own's type.
 at::Tensor all_rows(const at::Tensor& own, comm::Group& group);

@@ -10,11 +10,10 @@ namespace trireme::ops {
 // The ranks that share the weights of a layer (Shoeybi et al. 2019). One rank, or none: ops do what they do
 // without it.
 //
-// Activations are [samples, tokens, d] and the same on every rank, except inside parallel regions. With
-// `sequence` (Korthikanti et al. 2022) what lies between the regions is shared by rows of the flattened
-// [samples * tokens, d]: rank r has [1, per, d], rows r * per .. (r + 1) * per - 1 with per the quotient of
-// rows and ranks, rounded up. Rows behind the last are padding: zero as they leave a region, dropped as they enter one,
-// so that no gradient comes from them.
+// Activations are [samples, tokens, d] and the same on every rank, except inside parallel regions. With `sequence`
+// (Korthikanti et al. 2022) activations between the regions are shared by rows of the flattened [samples * tokens, d].
+// Rank r has [1, per, d], rows r * per .. (r + 1) * per - 1, with per the quotient of rows and ranks, rounded up. Rows
+// after the last are padding: zero as they leave a region, dropped as they enter one, so that they have no gradient.
 struct TensorParallel {
   comm::Group* group = nullptr;
   bool sequence = false;

@@ -36,8 +36,8 @@ class Pending {
 // [.., d] -> [rows, d].
 at::Tensor as_rows(const at::Tensor& x);
 
-// Rows of all ranks behind an activation x between tensor-parallel layers, without padding; and of each rank where
-// `rows` are shared.
+// Number of rows of all ranks in an activation x between tensor-parallel layers, without padding; and of each rank
+// where `rows` are shared.
 std::int64_t whole_rows(const at::Tensor& x, const TensorParallel& tp);
 std::int64_t rows_per_rank(std::int64_t rows, const TensorParallel& tp);
 
@@ -56,8 +56,8 @@ Pending sum_partials(const at::Tensor& partial, const TensorParallel& tp);
 std::vector<std::int64_t> outside_shape(at::IntArrayRef inside, std::int64_t width,
                                         const TensorParallel& tp);
 
-// The sum over ranks of x weight^T and of what the adapter makes of its `inner` rows, plus the first rank's bias, which
-// may be undefined: a layer whose input is shared by columns. x: [.., in]; weight: [out, in]. Result as
+// The sum over ranks of x weight^T and of the adapter's result for its `inner` rows, plus the first rank's bias, which
+// may be undefined: a layer whose input is shared by columns. Shapes: x [.., in]; weight [out, in]. Result as
 // outside_shape().
 at::Tensor row_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                        const TensorParallel& tp, const Adapter& adapter, const at::Tensor& inner,

@@ -22,14 +22,14 @@ using WeightGradientsPtr = std::shared_ptr<WeightGradients>;
 //
 //   forward; begin() of sums that hold nothing yet; backward through autograd; settle()
 //
-// Pipelines without bubbles (Qi et al. 2023) compute gradients of activations first, which another rank waits for, and
-// those of parameters where there would be nothing to do:
+// Zero-bubble pipelines (Qi et al. 2023) compute gradients of activations first, because another rank waits for them,
+// and those of parameters in idle time:
 //
 //   forward; defer(); backward through autograd; later begin(), run(), settle()
 //
-// Ops that are given one push what they owe while it defers, and return nothing to autograd: no grad() of
-// a parameter is touched before run(). Pushed work keeps what it needs, x and dy of a linear layer, and none of
-// autograd's graph. One thread at a time; autograd's own may push while the one that called it waits.
+// While it defers, ops push their weight gradients to it and return nothing to autograd: no grad() of a parameter is
+// touched before run(). Pushed work keeps what it needs, x and dy of a linear layer, and none of autograd's graph. One
+// thread at a time; autograd's own may push while the one that called it waits.
 class WeightGradients : public std::enable_shared_from_this<WeightGradients> {
  public:
   void defer() { deferring_ = true; }
@@ -37,7 +37,7 @@ class WeightGradients : public std::enable_shared_from_this<WeightGradients> {
   void push(std::function<void(const WeightGradientsPtr&)> work) {
     work_.push_back(std::move(work));
   }
-  // Does what was pushed, in order, and frees what each piece kept as it is done. Defers no more.
+  // Computes all pushed gradients, in order, and frees the inputs of each when it is done. Defers no more.
   void run();
 
   // What an op says in its forward of a parameter whose gradient its backward adds to target() as a whole. Every other

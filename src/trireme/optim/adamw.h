@@ -23,8 +23,8 @@ struct AdamWOptions {
 //   m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2
 //   p -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 // One pass over masters in fp64, or in fp32 or bf16 with arithmetic in fp32; gradients are of the masters' type, fp32
-// or bf16. On the CPU every element is computed by the same roundings wherever it lies, so any sharding gives the same
-// bits; elsewhere LibTorch's operators compute the same formula.
+// or bf16. On the CPU every element has the same roundings at any place, so any sharding gives the same bits. Elsewhere
+// LibTorch's operators compute the same formula.
 class AdamW : public exec::Optimizer {
  public:
   explicit AdamW(const AdamWOptions& options);

@@ -84,7 +84,7 @@ Tensors wide_states(const AdamWOptions& options, std::span<at::Tensor> states, s
           dequantised(Moment::kSecond, {states[2], states[3]}, block)};
 }
 
-// What the segments hold of a piece.
+// The part of a segment that the update segments cover.
 void store(const Rounding& rounding, std::span<const exec::UpdateSegment> segments,
            const at::Tensor& from, const at::Tensor& to) {
   if (to.scalar_type() == at::kFloat) {

@@ -5,7 +5,7 @@
 
 namespace trireme::optim {
 
-// As AdamW::update. Narrow masters and states are widened a piece at a time.
+// As AdamW::update. Narrow masters and states are widened in segments.
 void update_by_operators(const AdamWOptions& options, const at::Tensor& param,
                          const at::Tensor& grad, std::span<at::Tensor> states,
                          std::span<const exec::UpdateSegment> segments,

@@ -38,7 +38,7 @@ Factors<T> factors(const AdamWOptions& options, const exec::UpdateArgs& args,
           .eps = static_cast<T>(options.eps)};
 }
 
-// One element. IEEE operations only, no contraction: vector bodies and scalar tails round alike.
+// One element. IEEE operations only, no contraction: vector bodies and scalar tails have the same roundings.
 template <typename T>
 TRIREME_SIMD_INLINE void step_element(const Factors<T>& f, T& param, T grad, T& first, T& second) {
   const T g = grad * f.grad_scale;

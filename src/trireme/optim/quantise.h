@@ -8,13 +8,13 @@
 
 namespace trireme::optim {
 
-// The dynamic map: in each of seven decades up to 1 a fraction of evenly spaced means, twice as many as in the decade
-// below; 0 and 1. Signed, one half of them is negative. Ascending.
+// The dynamic map: each of seven decades up to 1 has the means of evenly spaced intervals, twice as many as the decade
+// below; 0 and 1 are added. In the signed map half of them are negative. Ascending.
 enum class Moment { kFirst, kSecond };  // signed; never negative
 const std::array<float, 256>& dynamic_map(Moment moment);
 
-// A block of up to 256 numbers as the nearest of the map times their largest magnitude, which is `scale`. What of a
-// second moment is above 0 stays so, that no step is divided by nothing.
+// A block of up to 256 numbers as the nearest of the map times their largest magnitude, which is `scale`. A second
+// moment above 0 stays above 0, to avoid division by zero.
 void quantise(Moment moment, const float* values, std::int64_t count, std::uint8_t* codes,
               float& scale);
 void dequantise(Moment moment, const std::uint8_t* codes, float scale, float* values,

@@ -1,4 +1,4 @@
-// Rounding of fp32 to bf16, stochastic or to nearest, as a function of where a number belongs and not of who rounds it.
+// Rounding of fp32 to bf16, stochastic or to nearest, as a function of a number's place, independent of the rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,8 @@
 
 namespace trireme::optim {
 
-// How one tensor is rounded: stochastically, a number goes up with the probability that is its distance from the
-// bf16 below it, so that it stays itself on average; the noise is a hash of (key, place).
+// Rounding of one tensor. In stochastic rounding the probability of rounding up is the distance from the bf16 below, so
+// that the mean is the number itself; the noise is a hash of (key, place).
 struct Rounding {
   bool stochastic = false;
   std::uint64_t key = 0;

@@ -7,8 +7,8 @@
 
 namespace trireme::optim {
 
-// A ramp from `start` to `peak` over `warmup` steps, then a decay to `floor`, reached at `decay`
-// (Megatron's shape: constant after that, warm-up included in `decay`).
+// A ramp from `start` to `peak` over `warmup` steps, then a decay to `floor`, reached at `decay`. This is Megatron's
+// shape: constant after that, warm-up included in `decay`.
 struct RateShape {
   config::LrSchedule kind = config::LrSchedule::kCosine;
   double start = 0;

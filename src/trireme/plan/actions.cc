@@ -47,8 +47,8 @@ class Reading {
     if (line.verb == Verb::kBackwardWeight) work = Work::kBackwardWeight;
   }
 
-  // A backward goes through the nodes of its chunk from the last one on, but that segments run again from their first
-  // node on: with a later one the other half begins.
+  // A backward runs through the nodes of its chunk from the last one on, except that segments are recomputed from their
+  // first node on. A later node begins the other part.
   bool goes_on(const Instr& line, const Action& action) const {
     if (all_.empty()) return false;
     const Action& before = all_.back().action;

@@ -34,15 +34,15 @@ struct Mark {
   int line = 0;
 };
 
-// "  rank 1: F0 F1 >B0< F2": a row for each mark, with the actions around the one that has the line or, of a
-// transfer, makes or uses what it carries. Nothing of plans without a pipeline.
+// "  rank 1: F0 F1 >B0< F2": a row for each mark, with the actions around the marked one. It has the line or, for a
+// transfer, produces or uses its value. Nothing of plans without a pipeline.
 std::string marked_rows(const PlanSet& plan, const std::vector<Mark>& marks);
 
-// The schedule with idle places, "stage 0   F0 F1 .. B0 --": every action stands where it would with unit times,
-// a whole backward over two. At most `rows` rows of `columns`; what does not fit is left out of the middle.
+// The schedule with idle places, "stage 0   F0 F1 .. B0 --": every action is at its place under unit times, where a
+// whole backward takes two. At most `rows` rows of `columns`; what does not fit is left out of the middle.
 std::string schedule_text(const PlanSet& plan, int rows, int columns);
 
-// Stages to show where there is room for `rows`: all, or the first and the last ones, with a -1 between.
+// Stages to show in `rows` rows: all, or the first and the last ones, with a -1 between.
 std::vector<int> shown_stages(int stages, int rows);
 
 }  // namespace trireme::plan

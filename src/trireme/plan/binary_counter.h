@@ -7,11 +7,11 @@
 
 namespace trireme::plan {
 
-// Gradients are added `row` at a time one after the other, and rows as a balanced binary tree: adding 1 to a binary number
-// meets the same bits. The open row is the lowest sum, and sums of 2^k rows follow; where a row is one gradient, none is
-// open. Fast mode is a row that never ends.
+// Gradients are added `row` at a time one after the other, and rows as a balanced binary tree, like carries when 1 is
+// added to a binary number. The open row is the lowest sum, and sums of 2^k rows follow; where a row is one gradient,
+// none is open. Fast mode is a row that never ends.
 
-// How many sums the gradient behind `pushed` others meets: the lowest ones.
+// Number of sums that the gradient after `pushed` others is added to: the lowest ones.
 inline int levels_met(int pushed, int row) {
   const bool opens = pushed % row == 0, closes = pushed % row == row - 1;
   return !opens + (closes ? std::countr_one(static_cast<unsigned>(pushed / row)) : 0);
@@ -48,7 +48,7 @@ class BinaryCounter {
   }
   // What is in memory leaves it.
   void leave() { away_ |= std::exchange(here_, 0u); }
-  // What the next gradient meets comes back, or everything does; how many sums that are.
+  // Brings back the sums that the next gradient is added to, or all; returns their number.
   int bring_met() { return bring(met_levels()); }
   int bring_all() { return bring(away_); }
 

@@ -15,7 +15,7 @@ enum class Verb : std::uint8_t {
   kUnshard,         // gather a unit's full parameters over `axes`
   kReshard,         // drop a unit's full parameters
   kForward,         // run a node; `keep` saves what its backward needs
-  kRecompute,       // run a node's forward again, keeping what its backward needs
+  kRecompute,       // repeat a node's forward, keeping what its backward needs
   kBackward,        // input and weight gradients of a node
   kBackwardInput,   // input gradients only
   kBackwardWeight,  // the weight gradients that kBackwardInput left
@@ -23,51 +23,51 @@ enum class Verb : std::uint8_t {
   kRecv,
   kReduceGrads,  // a unit's gradient over `axes`: of micro-batch mb, or of the whole step (mb -1)
   kSyncTied,     // add a tied unit's gradient over the pipeline stages that use it
-  kOffload,  // a piece of a unit, or a value, leaves memory; written back where the step changed it
-  kReload,   // and comes back
+  kOffload,   // a shard of a unit, or a value, leaves memory; written back if the step changed it
+  kReload,    // and returns
   kGradNorm,  // global gradient norm and losses; decides the clip factor
   kStep,      // optimizer step of a unit
   kEma,       // move a unit towards the unit it follows
 };
 
-// What of a unit a line moves out of memory or back.
+// Part of a unit that a line moves out of memory or back.
 enum class Piece : std::uint8_t {
   kNone,
-  kStates,  // optimizer states, and master weights where they are a second copy
+  kStates,  // optimizer states, and separate master weights
   kParams,  // in compute type, what the rank holds between steps
-  kGrads,  // of micro-batch mb: the partial sums that it meets, or the one it makes; else the step's
+  kGrads,  // of micro-batch mb: the partial sums that it is added to, or the one it makes; else the
+           // step's
 };
 
-// What an instruction occupies. Lines of a lane start and complete in program order; `after` orders
-// across lanes. Waiting for a line therefore waits for all earlier lines of its lane too, and a line of
-// the dp lane that runs at once (grad_norm) finds everything before it in that lane complete. The lanes up
-// and down hold one queue for the sends to each stage and one for the receives from each: it is these that
-// are in order, so that no transfer waits for another stage's.
+// Resource of an instruction. Lines of a lane start and complete in program order; `after` orders across lanes. Waiting
+// for a line therefore waits for all earlier lines of its lane too. A line of the dp lane that runs at once (grad_norm)
+// finds everything before it in that lane complete. The lanes up and down hold one queue for the sends to each stage
+// and one for the receives from each. Order holds within these queues, so that no transfer waits for another stage's.
 enum class Lane : std::uint8_t { kComp, kDp, kUp, kDown, kH2d, kD2h };
 
-// Lanes: load, forward, recompute, backward*, step, ema: comp. unshard, reduce_grads, sync_tied,
-// grad_norm: dp (reshard: comp, it frees memory). reload: h2d, offload:
-// d2h; where tp ranks share a value out, reload is a collective (dp) and offload frees memory (comp). send/recv towards a later stage: down, towards an
-// earlier: up.
+// Lanes of verbs. Load, forward, recompute, backward*, step, ema and reshard (it frees memory): comp. Unshard,
+// reduce_grads, sync_tied, grad_norm: dp. Reload: h2d; offload: d2h. For a value shared by tp ranks, reload is a
+// collective (dp) and offload frees memory (comp). Send and recv towards a later stage: down; towards an earlier: up.
 struct Instr {
   Verb verb = Verb::kLoad;
   Lane lane = Lane::kComp;
   NodeId node = -1;
   UnitId unit = -1;
   ValueId value = -1;
-  Piece piece = Piece::kNone;  // reload, offload of a unit
+  Piece piece = Piece::kNone;  // for reload and offload of a unit
   int mb = -1;                 // micro-batch of this rank, 0 .. micro_batches-1
   int peer = -1;               // pipeline stage
-  int chunk = 0;               // of a micro-batch's gradient, where several chunks have one
+  int chunk = 0;               // of a micro-batch's gradient, if several chunks have one
   mesh::AxisSet axes{};        // of a collective
   bool keep = false;           // forward: saves for backward
-  bool scatter = false;        // reduce_grads: reduce-scatter (else all-reduce of what is there)
+  bool scatter = false;        // reduce_grads: reduce-scatter (else all-reduce of the present
+                               // gradient)
   bool gradient = false;       // send, recv: the value's gradient
   std::vector<int> after{};    // earlier lines of the same list, in other lanes, ascending
   bool operator==(const Instr&) const = default;
 };
 
-// What a line is in order with: its lane, or of a lane between stages the transfers of one kind and peer.
+// Scope of a line's order: its lane; in a lane between stages the transfers of one kind and peer.
 struct Queue {
   Lane lane = Lane::kComp;
   Verb verb = Verb::kLoad;  // send or recv
@@ -82,7 +82,7 @@ inline Queue queue_of(const Instr& line) {
   return {.lane = line.lane, .verb = line.verb, .peer = line.peer};
 }
 
-// Where the other side of what stands in a queue of `stage` stands.
+// Queue of the other side of a transfer in a queue of `stage`.
 inline Queue counterpart(Queue queue, int stage) {
   if (queue.verb != Verb::kSend && queue.verb != Verb::kRecv) return queue;
   queue.verb = queue.verb == Verb::kSend ? Verb::kRecv : Verb::kSend;
@@ -90,23 +90,23 @@ inline Queue counterpart(Queue queue, int stage) {
   return queue;
 }
 
-// Verbs that run a node: forward, recompute, backward and its halves.
+// Verbs that run a node: forward, recompute, backward and its parts.
 bool computes(const Instr& line);
-// All of these but the weight half.
+// All of these except the weight backward.
 bool reads_values(const Instr& line);
 // Of these, those that need the parameters of the node's units.
 bool uses_parameters(const Node& node, const Instr& line);
-// Verbs that give gradients to what a node reads.
+// Verbs that give gradients to a node's inputs.
 bool gives_gradients(const Instr& line);
 // Verbs that add to the gradients of a node's units.
 bool adds_gradients(const Instr& line);
 
-// How often a node makes one of its exchanges, and how many operations it does, in a line of this verb.
+// How often a node makes one of its exchanges in a line of this verb, and the number of its operations.
 int times(const Node& node, const NodeExchange& exchange, Verb verb);
 double flops(const Node& node, Verb verb);
 
 std::string_view name(Verb verb);
 std::string_view name(Lane lane);
-std::string_view name(Piece piece);  // "states", ...; "" of none
+std::string_view name(Piece piece);  // "states", ...; "" for none
 
 }  // namespace trireme::plan

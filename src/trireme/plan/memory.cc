@@ -91,7 +91,7 @@ class Account {
     values_.put(line.value, line.mb);
   }
 
-  // What leaves is in memory until a line waits for it to have left, or the step ends.
+  // An offloaded shard is in memory until a line waits for the end of its transfer, or the step ends.
   void offload(const Instr& line) {
     if (!line.axes.empty()) {
       add(MemoryKind::kActivations, slice_bytes(line.value));

@@ -16,7 +16,7 @@ enum class MemoryKind : std::uint8_t {
   kGradients,    // accumulated gradients: persistent or counter levels, full or shard
   kUnitBuffers,  // transient: gathered parameters (ZeRO-3), gradients of one backward
   kActivations,  // values, their gradients, and what forward keeps for backward
-  kWork,         // transient: what a node holds while it runs, beside these
+  kWork,         // transient memory of a node while it runs, in addition to these
   kCommBuffers,  // transient: copies of gradients on their way between ranks
   kStaging,      // states and parameters that have come back, until they leave again
   kHost,  // persistent: what waits in host memory, in whole pages; on a CPU it is the same memory

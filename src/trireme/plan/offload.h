@@ -1,4 +1,4 @@
-// Offload: which pieces of units and which values leave memory, and how much space they take elsewhere.
+// Offload: the shards of units and the values that leave memory, and their space elsewhere.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace trireme::plan {
 
-// What scratch space is cut into, and memory that moves directly.
+// Granularity of scratch space, and of memory that moves directly.
 inline constexpr std::int64_t kPage = 4096;
 constexpr std::int64_t whole_pages(std::int64_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
@@ -20,8 +20,8 @@ constexpr std::int64_t whole_pages(std::int64_t bytes) {
 
 Tier tier_of(const Offload& offload, Piece piece);
 
-// Of every unit, which pieces wait outside memory. The optimizer's leave for the largest units first, each that fits
-// into the ratio of every stage that holds it.
+// Shards of every unit that wait outside memory. Those of the optimizer leave for the largest units first, each that
+// fits into the ratio of every stage that holds it.
 class Away {
  public:
   Away(const Program& program, const Recipe& recipe);
@@ -40,7 +40,7 @@ class Away {
   double states_share_ = 0;
 };
 
-// Bytes that a rank of the stage needs for what of a unit leaves: one entry for each stretch of memory.
+// Bytes that a rank of the stage needs for the offloaded shards of a unit: one entry for each range of memory.
 struct UnitSpace {
   std::vector<std::int64_t> states;  // a second copy of the weights, then the states
   std::int64_t params = 0;
@@ -59,7 +59,7 @@ struct ValueSlots {
 };
 ValueSlots value_slots(const Program& program, std::span<const Instr> list);
 
-// Bytes in host memory on a rank, whole pages of each stretch.
+// Bytes in host memory on a rank, in whole pages of each range.
 std::int64_t host_bytes(const PlanSet& plan, int rank);
 
 // Bytes that a reload or offload moves.
@@ -72,7 +72,7 @@ inline bool same_subject(const Instr& a, const Instr& b) {
   return a.unit == b.unit && a.value == b.value && a.mb == b.mb;
 }
 
-// Units in memory for their step at most, beside the one that is on its way out.
+// Maximum number of units in memory for their step, in addition to the one on its way out.
 int staged_units(const PlanSet& plan);
 
 }  // namespace trireme::plan

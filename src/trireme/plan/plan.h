@@ -30,15 +30,15 @@ struct PlanSet {
   bool operator==(const PlanSet&) const = default;
 };
 
-// Runs the passes: lower, recompute, p2p, unshard, reduce, tail, lanes. `grid` is what each stage computes in
-// which order; without one it is that of the recipe's schedule. Throws Error{kUsage} for a recipe, mesh or grid
-// that the program cannot take, with the numbers and a way out.
+// Runs the passes: lower, recompute, p2p, unshard, reduce, tail, lanes. `grid` has the actions of each stage in order;
+// without it the recipe's schedule decides. Throws Error{kUsage} for a recipe, mesh or grid that the program cannot
+// take, with the numbers and a way out.
 PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe);
 PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe,
                 const schedules::Grid& grid);
 
-// Throws Error{kUsage} where activations are to leave memory and none does: they are what nodes read that run again, and
-// none may. A question of its own, as a search for what runs again compiles plans in which nothing does yet.
+// Throws Error{kUsage} if activations are to be offloaded and none can: only inputs of recomputed nodes can be, and no
+// node is recomputed. This check is separate, because a search for recomputation compiles plans without any.
 void check_activations_leave(const PlanSet& plan);
 
 // The grid of the recipe's schedule. Stages cost what their nodes' flops say, or their measured seconds where
@@ -52,15 +52,15 @@ PlanSet parse(std::string_view text);
 // Hash of the text, compared by all ranks before the first step.
 std::uint64_t digest(const PlanSet& plan);
 
-// Proves the plan: the lists run to the end in a rendezvous simulation with bounded lanes (no
-// deadlock, collectives of a group meet in the same order with the same arguments, sends meet
-// receives); nothing is used before it is there or after it is gone; every gradient of every trainable
-// unit is reduced exactly once over exactly its users; nothing is left allocated at the end. Throws
-// Error{kInternal} naming rank, line and reason.
+// Proves the plan. The lists run to the end in a rendezvous simulation with bounded lanes: no deadlock, collectives of
+// a group meet in the same order with the same arguments, sends meet receives. Nothing is used before it exists or
+// after it is freed. Every gradient of every trainable unit is reduced exactly once over exactly its users. Nothing is
+// left allocated at the end. Throws Error{kInternal} naming rank, line and reason.
 void validate(const PlanSet& plan);
 
-// What the executor begins with each line of a list and drops after it, derived from the list alone. A value that nobody reads
-// goes where it appears. What a segment writes for itself goes with its forwards and appears again with its recomputation.
+// Data that the executor creates with each line of a list and drops after it, derived from the list alone. A value
+// without readers is dropped where it appears. A segment's inner values are dropped with its forwards and appear again
+// with its recomputation.
 struct Retirement {
   std::vector<ValueId> writes;  // of a recompute: what later ones of its segment read and is gone
   std::vector<std::pair<ValueId, int>> values;  // of a micro-batch: read for the last time
@@ -72,7 +72,8 @@ struct Retirement {
 };
 std::vector<Retirement> retirements(const Program& program, std::span<const Instr> list);
 
-// The most forwards that a list keeps at once for their backwards; one with halves is kept to the end of the second.
+// Maximum number of forwards that a list keeps at once for their backwards; a split one is kept to the end of the
+// weight backward.
 int kept_forwards(std::span<const Instr> list);
 
 }  // namespace trireme::plan

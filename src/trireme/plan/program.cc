@@ -139,7 +139,7 @@ void check_joint(const Program& program) {
   }
 }
 
-// Ranks of the pipeline begin in order; each has chunks 0, 1, ..., every one a stretch of nodes.
+// Ranks of the pipeline begin in order; each has chunks 0, 1, ..., every one a range of nodes.
 void check_chunks(const Program& program) {
   std::vector<int> chunks;  // of each stage, so far
   const Node* previous = nullptr;

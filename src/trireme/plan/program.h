@@ -12,7 +12,7 @@
 
 namespace trireme::plan {
 
-// Indices into Program::values, ::units and ::nodes; -1 is none.
+// Indices into Program::values, ::units and ::nodes; -1: no such entry.
 using ValueId = int;
 using UnitId = int;
 using NodeId = int;
@@ -45,8 +45,8 @@ struct Unit {
   std::int64_t numel = 0;  // on one rank, without padding: under tp, the largest rank's
   bool trainable = true;   // false: no gradient, no optimizer state, no reduction
   UnitId ema_of = -1;      // a frozen unit that follows another by exponential moving average
-  // Elements of parameters that several tp ranks hold and of whose gradient each has only its tokens' or
-  // its heads' part: `reduce_grads` over `axes.partial` adds them.
+  // Elements of parameters that several tp ranks hold and for whose gradient each has only the part of its tokens or
+  // heads. `reduce_grads` over `axes.partial` adds them.
   std::int64_t tp_partial = 0;
   std::optional<DType> type{};  // of its parameters as blocks see them, if not the recipe's
   UnitAxes axes{};
@@ -71,25 +71,25 @@ struct NodeExchange {
   bool operator==(const NodeExchange&) const = default;
 };
 
-// What a node can leave out of what it keeps and compute again inside its backward, with the same bits.
+// Data that a node keeps, or leaves out and recomputes inside its backward, with the same bits.
 struct Part {
   std::string name{};
   std::int64_t saved_bytes = 0;  // of the node's
-  std::int64_t work_bytes = 0;   // there while backward computes it again; parts follow one another
+  std::int64_t work_bytes = 0;   // bytes while backward recomputes it; parts follow one another
   double flops = 0;              // more for backward
-  bool whole = false;            // a backward that computes it again has no halves
+  bool whole = false;            // a backward that recomputes it is not split
   bool recomputed = false;       // it is left out
   bool operator==(const Part&) const = default;
 };
 
-// A backward that can be done in halves: first the gradients of what the node reads, later those of its units.
+// A split backward: first the gradients of the node's inputs, later those of its units.
 struct BackwardSplit {
   std::int64_t kept_bytes = 0;  // from the one to the other
   double weight_flops = 0;      // of the second, out of all the backward's
   bool operator==(const BackwardSplit&) const = default;
 };
 
-// Bytes that a line of a node holds at its most, beside values, their gradients and what the node keeps.
+// Peak bytes of a line of a node, in addition to values, their gradients and the node's kept data.
 struct NodeWork {
   std::int64_t forward = 0;  // of one that keeps
   std::int64_t passing = 0;  // of one that keeps nothing
@@ -99,7 +99,7 @@ struct NodeWork {
   bool operator==(const NodeWork&) const = default;
 };
 
-// Seconds of one micro-batch on one rank, where they have been measured; without parts that are computed again.
+// Measured seconds of one micro-batch on one rank, if any; without recomputed parts.
 struct NodeSeconds {
   double forward = 0;
   double input = 0;   // of a backward's input half
@@ -120,16 +120,15 @@ struct Node {
   bool joint = false;  // a loss that runs once a step, on what all micro-batches of the rank wrote
   int stage = 0;       // pipeline rank that runs it
   int chunk = 0;       // which of that rank's chunks it belongs to
-  // -1: its forward keeps what its backward needs. Else it keeps nothing, and all nodes of the segment run again, one after
-  // the other, before the first of their backwards. Of what they write, only what others read is kept.
+  // -1: its forward keeps what its backward needs. Else it keeps nothing, and all nodes of the segment are recomputed,
+  // one after the other, before the first of their backwards. Results without readers outside are not kept.
   int segment = -1;
   std::int64_t saved_bytes =
-      0;  // kept from forward to backward beside what it reads, with all its parts
+      0;  // kept from forward to backward in addition to inputs, with all its parts
   std::vector<Part> parts{};
   NodeWork work{};
-  double flops = 0;  // of one micro-batch's forward
-  std::optional<double>
-      backward_flops{};  // without parts that are computed again; none: twice that
+  double flops = 0;                        // of one micro-batch's forward
+  std::optional<double> backward_flops{};  // without recomputed parts; not set: twice the forward's
   std::optional<BackwardSplit> split{};
   std::optional<NodeSeconds> seconds{};
   std::vector<NodeExchange> exchanges{};
@@ -145,7 +144,7 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-// What a forward keeps: all but the parts that are computed again; how many operations these are, and what they take.
+// Kept bytes of a forward: all except recomputed parts; operations of these, and their seconds.
 std::int64_t kept_bytes(const Node& node);
 std::int64_t work_bytes(const Node& node);
 double recompute_flops(const Node& node);
@@ -155,16 +154,17 @@ bool recomputes(const Node& node, std::string_view part);
 // Which gradients exist: computed once from the program and shared by passes, validator, memory
 // account and executor.
 struct GradientFlow {
-  std::vector<bool> value_has_grad;     // something trainable lies before it and a loss behind it
+  std::vector<bool> value_has_grad;     // something trainable comes before it and a loss after it
   std::vector<bool> node_has_backward;  // not no_grad, on a path to a loss, and has a trainable
                                         // unit or reads a value with gradient
 };
 GradientFlow gradient_flow(const Program& program);
 
-// Throws Error{kInternal} when names repeat or are no words, ids are out of range, a value is written
-// twice or read before it is written, a loss node writes more than one value or its value is read, a
-// unit follows one that does not come before it, an exchange runs over no axis or belongs to no part, parts keep more
-// than their node, a segment holds a loss or spans chunks, a joint node is no loss or shares a unit, or stages run backwards.
+// Throws Error{kInternal} for a malformed program. Names: they repeat or are no words. Ids: out of range. Values:
+// written twice, or read before they are written. Losses: a loss node writes more than one value, or its value is read.
+// Units: one follows a unit that does not come before it. Exchanges: one runs over no axis or belongs to no part.
+// Parts: they keep more than their node. Segments: one holds a loss or spans chunks. Joint nodes: one is no loss or
+// shares a unit. Stages: they run backwards.
 void check_program(const Program& program);
 
 }  // namespace trireme::plan

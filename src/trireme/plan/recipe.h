@@ -21,7 +21,7 @@ struct Offload {
       Tier::kNone;            // optimizer states, and master weights where they are a second copy
   Tier params = Tier::kNone;  // parameters, brought back for every run of their users
   Tier grads = Tier::kNone;   // sums of gradients
-  Tier activations = Tier::kNone;  // what nodes read that run again
+  Tier activations = Tier::kNone;  // inputs of recomputed nodes
   double ratio = 1;                // how much of the optimizer leaves, by whole units
   int prefetch = kAhead;           // units or values that come back ahead of their use
   bool any() const {

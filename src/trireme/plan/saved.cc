@@ -20,7 +20,7 @@ std::vector<SavedRange> saved_ranges(const PlanSet& plan, int rank, bool trainab
     const bool whole = sharing.shards.empty();
     if (!whole && mesh.index_in_group(rank, sharing.rest) != 0) continue;
     const mesh::AxisSet owners = whole ? sharing.rest : sharing.shards;
-    // Tied units are alike on all their stages.
+    // Tied units are equal on all their stages.
     if (stages_of_unit(plan.program, id)[0] != mesh.coordinate(rank, mesh::Axis::kPp)) continue;
     const std::int64_t share = shard_numel(unit.numel, mesh.degree(owners));
     const std::int64_t begin = share * mesh.index_in_group(rank, owners);

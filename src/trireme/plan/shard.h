@@ -5,8 +5,8 @@
 
 namespace trireme::plan {
 
-// Gradient norms are summed over chunks of this many elements, a power of two that depends on the
-// unit alone, so that the same partial sums exist under any sharding.
+// Number of elements in a chunk of a gradient norm's sum: a power of two that depends on the unit alone, so that any
+// sharding has the same partial sums.
 std::int64_t norm_chunk(std::int64_t numel);
 
 // Elements of one of `n` shards: the smallest multiple of norm_chunk(numel) with n * shard >= numel.

@@ -77,7 +77,7 @@ std::int64_t UnitAccount::received(const Instr& line, const UnitMemory& unit) {
   return line.mb >= 0 ? unit.part * unit.leaves : unit.part;
 }
 
-// Copies of gradients that a reduction makes, beside the gradients: in the type in which they travel.
+// Copies of gradients that a reduction makes, in addition to the gradients, in the type in which they travel.
 std::int64_t UnitAccount::copied_bytes(const Instr& line, const UnitMemory& unit) const {
   switch (reduction_of(plan_.program, line)) {
     case Reduction::kNone: break;
@@ -123,7 +123,7 @@ void UnitAccount::settle(UnitMemory& unit) {
   ChunkMemory& sums = chunk(unit, line.chunk);
   const int before = sums.levels;
   for (int leaf = 0; leaf < unit.leaves; ++leaf) push(sums);
-  // What came in is among the levels now, or has been added to them.
+  // The reloaded sum is among the levels now, or has been added to them.
   ledger_.add(MemoryKind::kGradients,
               (sums.levels - before) * grad_bytes(unit.part) - grad_bytes(received(line, unit)));
 }

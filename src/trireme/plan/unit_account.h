@@ -29,11 +29,11 @@ class UnitAccount {
   void add_gradients(const Instr& line);
   // The unit's gradient of a micro-batch is complete in a chunk.
   void complete(UnitId unit, int chunk);
-  // A piece has left memory, before the line that waits for it takes its own.
+  // A shard has left memory, before the line that waits for it takes its own.
   void gone(const Instr& line);
 
  private:
-  // What of a unit's gradient is live in one of the rank's chunks.
+  // Live parts of a unit's gradient in one of the rank's chunks.
   struct ChunkMemory {
     bool leaf = false;      // the gradient of one micro-batch is open
     BinaryCounter counter;  // its levels, and which of them are outside memory

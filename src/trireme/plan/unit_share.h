@@ -1,4 +1,4 @@
-// What of a unit is whose: one answer for the account, the price and the picture of a plan.
+// A rank's share of a unit: one answer for the account, the price and the picture of a plan.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ struct UnitShare {
 };
 UnitShare share_of(const PlanSet& plan, UnitId unit);
 
-// How many gradients of a micro-batch a rank adds to its sum one at a time. A reduction adds them before, as an aligned block
-// of the canonical tree, where the shards are a power of two; other numbers of ranks send their slices as they are. So
-// any number of shards has the bits of one. Not among replicas, nor where sums of the unit leave memory: they stay
-// within rounding. Groups of micro-batches are added in a row, which no reduction does: slices are sent as they are, except
-// where cp ranks add parts of one micro-batch.
+// Number of gradients of a micro-batch that a rank adds to its sum one at a time. A reduction adds them before, as an
+// aligned block of the canonical tree, if the number of shards is a power of two. Other numbers of ranks send their
+// slices as they are. So any number of shards has the bits of one. This does not hold among replicas, nor for offloaded
+// sums: they agree within rounding. Groups of micro-batches are added in a row, which no reduction does. Slices are
+// sent as they are, except where cp ranks add parts of one micro-batch.
 int leaves_of(const PlanSet& plan, UnitId unit);
 
 }  // namespace trireme::plan

@@ -1,5 +1,5 @@
-// How the ranks of a mesh share a unit, and what a reduction of its gradient is: one answer for passes, validator, memory
-// account, prices and executor.
+// Sharing of a unit among the ranks of a mesh, and the reduction of its gradient: one answer for passes, validator,
+// memory account, prices and executor.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ UnitSharing sharing_of(const mesh::Mesh& mesh, const Recipe& recipe, const Unit&
 // Whether any unit has shards on this mesh, whatever the recipe.
 bool has_shards(const mesh::Mesh& mesh, const Program& program);
 
-// What a line does to a unit's gradient. A line that names one micro-batch is of that one alone.
+// Effect of a line on a unit's gradient. A line that names one micro-batch concerns that one alone.
 enum class Reduction : std::uint8_t {
   kNone,
   kParts,      // all-reduce of the elements of which each rank has a part: UnitAxes::partial

@@ -18,17 +18,17 @@ DType param_type(const Recipe& recipe, const Unit& unit);
 // Whether what the optimizer steps is a second copy of the parameters.
 bool has_master_copy(const Recipe& recipe, const Unit& unit);
 
-// Whether of such a copy only what it has beyond the parameters is kept: bf16 is the upper half of fp32, and the lower
-// one is enough where both are in memory all the time.
+// Whether such a copy holds only the bits beyond the parameters. bf16 is the upper half of fp32, and the lower half is
+// enough if both are in memory all the time.
 bool splits_masters(const Recipe& recipe, const Unit& unit);
 
-// What the copy takes for each element; 0 if there is none.
+// Bytes of the copy for each element; 0 if there is no copy.
 std::int64_t master_bytes(const Recipe& recipe, const Unit& unit);
 
 // Of gradients between ranks.
 DType reduce_type(const Recipe& recipe);
 
-// Parameter elements behind one scale of 8-bit states: so many that shards hold whole blocks.
+// Parameter elements for one scale of 8-bit states, chosen so that shards hold whole blocks.
 std::int64_t state_block(std::int64_t numel);
 
 // Bytes of the optimizer states of `count` elements of a trainable unit, which are a shard's: of each tensor, and of

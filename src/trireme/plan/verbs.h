@@ -1,4 +1,4 @@
-// What a verb has: its one table. Text, pictures and validator read it.
+// Properties of verbs, in one table. Text, pictures and validator read it.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace trireme::plan {
 
-// What a line of the verb is about. What is moved is a unit's piece, or a value.
+// Subject of a line of the verb. kMoved: a shard of a unit, or a value.
 enum class Subject : std::uint8_t { kNone, kNode, kUnit, kValue, kMoved };
 
 // Fields of a line besides verb, lane and `after`, which all lines have.
@@ -99,8 +99,8 @@ inline constexpr int kVerbCount = static_cast<int>(std::size(kVerbs));
 constexpr const VerbInfo& info(Verb verb) { return kVerbs[static_cast<std::size_t>(verb)]; }
 constexpr Subject subject_of(Verb verb) { return info(verb).subject; }
 
-// The lane of a line on a stage. Transfers go down towards later stages and up towards earlier ones; where tp ranks share
-// a value out, a reload is a collective and an offload frees memory.
+// The lane of a line on a stage. Transfers run down towards later stages and up towards earlier ones. For a value
+// shared by tp ranks, a reload is a collective and an offload frees memory.
 Lane lane_of(const Instr& line, int stage);
 
 namespace internal {

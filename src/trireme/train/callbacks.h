@@ -91,14 +91,14 @@ struct CheckpointMetrics {
   Path directory{};       // empty: not written
   std::string problem{};  // why not, or what could not be deleted after it
   double seconds = 0;
-  double standing_s = 0;  // for which training stood still
+  double standing_s = 0;  // seconds for which training was interrupted
 };
 
 // Of snapshots in memory.
 struct SnapshotCount {
   std::int64_t taken = 0, failed = 0;
   std::int64_t skipped = 0;  // due while the one before was under way
-  double standing_s = 0;     // for which training stood still, together
+  double standing_s = 0;     // seconds for which training was interrupted, in total
 };
 
 enum class Ending { kDone, kInterrupted };
@@ -113,7 +113,7 @@ struct RunEnd {
   std::map<std::string, scratch::Traffic>
       offload{};                         // by place outside memory: what this rank has moved
   Path checkpoint;                       // the last one; empty when none was written
-  std::int64_t checkpoints_failed = 0;   // not written, training having gone on
+  std::int64_t checkpoints_failed = 0;   // not written, while training continued
   std::int64_t checkpoints_skipped = 0;  // due while the one before was under way
   SnapshotCount snapshots{};
 };
@@ -126,10 +126,10 @@ class Callback {
   virtual void on_eval(const EvalMetrics& metrics) {}
   // Something went wrong and something was done about it.
   virtual void on_fault(const formats::Event& fault) {}
-  // Training goes on after this step: what was told of later ones, faults apart, is of a history that did not happen.
+  // Training continues after this step: reports of later steps, apart from faults, belong to a discarded history.
   virtual void on_rewind(std::int64_t step) {}
-  // A run may go on from the checkpoint or snapshot that begins now: what was told up to here must last by itself. What
-  // this throws, Error{kData}, is why there is none.
+  // A run may resume from the checkpoint or snapshot that begins now: make all reports up to here durable. An
+  // exception, Error{kData}, is the reason for a missing checkpoint.
   virtual void before_checkpoint() {}
   virtual void on_checkpoint(const CheckpointMetrics& metrics) {}
   virtual void on_end(const RunEnd& end) {}

@@ -1,4 +1,4 @@
-// What only CUDA's own interface tells of a GPU; compiled where LibTorch has CUDA.
+// Facts about a GPU that only CUDA's own interface gives; compiled where LibTorch has CUDA.
 #pragma once
 
 #include <cstdint>

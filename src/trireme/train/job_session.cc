@@ -77,7 +77,7 @@ JobSession::JobSession(const config::Job& job, comm::World& world, const Path& s
                 .device = device_,
                 .scratch = scratch_of(job.offload, scratch, scratch_made_)},
                world, optimizer_) {
-  // Every rank's file is open by now and has no name: the directory has served. What was there before stays.
+  // Every rank's file is open by now and has no name: the directory is no longer needed. Earlier files in it stay.
   std::error_code ignored;
   if (scratch_made_) std::filesystem::remove(scratch, ignored);
   if (!scaler_) fixed_scale_ = config::fixed_loss_scale(job.precision);

@@ -27,7 +27,7 @@ class JobSession {
   struct Load {
     // Of run.micro_batch samples from this one on, in the order of the program's inputs.
     std::function<std::vector<at::Tensor>(std::int64_t first_sample)> batch;
-    // What the sum of losses of so many samples is divided by; empty: their tokens.
+    // Divisor of the sum of losses of so many samples; empty: their tokens.
     std::function<double(std::int64_t first_sample, std::int64_t count)> weight{};
 
     Load() = default;
@@ -39,9 +39,9 @@ class JobSession {
         : batch(std::move(batch_of)), weight(std::move(weight_of)) {}
   };
 
-  // Collective over the world. `job` is resolved for it; both must outlive this. What offload sends to nvme lies in
-  // offload.path or, where the job names none, in `scratch`, which is made if only its parent is there, and then not
-  // left behind. Throws Error{kData} where it cannot. `loss_scale`: constants of a dynamic loss scale.
+  // Collective over the world. `job` is resolved for it; both must outlive this. Storage of offload to nvme is
+  // offload.path or, if the job names none, `scratch`. `scratch` is made if only its parent exists, and then removed at
+  // the end. Throws Error{kData} if that fails. `loss_scale`: constants of a dynamic loss scale.
   JobSession(const config::Job& job, comm::World& world, const Path& scratch = {},
              const optim::LossScaleOptions& loss_scale = {});
   JobSession(const JobSession&) = delete;
@@ -53,7 +53,7 @@ class JobSession {
   double learning_rate() const;
   // What else changes from update to update, by name; of the next one.
   std::vector<std::pair<std::string, double>> schedules() const;
-  // What gradients of the next step are multiplied with.
+  // Factor of the gradients of the next step.
   double loss_scale() const { return scaler_ ? scaler_->scale() : fixed_scale_; }
   // Whether steps that overflow are skipped, and the scale follows them.
   bool scales_dynamically() const { return scaler_.has_value(); }
@@ -65,9 +65,9 @@ class JobSession {
 
   // The one that began with the last step.
   const std::optional<Spike>& spike() const { return spike_; }
-  // How often training went back since it last got past the steps that it went back from.
+  // Number of returns to a checkpoint since training last passed the steps that it returned from.
   std::int64_t rewinds() const { return spikes_.state().rewinds; }
-  // What `steps` steps have used of the order of samples, and left out.
+  // Number of samples that `steps` steps have used of the order of samples, and skipped.
   std::int64_t consumed_samples(std::int64_t steps) const {
     return left_out_.batch(steps) * job_.run.global_batch;
   }
@@ -76,19 +76,19 @@ class JobSession {
   void begin_with_weights();
 
   TrainState state() const;
-  // Goes on from there. A dynamic scale that the state does not know begins anew.
+  // Continues from that state. A dynamic scale that is not part of the state begins with its initial value.
   void restore(const TrainState& state);
-  // Begins a run that keeps the optimizer states of another, which had this state after `steps` steps: its updates count on,
-  // its schedules begin, and of the order of samples the first `samples` are used.
+  // Begins a run that keeps the optimizer states of another, which had this state after `steps` steps. Its count of
+  // updates continues, its schedules begin, and the first `samples` of the order of samples are used.
   void continue_after(const TrainState& other, std::int64_t steps, std::int64_t samples);
-  // Goes on from the state after `steps` steps, before the spike, and without the batches from there on: twice run.spike_window of
-  // them, and all up to the spike's.
+  // Continues from the state after `steps` steps, before the spike, and skips the next batches: twice run.spike_window
+  // of them, and all up to the spike's.
   loaders::BatchRange rewind(TrainState earlier, std::int64_t steps, const Spike& spike);
 
-  // The step-th step (from 0) on the step-th global batch that is not left out, which is the next update unless it is skipped. `flag`,
-  // `observer` and `times` as in exec::StepArgs. What is not finite is skipped where the job says so. Throws
-  // Error{kNonFinite} as exec::Executor does, or where a dynamic loss scale overflows at its floor; no parameter has
-  // changed then.
+  // Runs step `step` (from 0) on the step-th global batch that is not skipped; it is the next update unless it is
+  // skipped. `flag`, `observer` and `times` as in exec::StepArgs. A step that is not finite is skipped if the job says
+  // so. Throws Error{kNonFinite} as exec::Executor does, or where a dynamic loss scale overflows at its floor; no
+  // parameter has changed then.
   exec::StepResult train(std::int64_t step, bool flag, const Load& load,
                          exec::Observer* observer = nullptr,
                          std::vector<exec::LineTime>* times = nullptr);

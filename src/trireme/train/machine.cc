@@ -34,7 +34,8 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
-// Ones. On a CPU in memory of their own, which goes back to the kernel with them: the allocator of tensors keeps what it once had.
+// Ones. On a CPU they have memory of their own, which returns to the kernel with them, because the allocator of tensors
+// never frees memory.
 at::Tensor square_of_ones(std::int64_t size, const at::TensorOptions& options) {
   if (!options.device().is_cpu()) return at::ones({size, size}, options);
   const std::size_t bytes = static_cast<std::size_t>(size * size) * options.dtype().itemsize();
@@ -49,8 +50,8 @@ at::Tensor square_of_ones(std::int64_t size, const at::TensorOptions& options) {
   return at::from_blob(memory, {size, size}, release, options).fill_(1);
 }
 
-// Of this rank, while all ranks do the same: of all products that a step may be made of the fastest, for so long that a core
-// which was idle has come to its full speed, and one that others use too has been had alone.
+// Rate of this rank while all ranks measure: that of the fastest of all products in a step. It is measured until an
+// idle core has reached its full speed and a shared core has been available alone.
 double measured_flops(DType type, c10::Device device, const std::vector<std::int64_t>& sizes,
                       comm::World& world) {
   constexpr double kSettled = 0.06, kMost = 0.2;  // seconds

@@ -20,10 +20,10 @@ struct Peak {
   std::string source;
 };
 
-// What the data sheets of the ranks' GPUs say; else the fastest square matrix products of each library that steps multiply
-// with, on no more cores than there are: measured until neither gets faster, for a fifth of a second at most, or faster ones
-// that `seen` has of earlier runs on this CPU; the first rank of a host raises it to what was measured there. Collective;
-// equal on all ranks.
+// Peak rate of the ranks' GPUs from their data sheets. On a CPU, the fastest square matrix products of each library
+// that steps use, on no more cores than there are. They are measured until neither gets faster, for a fifth of a second
+// at most; `seen` has faster ones of earlier runs on this CPU. The first rank of a host raises `seen` to the result.
+// Collective; equal on all ranks.
 Peak find_peak(DType type, c10::Device device, comm::World& world, SeenPeaks& seen);
 
 // FLOP/s of dense matrix products by the vendor's data sheet, of a GPU with this name; nothing where it is not
@@ -37,8 +37,8 @@ void finish(c10::Device device);
 double resident_mb();
 // The most it has been since the program began.
 double peak_resident_mb();
-// Of the resident set, memory of no file (RssAnon, RssShmem): pages of libraries, of token files and of checkpoints that
-// are read can be dropped, and depend on what else the machine does. Freed memory is kept, so at the end it is the peak.
+// Anonymous and shared part of the resident set (RssAnon, RssShmem). Pages of libraries, token files and checkpoints
+// can be dropped, and depend on the machine's other work. Freed memory is kept, so at the end it is the peak.
 double held_mb();
 // A field of /proc/self/status in kB, such as "RssFile:", in MB; 0 where it is not there.
 double status_mb(std::string_view field);

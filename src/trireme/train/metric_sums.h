@@ -1,4 +1,4 @@
-// What loss nodes count, as what people read: each sum over what it is out of.
+// Metrics for people from the counts of loss nodes: each sum divided by its total.
 #pragma once
 
 #include <string>

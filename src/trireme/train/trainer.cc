@@ -22,7 +22,7 @@
 namespace trireme::train {
 namespace {
 
-// What a rank says of its job, without where its host has files.
+// A rank's job without the paths of its host.
 config::Job comparable(const std::string& text) {
   config::Job job = config::parse_job(text, "the job of a rank");
   for (std::string* path : config::paths_of(job)) path->clear();
@@ -78,7 +78,7 @@ class Run {
  private:
   bool due(std::int64_t every) const { return every > 0 && step_ % every == 0; }
 
-  // What comes between two steps. Where training went back all that was done before, and it is saved.
+  // Work between two steps. After a return to an earlier step all of this was done before, and is saved.
   void after_step(bool stop) {
     const bool last = step_ == job_.run.steps;
     const bool saving = stop || last || due(job_.checkpoint.every);
@@ -117,8 +117,8 @@ class Run {
     checkpoints_.tell_refused();
   }
 
-  // Returns whether any rank was asked to stop. A step that ends the run on all ranks alike does not take the
-  // checkpoint with it that is under way.
+  // Returns whether any rank was asked to stop. A step that ends the run on all ranks does not cancel the checkpoint
+  // that is under way.
   bool train_step() {
     try {
       double data_wait_s = 0;

@@ -24,7 +24,7 @@ struct TrainSetup {
   std::string build_id;
   Provenance from{};
   std::optional<planner::Calibration> calibration{};  // of this machine and build, for forecasts
-  std::string uncalibrated = "no calibration was given";  // else why there is none
+  std::string uncalibrated = "no calibration was given";  // else the reason for its absence
   Path peaks{};  // where this machine's fastest products are kept (SeenPeaks); empty: nowhere
   planner::RanksAs ranks = planner::RanksAs::kThreads;
   TensorMemory* tensors = nullptr;         // what the allocator charges to this rank, if it counts
@@ -33,10 +33,10 @@ struct TrainSetup {
   os::FileSystem* memory_files = &os::real_file_system();  // and what lies in `memory`
 };
 
-// Runs one rank to the end. A checkpoint that cannot be written is told and the next one tried when it is due; where it
-// is the last one the run ends with Error{kData}. Collective: every rank of the world calls it with an equal job; ranks
-// that disagree on job, plan or data are refused before the first step, by name. Callbacks fire on the
-// rank that has them.
+// Runs one rank to the end. A checkpoint that cannot be written is reported, and the next one is tried when it is due.
+// If it is the last one, the run ends with Error{kData}. Collective: every rank of the world calls it with an equal
+// job. Ranks that disagree on job, plan or data are refused before the first step, by name. Callbacks fire on the rank
+// that has them.
 Ending train(const TrainSetup& setup, comm::World& world, const Callbacks& callbacks);
 
 }  // namespace trireme::train

@@ -6,8 +6,8 @@
 
 namespace trireme::os {
 
-// A TCP port of a host, or a name for programs of this machine only (an abstract UNIX socket: it leaves no
-// file behind, however its owner ends).
+// A TCP port of a host, or a name for programs of this machine only (an abstract UNIX socket, which leaves no file when
+// its owner ends).
 struct Address {
   std::string host;
   int port = 0;

@@ -8,7 +8,7 @@ namespace trireme::os {
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Seconds since some moment; never goes back, whatever happens to the time of day.
+  // Seconds since some moment; never decreases, even if the time of day is changed.
   virtual double seconds() const = 0;
 };
 

@@ -38,7 +38,7 @@ NewFile::~NewFile() {
   try {
     files_->close(file_);
     files_->unlink(path_);
-  } catch (...) {  // what failed before is on its way to be told
+  } catch (...) {  // the first failure is about to be reported
   }
 }
 

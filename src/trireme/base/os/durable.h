@@ -44,8 +44,8 @@ std::vector<std::string> list(FileSystem& files, const Path& path);
 // A file, or a directory with all that is in it; what is not there is as if removed. Symbolic links are not followed.
 void remove_tree(FileSystem& files, const Path& path);
 
-// Moves it out of the way under a name of its own before it removes it, so that a kill in between leaves nothing that
-// looks whole. `away` must be in the same directory, which is fsynced in between.
+// Renames it to `away` before removing it: a process killed in between leaves nothing that looks whole. `away` must be
+// in the same directory, which is fsynced in between.
 void rename_and_remove(FileSystem& files, const Path& path, const Path& away);
 
 }  // namespace trireme::os

@@ -1,4 +1,4 @@
-// What a file system says of files without reading them, for noticing that one was changed.
+// Facts about files that a file system gives without reading them, to detect changed files.
 #pragma once
 
 #include <cstdint>

@@ -32,8 +32,8 @@ struct Status {
   std::int64_t size = 0;  // bytes, of a file
 };
 
-// Calls that write give what the system call of their name gives, -errno where that fails: they may be cut short by a
-// signal or write less than they were given. Used by several threads at once. What is built on it is in durable.h.
+// Functions that write return the result of the system call of their name, -errno if it fails. Signals may cut them
+// short, and they may write less than requested. Thread-safe. durable.h builds on it.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;

@@ -1,4 +1,4 @@
-// Byte streams to other processes, as an interface: nothing blocks, what happens is told as events.
+// Byte streams to other processes, as an interface: nothing blocks, and changes are reported as events.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ struct NetEvent {
   Kind kind = Kind::kClosed;
   ConnectionId connection = 0;
   std::string bytes{};  // of kBytes; of kClosed why, empty where the other side ended it
-  // Of kAccepted: who may be behind it, as far as the kernel knows. The address without a port (of IPv6 the network of 64
-  // bits); of a local socket the user.
+  // For kAccepted: the possible peer, as far as the kernel knows it. The address without a port (of IPv6 the network of
+  // 64 bits); of a local socket the user.
   std::string source{};
   bool nobody = false;  // of kClosed: nothing listens there
 };

@@ -1,4 +1,4 @@
-// Child processes, as an interface: nothing blocks, what happens is told as events.
+// Child processes, as an interface: nothing blocks, and changes are reported as events.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,8 @@ struct ProcessEvent {
   int signal = 0;      // of kEnded: that killed it, else 0; of kSignal: a stop signal, sent to us
 };
 
-// Children get SIGKILL when the thread that started them ends, have process groups of their own, and take all stop signals:
-// the terminal's Ctrl-C reaches them through us, once, and those that we ignore do not reach them.
+// Children get SIGKILL when the thread that started them ends. They have process groups of their own and accept all
+// stop signals. The terminal's Ctrl-C reaches them through us, once, and signals that we ignore do not reach them.
 class Processes {
  public:
   virtual ~Processes() = default;
@@ -41,8 +41,8 @@ class Processes {
   virtual int descriptor() const = 0;
 };
 
-// Of the kernel. While it lives stop signals (os::stop_signals) and SIGCHLD are events of it alone; the process must have
-// one thread when it is made. What still runs when it is destroyed is killed and waited for.
+// Of the kernel. While it lives stop signals (os::stop_signals) and SIGCHLD are events of it alone; the process must
+// have one thread when it is made. The destructor kills and awaits children that still run.
 std::unique_ptr<Processes> make_processes();
 
 }  // namespace trireme::os

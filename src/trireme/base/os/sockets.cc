@@ -215,7 +215,7 @@ void Sockets::send(ConnectionId id, std::string_view bytes) {
   if (!found->second.connecting) flush(id, found->second);
 }
 
-// False where the connection is broken, which its next event tells.
+// False if the connection is broken, which its next event reports.
 bool Sockets::flush(ConnectionId id, Connection& connection) {
   std::string_view rest = connection.unsent;
   while (!rest.empty()) {
@@ -241,13 +241,13 @@ void Sockets::watch_listeners(bool on) {
 void Sockets::accept(const Descriptor& listener, std::vector<NetEvent>& events) {
   constexpr int kAtOnce = 16;
   for (int taken = 0; connections_.size() < most_; ++taken) {
-    if (taken == kAtOnce) return;  // the rest is told again
+    if (taken == kAtOnce) return;  // the next call reports the rest
     sockaddr_storage from{};
     socklen_t size = sizeof from;
     Descriptor socket(::accept4(listener.get(), reinterpret_cast<sockaddr*>(&from), &size,
                                 SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.open()) {
-      // Without descriptors nobody can be taken until some connection ends.
+      // Without descriptors no connection can be accepted until another ends.
       if (errno == EMFILE || errno == ENFILE) watch_listeners(false);
       return;
     }

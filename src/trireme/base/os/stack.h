@@ -6,8 +6,8 @@
 
 namespace trireme::os {
 
-// As /proc/PID/stat has it: R runs, S sleeps, D waits for a disk, T is stopped, t is held by a debugger, Z has ended; X: there is
-// none.
+// State from /proc/PID/stat: R runs, S sleeps, D waits for a disk, T is stopped, t is held by a debugger, Z has ended.
+// X: no such process.
 char process_state(int process);
 
 // The call stacks of its threads, a line a frame below a line a thread, innermost frame first, at most `frames` of each. The

@@ -5,7 +5,7 @@
 
 namespace trireme::os {
 
-// A new directory beside `out` that becomes `out`, or vanishes with this object.
+// A new directory next to `out` that becomes `out`, or vanishes with this object.
 class Staging {
  public:
   // Throws Error{kUsage} where it cannot be made.

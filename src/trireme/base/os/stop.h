@@ -32,7 +32,7 @@ class StopRequest {
   // The first signal; 0: none.
   int signal() const { return signal_; }
   bool at_once() const { return at_once_; }
-  // Tells people what follows from the first signal.
+  // Explains to users the effect of the first signal.
   std::string note() const;
 
  private:

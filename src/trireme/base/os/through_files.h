@@ -10,7 +10,7 @@ class ThroughFiles : public FileSystem {
  public:
   // `inner` outlives it.
   explicit ThroughFiles(FileSystem& inner) : inner_(inner) {}
-  // One behind another is no copy of that.
+  // A copy constructor would be taken for wrapping one in another.
   ThroughFiles(const ThroughFiles&) = delete;
   ThroughFiles& operator=(const ThroughFiles&) = delete;
 

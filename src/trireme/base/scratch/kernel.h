@@ -1,4 +1,4 @@
-// Kernel: the system calls behind a scratch file, in one place, so that tests can answer as a failing disk would.
+// Kernel: the system calls of a scratch file, in one place, so that tests can simulate a failing disk.
 #pragma once
 
 #include <cstddef>

@@ -124,7 +124,7 @@ bool Slot::finish(std::int64_t result, const Place& place) {
   return true;
 }
 
-// Whoever waits may be gone at once, and the memory with it.
+// The waiting thread may free the memory at once.
 void Slot::end(const std::optional<Error>& failure) {
   std::exchange(piece_.transfer, nullptr)->end_piece(failure);
 }

@@ -1,4 +1,4 @@
-// Movers: what carries the pieces of transfers out, a few at a time. Internal to the component.
+// Movers: execute the segments of transfers, a few at a time. Internal to the component.
 #pragma once
 
 #include <chrono>
@@ -36,7 +36,7 @@ class Meter {
   Count counts_[2];
 };
 
-// A transfer, which ends with the last of its pieces.
+// A transfer, which ends with the last of its segments.
 struct Ticket::State {
   State(Meter& meter, Direction direction, std::int64_t bytes, int pieces);
   void end_piece(const std::optional<Error>& failure);
@@ -51,7 +51,7 @@ struct Ticket::State {
   std::optional<Error> failure;
 };
 
-// What is still to do of a stretch of a transfer, which is no longer than kPiece.
+// The remaining part of a segment of a transfer, at most kPiece long.
 inline constexpr std::int64_t kPiece = std::int64_t{1} << 20;
 struct Piece {
   std::shared_ptr<Ticket::State> transfer;
@@ -59,19 +59,20 @@ struct Piece {
   int stalls = 0;  // attempts in a row that moved nothing
 };
 
-// Where pieces go: said in errors, with the rules for requests.
+// Destination of segments: named in errors, with the rules for requests.
 struct Place {
   std::string name;
   bool direct = false;
 };
 
-// One request at a time of one piece: staged where direct I/O cannot use its memory, continued where it fell short.
+// One request at a time of one segment. It is staged where direct I/O cannot use its memory, and continued where it
+// fell short.
 class Slot {
  public:
   explicit Slot(const Place& place) : staging_(place.direct ? kPiece : 0) {}
   void start(Piece piece, const Place& place);
   const Request& request() const { return request_; }
-  // Takes the result of request(). True when the piece has ended, else there is another request.
+  // Takes the result of request(). True if the segment has ended; else there is another request.
   bool finish(std::int64_t result, const Place& place);
 
  private:
@@ -83,7 +84,7 @@ class Slot {
   bool staged_ = false;
 };
 
-// Pieces that wait, in order for each direction; neither direction waits for the other's.
+// Waiting segments, in order for each direction; neither direction waits for the other's.
 class Backlog {
  public:
   void add(std::deque<Piece> pieces);
@@ -114,8 +115,8 @@ using TransferCall = std::function<std::int64_t(const Request&)>;
 // `threads` threads that each carry out one request after the other.
 std::unique_ptr<Mover> make_threads(TransferCall call, Place place, int threads);
 
-// One thread that keeps up to `depth` requests in an io_uring. Returns nothing, and the cause as an errno, where there
-// is none to be had.
+// One thread that keeps up to `depth` requests in an io_uring. Returns nothing, and the cause as an errno, if io_uring
+// is not available.
 std::unique_ptr<Mover> make_ring(Kernel& kernel, int file, Place place, int depth, int& cause);
 
 }  // namespace trireme::scratch

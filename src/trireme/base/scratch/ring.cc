@@ -36,8 +36,8 @@ class Bell {
   int file_;
 };
 
-// One thread does all that concerns the ring: a buffered write copies in the submitting call, which must not hold up
-// whoever asked for it.
+// One thread does all work on the ring: a buffered write copies in the submitting call, which must not delay the
+// caller.
 class Ring : public Mover {
  public:
   Ring(Kernel& kernel, const ::io_uring& ring, int file, Place place, int depth)
@@ -63,7 +63,7 @@ class Ring : public Mover {
     while (listening_ || idle_.size() < slots_.size()) {
       begin_waiting_pieces();
       const int submitted = ::io_uring_submit_and_wait(&ring_, 1);
-      // What could not be submitted is still in the queue; the kernel is short of memory for the moment.
+      // A request that could not be submitted is still in the queue; the kernel is short of memory for the moment.
       if (submitted < 0 && submitted != -EINTR)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       ::io_uring_cqe* done = nullptr;

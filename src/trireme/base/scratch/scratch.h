@@ -11,18 +11,18 @@
 
 namespace trireme::scratch {
 
-// What extents, and memory that is to be moved without a copy, are multiples of.
+// Alignment of extents, and of memory that is moved without a copy.
 inline constexpr std::int64_t kPage = 4096;
 
-// A stretch of scratch space; `offset` is a multiple of kPage, `bytes` what was asked for.
+// A range of scratch space; `offset` is a multiple of kPage, `bytes` the requested size.
 struct Extent {
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
 };
 
-// One transfer under way. Copyable; copies speak of the same transfer.
-// The transfer's memory belongs to it until wait() has returned or thrown, or its Scratch is gone: do not free it
-// before that, do not write it while it is written from, do not touch it while it is read into.
+// One transfer under way. Copyable; copies refer to the same transfer. The transfer uses its memory until wait() has
+// returned or thrown, or its Scratch is destroyed. Before that do not free it; do not write the source of a write; do
+// not touch the target of a read.
 class Ticket {
  public:
   struct State;
@@ -50,9 +50,9 @@ struct Traffic {
   double read_s = 0;
 };
 
-// Used as: reserve everything, commit, then write and read. Transfers of one Scratch may overlap and end in any
-// order: who reads what is being written waits for that first. May be called from any thread. The destructor ends
-// what is under way and drops what has not begun.
+// Used as: reserve everything, commit, then write and read. Transfers of one Scratch may overlap and end in any order:
+// wait for a write before reading the same extent. May be called from any thread. The destructor finishes transfers
+// under way and drops those that have not begun.
 class Scratch {
  public:
   virtual ~Scratch() = default;

@@ -29,7 +29,7 @@ Ticket Space::read(const Extent& extent, void* data, std::int64_t bytes) {
   return start(Direction::kRead, extent, static_cast<std::byte*>(data), bytes);
 }
 
-// Cuts a transfer into pieces and hands them over.
+// Cuts a transfer into segments and hands them over.
 Ticket Space::start(Direction direction, const Extent& extent, std::byte* data,
                     std::int64_t bytes) {
   TRIREME_CHECK(committed_ && bytes <= extent.bytes && extent.offset + bytes <= reserved_,

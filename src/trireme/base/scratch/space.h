@@ -1,4 +1,4 @@
-// Space: what every kind of scratch space does alike, extents and transfers. Internal to the component.
+// Space: common part of all kinds of scratch space, extents and transfers. Internal to the component.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace trireme::scratch {
 
-// Whoever derives from it calls end_transfers() first in its destructor.
+// A derived class calls end_transfers() first in its destructor.
 class Space : public Scratch {
  public:
   Extent reserve(std::int64_t bytes) final;

@@ -26,7 +26,7 @@ void write_clip(const config::Job& job, Json& json);
 // A CLIP tower alone.
 void read_clip_vision(const formats::JsonFields& fields, config::Job& job);
 void write_clip_vision(const config::Job& job, Json& json);
-// The same, with so many classes behind it.
+// A CLIP tower alone, followed by a classifier of vision.classes.
 void read_clip_classes(const formats::JsonFields& fields, config::Job& job);
 void write_clip_classes(const config::Job& job, Json& json);
 void read_vjepa(const formats::JsonFields& fields, config::Job& job);
@@ -42,8 +42,8 @@ void write_llava(const config::Job& job, Json& json);
 void read_llava_next(const formats::JsonFields& fields, config::Job& job);
 void write_llava_next(const config::Job& job, Json& json);
 
-// Mask tokens of a predictor that is written: as many copies of a single one as published predictors have tokens, as what
-// reads the files may take any of them.
+// Number of mask tokens in a written predictor. A single trained token is copied as often as published predictors have
+// tokens, because readers of the files may take any of them.
 std::int64_t written_mask_tokens(const config::Jepa& jepa);
 
 inline constexpr std::int64_t kMostSize = std::int64_t{1} << 30;
@@ -58,10 +58,12 @@ inline std::int64_t size_or(const formats::JsonFields& fields, const char* key,
 inline double number_or(const formats::JsonFields& fields, const char* key, double otherwise) {
   return fields.has(key) ? fields.number(key) : otherwise;
 }
-// What changes the function and is not built here, unless it has this value or is absent. Throws Error{kData}.
+// Refuses a feature that changes the function and is not built here, unless its key has this value or is absent. Throws
+// Error{kData}.
 void need(const formats::JsonFields& fields, const char* key, const Json& value);
 
-// What a class calls the sizes of a section, and what it takes them to be where they are not said; 0: they must be.
+// Names of the sizes of a section in the config.json of a class, and their values where the file has none; 0: the file
+// must have it.
 template <typename Section>
 struct Size {
   const char* key;

@@ -34,8 +34,8 @@ double theta_of(const JsonFields& fields) {
   return number_or(rope, "rope_theta", theta);
 }
 
-// What Llama and Qwen have alike; `kv_heads` and `width` are what the class takes where they are not said, 0 standing for
-// as many as heads and for hidden / heads.
+// Common part of Llama and Qwen. `kv_heads` and `width` are the defaults of the class; 0 means as many as heads, and
+// hidden / heads.
 void read_rotary_decoder(const JsonFields& fields, std::int64_t kv_heads, std::int64_t width,
                          Model& model) {
   need(fields, "hidden_act", "silu");

@@ -28,8 +28,8 @@ Json nested(const JsonFields& fields, const char* key, const char* type) {
   return whole;
 }
 
-// From theirs, which count the embedding as 0, to the block whose output is read. Behind their last block there is no norm,
-// behind that of family vlm there is.
+// From theirs, which count the embedding as 0, to the block whose output is read. Their last block has no norm after
+// it; that of family vlm has one.
 std::int64_t layer_of(const JsonFields& fields, std::int64_t layers) {
   const std::int64_t given = says(fields, "vision_feature_layer")
                                  ? fields.integer("vision_feature_layer", -layers, layers)

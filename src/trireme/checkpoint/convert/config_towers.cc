@@ -74,7 +74,7 @@ const char* name_of(Activation activation) {
       ->second;
 }
 
-// What images and clips are, and towers without anything dropped.
+// Requires known images and clips, and towers without dropped parts.
 void need_plain_tower(const JsonFields& fields, const char* channels) {
   need(fields, channels, 3);
   need(fields, "qkv_bias", true);

@@ -16,8 +16,8 @@ formats::ManifestUnit manifest_unit(const model::UnitSpec& spec, int part, int p
 // From the outermost axis to the innermost.
 std::vector<formats::ManifestAxis> manifest_layout(const mesh::Mesh& mesh);
 
-// Where each unit of a model stands among those of a manifest, whose parts follow one another: -1 for those it leaves out.
-// Throws Error{kData}, `what` naming the checkpoint, if it is not a checkpoint of this model.
+// Index of each unit of a model in a manifest whose parts follow one another; -1 for units that the manifest leaves
+// out. Throws Error{kData}, `what` naming the checkpoint, if it is not a checkpoint of this model.
 std::vector<int> unit_places(const formats::Manifest& manifest,
                              const std::vector<model::UnitSpec>& specs, const std::string& what);
 

@@ -1,5 +1,5 @@
-// Checkpoints to and from what Hugging Face's transformers read and write: config.json and safetensors, for families gpt,
-// llama, vit, clip, jepa, probe, vlm and hnet, whose config.json is that of its reference code.
+// Checkpoints to and from files of Hugging Face's transformers: config.json and safetensors. Families: gpt, llama, vit,
+// clip, jepa, probe, vlm and hnet (with the config.json of its reference code).
 #pragma once
 
 #include <set>
@@ -22,7 +22,7 @@ std::string hugging_face_config(const config::Job& job);
 // Error{kData} for a model_type and for features that no family here has.
 config::Job job_of_config(const std::string& text, const std::string& what);
 
-// The files of tensors that a model.safetensors.index.json names, beside it. Throws Error{kData}.
+// Names of the tensor files that a model.safetensors.index.json in the same directory lists. Throws Error{kData}.
 std::set<std::string> files_of_index(const std::string& text, const std::string& what);
 
 // The tensors that to_hugging_face writes of a checkpoint of this resolved job, by name: their types are those in which it
@@ -34,15 +34,15 @@ std::vector<formats::TensorInfo> hugging_face_tensors(const Path& checkpoint,
                                                       const config::Job& job,
                                                       const model::ModelSpec& model);
 
-// Writes config.json, model.safetensors and, for a family that sees, preprocessor_config.json with the parameters of the checkpoint, in the type they are kept in, into a new
-// directory, one tensor in memory at a time. `job` is the checkpoint's and `model` its description. Gives the names of
-// parameters that have no place there. Throws Error{kData}, or Error{kUsage} as hugging_face_config and for a model with
-// adapters, or a checkpoint of what trains alone.
+// Writes config.json, model.safetensors and, for a family with images, preprocessor_config.json into a new directory.
+// Parameters keep the type of the checkpoint; one tensor is in memory at a time. `job` is the checkpoint's and `model`
+// its description. Returns the names of parameters that these files cannot hold. Throws Error{kData}, or Error{kUsage}
+// as hugging_face_config and for a model with adapters, or a checkpoint of what trains alone.
 std::vector<std::string> to_hugging_face(const Path& checkpoint, const config::Job& job,
                                          const model::ModelSpec& model, const Path& out);
 
-// Writes OUT/step-0 with the parameters alone, of fp32, for model.weights, one parameter in memory at a time. `vocabulary`
-// is the digest of their tokenizer, empty where it is not known. Gives its path.
+// Writes OUT/step-0 for model.weights: the parameters alone, in fp32, one in memory at a time. `vocabulary` is the
+// digest of their tokenizer, empty where it is not known. Returns its path.
 Path from_hugging_face(const HuggingFaceWeights& weights, const std::string& vocabulary,
                        const std::string& build, const Path& out);
 

@@ -48,7 +48,7 @@ void as_clip(Job& job) {
   job.contrastive.loss = config::ContrastiveLoss::kClip;
 }
 
-// CLIP's tower, with the classes of family vit behind it.
+// CLIP's tower, followed by the classes of family vit.
 void as_clip_vision(Job& job) {
   images_by_class_token(job);
   job.vision.pre_norm = true;
@@ -70,7 +70,7 @@ void as_llava_next(Job& job) {
 
 void as_vjepa(Job& job) { job.vision.positions = config::Positions::kRotaryCompat; }
 
-// What the reference code has as defaults that no file says.
+// Defaults of the reference code that no file contains.
 void as_hnet(Job& job) {
   job.model.norm_eps = 1e-5;
   job.model.rope_theta = 10000;

@@ -39,7 +39,7 @@ constexpr std::array kVitRules = {
     Rule{"head.*", "classifier.*"},
 };
 
-// CLIP's vision tower, which several classes have, behind what names begin with. "pre_layrnorm" is how they spell it.
+// CLIP's vision tower, which several classes have, after the prefix of its names. "pre_layrnorm" is their spelling.
 constexpr std::array kClipTowerRules = {
     Rule{"patch_embed.proj.weight", "embeddings.patch_embedding.weight", Form::kPatches},
     Rule{"cls_token", "embeddings.class_embedding", Form::kWithoutOne},
@@ -304,7 +304,7 @@ bool has_place(const Names& names, const model::ParamSpec& param) {
 std::string idle_tensors(const Names& names, const config::Job& job) {
   std::string idle(names.idle);
   if (job.model.family != Family::kVlm) return idle;
-  // The tower goes on behind what is read of it.
+  // The tower has further blocks after those that are read.
   for (std::int64_t layer = config::blocks_read(job); layer < job.vision.layers; ++layer)
     idle += fmt::format(",{}encoder.layers.{}.*", names.tower_there, layer);
   return fmt::format("{},{}post_layernorm.*", idle, names.tower_there);

@@ -1,4 +1,4 @@
-// What a family's parameters are called in published files and how they lie in them, as tables.
+// Tables of the names and forms of a family's parameters in published files.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace trireme::convert {
 
-// How their tensor differs from our parameter, beside its name. The elements and their order are the same but for one that
-// is turned.
+// Difference between their tensor and our parameter, apart from the name. Elements and order are the same, except in a
+// transposed one.
 enum class Form {
   kSame,
   kTurned,      // [in, out] for [out, in]
@@ -24,9 +24,9 @@ enum class Form {
   kNumbered,    // as here, but one of several, whose number ends both names
 };
 
-// Names are segments between dots. `*` stands for one segment and a last `**` for the rest; what they stood for on our side
-// takes their places on the other. `{a,b}` in a name of theirs: ours is these tensors, one after the other along its first
-// dimension.
+// Names are segments between dots. `*` matches one segment, and a last `**` the rest; the matched segments of our name
+// take the same places in theirs. `{a,b}` in a name of theirs: our parameter is these tensors, concatenated along its
+// first dimension.
 struct Rule {
   std::string_view ours;
   std::string_view theirs;
@@ -38,14 +38,14 @@ struct Names {
   std::string_view name;  // of the model's class, or whose names these are
   config::Family family;
   std::span<const Rule> rules{};  // the first that fits
-  // Of our names and of theirs, how those of a CLIP tower begin; behind that they go by its own rules.
+  // Prefixes of the names of a CLIP tower, ours and theirs; the rest of such a name follows the tower's own rules.
   std::string_view tower{}, tower_there{};
   std::string_view bare{};  // how names begin, and do not in files of a model without its head
   std::string_view idle{};  // patterns of tensors that are no parameters, with commas between them
   std::string_view left_out{};   // of our names, how those begin that theirs have no place for ...
   std::string_view stand_ins{};  // ... and how those begin that are read in their stead
   std::string_view zeros{};  // a pattern of ours that theirs have no place for and that begin at 0
-  std::string_view sign{};   // a tensor that tells these names from others of the family
+  std::string_view sign{};   // a tensor that distinguishes these names from others of the family
   bool (*fits)(const config::Job&) =
       nullptr;  // which jobs have these names; null: all of the family
 };
@@ -65,7 +65,7 @@ struct Part {
   std::int64_t copies = 1;  // one after the other, of what is written
 };
 
-// What a parameter is made of, and none of one that begins at 0; no name is empty.
+// Parts of a parameter; empty for one that begins at 0. No name is empty.
 std::vector<Part> parts_of(const Names& names, const config::Job& job,
                            const model::ParamSpec& param);
 

@@ -15,9 +15,9 @@ struct Target {
   plan::PlanSet plan;
 };
 
-// Writes ROOT/step-N, which must not be there, from the checkpoint `from`: parameters and optimizer states, one slice at
-// a time, with the bytes that a run under that layout would write. Gives its path. Throws Error{kData}, or Error{kUsage}
-// for another model or a step that ROOT has.
+// Writes ROOT/step-N, which must not exist, from the checkpoint `from`: parameters and optimizer states, one slice at a
+// time. The bytes equal those that a run under that layout would write. Returns its path. Throws Error{kData}, or
+// Error{kUsage} for another model or a step that ROOT has.
 Path reshard(const Path& from, const Target& to, const Path& root);
 
 }  // namespace trireme::convert

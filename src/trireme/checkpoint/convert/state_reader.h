@@ -20,7 +20,7 @@ namespace trireme::convert {
 struct Kind {
   std::string name;
   DType type = DType::kF32;
-  std::int64_t block = 1;  // elements of the unit behind one of these
+  std::int64_t block = 1;  // elements of the unit for each of these
 };
 
 // How a unit's part has a kind stored, where a file that was opened holds some of it.
@@ -53,7 +53,7 @@ class StateReader {
   // Of a unit, parameters first; none for one that the checkpoint leaves out.
   std::vector<Kind> kinds(std::size_t unit) const;
   std::optional<Kind> kind(std::size_t unit, const std::string& name) const;
-  // Fills `out` with the stretch's elements, cut anew where other tp ranks wrote them: no more memory than that.
+  // Fills `out` with the elements of the range, recut where other tp ranks wrote them, without further memory.
   void read(const Stretch& stretch, const Kind& kind, std::span<std::byte> out) const;
   // The whole parameter, or as much of another kind.
   std::vector<std::byte> read_whole(std::size_t unit, std::size_t param, const Kind& kind) const;

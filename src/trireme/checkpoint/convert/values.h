@@ -9,7 +9,7 @@
 
 namespace trireme::convert {
 
-// The index-th element; exact, but for large int64.
+// The index-th element; exact, except for large int64.
 double value_at(std::span<const std::byte> bytes, DType type, std::int64_t index);
 
 }  // namespace trireme::convert

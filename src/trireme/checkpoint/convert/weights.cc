@@ -70,7 +70,7 @@ const Place& trained_place(const std::vector<Place>& places, std::int64_t count)
   return found == places.end() ? places.front() : *found;
 }
 
-// Adds the part to `values` in fp32, as it stands there.
+// Adds the stored part to `values` in fp32.
 void append_part(const Place& place, const Part& part, std::vector<std::byte>& values) {
   const formats::Tensor& tensor = *place.tensor;
   std::vector<std::byte> read(static_cast<std::size_t>(part.count) * sizeof(float));
@@ -120,8 +120,8 @@ class HuggingFaceWeights::Tensors {
     for (const Part& part : parts) places(part);
   }
 
-  // Where a part may lie, its own place first. Predictors have mask tokens for kinds of clips that their training may have
-  // had none of, which are zeros: any other of them may stand for one.
+  // Possible places of a part, its own first. Predictors have mask tokens for kinds of clips that were perhaps absent
+  // in their training; such tokens are zeros. Any other mask token may replace them.
   std::vector<Place> places(const Part& part) const {
     std::vector<Place> all = {{&needed(part), part.offset}};
     const formats::Tensor& tensor = *all[0].tensor;

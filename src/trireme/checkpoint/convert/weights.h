@@ -1,4 +1,4 @@
-// Weights that a model may begin with, whoever wrote them: a checkpoint, or a directory of Hugging Face's files.
+// Initial weights of a model from any source: a checkpoint, or a directory of Hugging Face's files.
 #pragma once
 
 #include <cstddef>
@@ -46,14 +46,15 @@ class HuggingFaceWeights {
   std::unique_ptr<Tensors> tensors_;
 };
 
-// What weights are of: a checkpoint's manifest, or of Hugging Face's files one of step 0 with job and units alone. Throws Error{kData} for a directory that is neither.
+// Manifest of weights: that of a checkpoint; for Hugging Face's files one of step 0 with job and units alone. Throws
+// Error{kData} for a directory that is neither.
 formats::Manifest manifest_of_weights(const Path& directory);
 
-// The vocabulary that lies beside weights; of an H-Net in Hugging Face's form with none, that of the published ones: bytes, with
-// 254 before a text and 255 behind it.
+// Vocabulary in the directory of the weights. For an H-Net in Hugging Face's form without one: bytes, with 254 before a
+// text and 255 after it, as published.
 std::optional<text::Tokenizer> vocabulary_of_weights(const Path& directory, config::Family family);
 
-// What tells weights from any other: a digest of a checkpoint's manifest, or of all bytes of Hugging Face's files.
+// Identity of weights: a digest of a checkpoint's manifest, or of all bytes of Hugging Face's files.
 std::string identity_of_weights(const Path& directory);
 
 }  // namespace trireme::convert

@@ -124,7 +124,7 @@ class GlooIncoming : public Incoming {
                                     std::min<std::size_t>(kGlooChunk, frame_.stamp.bytes - begin)));
     ++lent_;
     if (posted_ == frame_.stamp.bytes || stamp().bytes <= kSmallFrame) return;
-    // The next chunk goes where one has been read and, if it had to, has gone back.
+    // The next chunk reuses the place of one that has been read and, if necessary, returned.
     while (returns_.size() > kPlaces - kAhead) next_return();
     post(place(lent_ - 1 + kAhead));
   }

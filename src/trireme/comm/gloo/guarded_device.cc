@@ -79,7 +79,8 @@ class GuardedPair final : public tcp::Pair {
   }
 
  private:
-  // Whoever holds the lock may be waiting for this thread: then the event comes again, or who waits finds what is left.
+  // The holder of the lock may be waiting for this thread: then the event comes again, or the waiting thread finds the
+  // rest.
   void fail_with(const std::string& why) {
     const std::unique_lock lock(m_, std::try_to_lock);
     if (!lock) return;
@@ -87,8 +88,8 @@ class GuardedPair final : public tcp::Pair {
     if (!ex_) signalException(why);
   }
 
-  // A socket that was accepted, and that Gloo's thread does not know because an exception came first: taking it from that
-  // thread would end the process.
+  // An accepted socket that Gloo's thread does not know, because an exception came first. Closing it in that thread
+  // would end the process.
   bool drop_unknown() {
     if (state_ != LISTENING || fd_ < 0 || listens(fd_)) return false;
     ::close(std::exchange(fd_, -1));

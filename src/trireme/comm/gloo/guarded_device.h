@@ -1,6 +1,6 @@
-// A Gloo device whose connections fail one at a time. Before 2023 Gloo takes the first connection to a port for the rank
-// that it waits for, and an exception in its own thread ends the process, as at a reset before the connection was taken
-// or at bytes that no rank sends.
+// A Gloo device whose connections fail one at a time. Gloo before 2023 takes the first connection to a port for that of
+// the expected rank. An exception in its own thread ends the process, for example a reset before the connection was
+// accepted, or bytes from a stranger.
 #pragma once
 
 #include <gloo/transport/device.h>
@@ -21,8 +21,8 @@ struct DevicePlace {
 // Empty: it never does.
 using GivenUp = std::shared_ptr<std::function<bool()>>;
 
-// Throws what Gloo does where the place is none of this host's. Making a context throws Error{kPeerLost} where no port can
-// be had. Later releases of Gloo listen on one port, where connections name what they are for: their own device.
+// Throws Gloo's exception if the place is not on this host. Making a context throws Error{kPeerLost} if no port is
+// free. Later releases of Gloo listen on one port, where connections name their purpose: their own device.
 std::shared_ptr<::gloo::transport::Device> make_guarded_device(const DevicePlace& place,
                                                                GivenUp given_up);
 

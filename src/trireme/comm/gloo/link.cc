@@ -59,7 +59,7 @@ void GlooLink::wait(const Work& work, int rank) {
     std::lock_guard lock(waiting_mutex_);
     waiting_.insert(work.get());
   }
-  // After it is registered: whoever sets a cause from now on wakes this wait.
+  // After it is registered: a cause that is set from now on wakes this wait.
   std::string why = cause() ? "the world was aborted" : "";
   try {
     if (why.empty() && !work->wait(milliseconds(config_.timeout_s))) why = "the world was aborted";

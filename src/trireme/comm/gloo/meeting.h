@@ -7,9 +7,9 @@
 
 namespace trireme::comm {
 
-// Connects every rank to every other. Each connection is proven with a secret that ranks have from the store; where one
-// fails, or a stranger has taken its place, all ranks try again together. Every rank must call it. Throws Error{kUsage}
-// where the address or interface is none of this host's, Error{kPeerLost} where some attempts have failed.
+// Connects every rank to every other. Each connection is authenticated with a secret that ranks get from the store. If
+// one fails, or a stranger has taken its place, all ranks try again together. Every rank must call it. Throws
+// Error{kUsage} if the address or interface is not on this host, Error{kPeerLost} after several failed attempts.
 c10::intrusive_ptr<c10d::ProcessGroupGloo> meet(Rendezvous& rendezvous);
 
 }  // namespace trireme::comm

@@ -11,8 +11,8 @@
 
 namespace trireme::comm {
 
-// hosts[r] names the host of rank r, as `memory` joins them; it is null where each rank has its own. `network` is null where
-// all are on one.
+// hosts[r] is the host of rank r. `memory` joins the ranks of a host; it is null if each rank has its own. `network` is
+// null if all are on one.
 std::unique_ptr<World> make_hosts_world(int rank, std::vector<int> hosts,
                                         std::shared_ptr<ShmLink> memory,
                                         std::shared_ptr<Network> network);

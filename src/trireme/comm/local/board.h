@@ -1,4 +1,4 @@
-// Board of a group of threads: where a rank shows its memory to another, who reads and writes it there.
+// Board of a group of threads: a rank shows its memory to another, which reads and writes it there.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class LocalFate {
   std::atomic<bool> aborted_ = false;
 };
 
-// The memory of one message. The sender may take it back only while nobody uses it.
+// The memory of one message. The sender may take it back only while no other rank uses it.
 struct alignas(64) Notice {
   enum class State : std::uint32_t { kFree, kPosted, kInUse, kDone, kWithdrawn };
   std::atomic<State> state{State::kFree};

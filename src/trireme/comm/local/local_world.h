@@ -26,9 +26,9 @@ class LocalWorld {
   std::shared_ptr<State> state_;
 };
 
-// Runs body(world) as `size` ranks in threads of this process and joins them. If a rank throws, the
-// world is aborted with its message; the first error is rethrown here, one that is not the echo of
-// another rank's failure (kPeerLost) where there is one.
+// Runs body(world) as `size` ranks in threads of this process and joins them. If a rank throws, the world is aborted
+// with its message. The first error is rethrown here, if possible one that is not the echo of another rank's failure
+// (kPeerLost).
 void run_local_ranks(int size, double timeout_s, const std::function<void(World&)>& body);
 
 // The same for worlds of any kind: `join` makes the handle of a rank, in the rank's thread.

@@ -133,7 +133,7 @@ void SocketLink::drop(Peer& peer, const MessageId& id, bool incoming) {
     if (channel.control) continue;
     if (in_its_memory(channel.in.piece, false)) channel.in.into = nullptr;
     if (!channel.out || !in_its_memory(channel.out->piece, true)) continue;
-    // What was begun would have to be ended from memory that is no longer there.
+    // The rest of the message would have to be sent from memory that is already freed.
     if (channel.out->offered) return shut(peer, "a message was given up half way");
     channel.out.reset();
   }

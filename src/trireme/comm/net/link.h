@@ -92,7 +92,7 @@ class SocketLink final : public Network, public std::enable_shared_from_this<Soc
   void flush_controls(Peer& peer);
   void pump(Peer& peer);
   void pump(Channel& channel);
-  // Whether the piece has left wholly.
+  // Whether the segment has been sent completely.
   bool advance(Channel& channel, net::Outbound& out);
   void await_room(Channel& channel, bool wanted);
   void end(Channel& channel, const std::string& why);
@@ -108,7 +108,7 @@ class SocketLink final : public Network, public std::enable_shared_from_this<Soc
   Bell bell_;                   // rung at every change that wait() could be about
   std::mutex mutex_;            // of everything below peers_
   std::set<Channel*> pending_;  // their streams hold bytes that were read from the socket
-  net::Small unwanted_{};       // what nobody wants any more is read to here
+  net::Small unwanted_{};       // target for data without a reader
   os::Descriptor poll_, wake_;
   std::thread thread_;
 };

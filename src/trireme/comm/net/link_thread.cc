@@ -7,7 +7,7 @@
 
 #include "trireme/comm/net/link.h"
 
-// The link's thread: what arrives, and what leaves when there is room.
+// The link's thread: receives, and sends when a socket has space.
 namespace trireme::comm {
 
 using net::bytes_of_chunk;

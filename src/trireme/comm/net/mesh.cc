@@ -33,8 +33,8 @@ constexpr const char* kFailed = "net/failed";
 
 using Mac = std::array<char, elastic::kMacBytes>;
 
-// What the ends of a connection show each other, in this order: the acceptor its nonce, the dialler a Hello, the acceptor a
-// proof, the dialler one byte.
+// Handshake of a connection, in this order: a nonce of the acceptor, a Hello of the dialler, a proof of the acceptor,
+// one byte of the dialler.
 struct Hello {
   std::int32_t from, to, stream;
   std::int32_t unused = 0;

@@ -1,4 +1,4 @@
-// What the link keeps of another rank: its streams, and what is on its way on them.
+// State that the link keeps for another rank: its streams, and the messages in transit on them.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ struct Inbound {
   Control control{};
   Small small{};
   std::size_t got = 0;
-  std::byte* into = nullptr;  // null: nobody wants them any more
+  std::byte* into = nullptr;  // null: they have no reader any more
 };
 struct Peer;
 

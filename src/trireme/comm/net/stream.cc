@@ -136,8 +136,8 @@ class TlsStream final : public Stream {
       throw std::runtime_error("TLS: the other side does not have the token");
     return ready_ = true;
   }
-  // A key protects at most 2^24.5 records of 16 KiB, 360 GiB (RFC 8446, section 5.5). It changes when the socket has room:
-  // until the message that says so has left, nothing could be read either.
+  // A key protects at most 2^24.5 records of 16 KiB, 360 GiB (RFC 8446, section 5.5). It changes when the socket has
+  // space: until the message about it has left, nothing could be read either.
   void renew_key(std::size_t bytes) {
     constexpr std::uint64_t kBytesOfAKey = std::uint64_t{64} << 30;
     if ((under_key_ += bytes) < kBytesOfAKey) return;

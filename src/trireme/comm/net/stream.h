@@ -17,13 +17,13 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual int descriptor() const = 0;
-  // Bytes taken, or bytes that have come: as many as possible now, which may be 0. `more`: further bytes follow at once,
-  // so a small packet need not leave alone.
+  // Number of bytes accepted or received: as many as possible now, which may be 0. `more`: further bytes follow at
+  // once, so a small packet need not leave alone.
   virtual std::size_t write(const std::byte* data, std::size_t bytes, bool more = false) = 0;
   virtual std::size_t read(std::byte* into, std::size_t bytes) = 0;
   // Bytes were read from the socket that the caller has not read yet: the socket does not become readable for them.
   virtual bool has_pending() const { return false; }
-  // Whether what a write (or else a read) that returned 0 waits for is room in the socket.
+  // Whether a write (or else a read) that returned 0 waits for space in the socket.
   virtual bool waits_for_room(bool writing) const { return writing; }
   // The other side reads the end after the bytes written so far.
   virtual void shut() = 0;
@@ -42,8 +42,8 @@ class Tls {
   Tls(const Tls&) = delete;
   Tls& operator=(const Tls&) = delete;
 
-  // A stream whose first calls of read() and write() shake hands. `identity` names the connection and travels in the clear;
-  // both sides derive the connection's key from it.
+  // A stream whose first calls of read() and write() do the handshake. `identity` names the connection and is sent
+  // unencrypted; both sides derive the connection's key from it.
   std::unique_ptr<Stream> client(os::Descriptor socket, std::string identity) const;
   std::unique_ptr<Stream> server(os::Descriptor socket) const;
 

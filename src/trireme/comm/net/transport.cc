@@ -162,7 +162,7 @@ class SocketIncoming final : public Incoming {
     ++lent_;
     if (small()) return;
     const std::size_t upto = std::min(chunks(), lent_ + transport_.ahead());
-    // The next chunk goes where one has been read and, if it had to, has gone back.
+    // The next chunk reuses the place of one that has been read and, if necessary, returned.
     if (back && upto > arrival_.places) wait_for_returns(upto - arrival_.places);
     transport_.link().grant(arrival_, upto);
   }

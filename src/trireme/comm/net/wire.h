@@ -13,7 +13,7 @@ namespace trireme::comm::net {
 
 // Messages up to this size travel within their announcement.
 inline constexpr std::size_t kInline = 992;
-// Larger ones travel in chunks, each a header and its bytes on whichever data stream has room.
+// Larger ones travel in chunks, each a header and its bytes on any data stream with free space.
 inline constexpr std::size_t kChunk = std::size_t{256} << 10;
 
 constexpr std::size_t chunks_of(std::size_t bytes) {

@@ -26,8 +26,8 @@ class AgentSilent final : public std::runtime_error {
 
 class AgentStore final : public c10d::Store {
  public:
-  // Connects within the timeout, which also bounds every later call: again and again where the connection ends before
-  // both sides have shown the token, because strangers may push it out, but for once where nothing listens. Throws
+  // Connects within the timeout, which also bounds every later call. It retries if the connection ends before both
+  // sides have shown the token, because strangers may push it out; it does not retry if nothing listens. Throws
   // std::runtime_error, as all calls do. `address` is as os::parse_address reads it.
   AgentStore(std::string address, std::string token, std::uint64_t generation,
              std::chrono::milliseconds timeout);

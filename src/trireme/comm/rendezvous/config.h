@@ -21,7 +21,8 @@ struct RendezvousConfig {
   std::string interface {};        // network interface of the data; empty: the one towards `host`
   double timeout_s = 300;          // a rank silent for longer is lost
   double connect_timeout_s = 120;  // for all ranks to come together
-  // Told how far this rank has come: "store" is about to be asked, "ranks" to be waited for, "links" to them to be made.
+  // Called with the progress of this rank: before asking the "store", waiting for the "ranks", and making the "links"
+  // to them.
   std::function<void(const char*)> on_stage{};
 };
 

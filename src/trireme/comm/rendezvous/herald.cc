@@ -40,7 +40,7 @@ Herald::~Herald() {
     shared_->changed.notify_all();
     stopped = shared_->changed.wait_for(lock, kFarewell, [this] { return shared_->stopped; });
   }
-  // A thread stuck in a store that hangs is left behind; it owns all it touches.
+  // A thread that is stuck in a hanging store is detached; it owns all it touches.
   stopped ? thread_.join() : thread_.detach();
 }
 
@@ -91,7 +91,7 @@ void Herald::Shared::run() {
   try {
     store->add(kLeftKey, 1);
   } catch (const std::exception&) {
-    // The store's host left first: nobody is there to be told.
+    // The store's host left first: there is no one to report to.
   }
   lock.lock();
   stopped = true;
@@ -114,7 +114,7 @@ void Herald::Shared::poll(std::unique_lock<std::mutex>& lock) {
       answer_roll_call(call);
     }
   } catch (const AgentSilent&) {
-    // Who waits in vain says so; what this rank has to tell is told when the agent goes on.
+    // A rank that waits in vain reports it; this rank's report is sent when the agent continues.
     lock.lock();
     unpublished |= publish;
     return;

@@ -1,5 +1,5 @@
-// Herald: carries the cause of an abort between processes through c10d's key-value store, and tells
-// which processes no longer run.
+// Herald: carries the cause of an abort between processes through c10d's key-value store, and finds processes that no
+// longer run.
 #pragma once
 
 #include <condition_variable>
@@ -14,8 +14,8 @@
 
 namespace trireme::comm {
 
-// The store's client blocks for as long as its host hangs, so only a thread of its own talks to it,
-// and nobody waits for that thread without a bound.
+// The store's client blocks for as long as its host hangs. Therefore only a thread of its own uses it, and all waits
+// for that thread have a bound.
 class Herald {
  public:
   // `on_cause` is called once, from any thread, when the world is aborted by anybody.

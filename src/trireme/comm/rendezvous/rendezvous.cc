@@ -70,11 +70,11 @@ void Rendezvous::leave() {
     // A herald counts its rank; one that failed before it watched counts itself.
     if (!watched) store_->add(Herald::kLeftKey, 1);
     if (config_.rank != 0) return;
-    // Whoever still runs learns from the store what happened, so it stays while anyone may look.
+    // Running ranks learn the cause from the store, so it stays as long as any may read it.
     while (watch.seconds() < patience && store_->add(Herald::kLeftKey, 0) < config_.size)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
   } catch (const std::exception&) {
-    // Its own store failed: nobody can be told anything any more.
+    // Its own store failed: reports are no longer possible.
   }
 }
 
@@ -187,7 +187,7 @@ std::vector<int> Rendezvous::alike(const std::string& key, const std::string& mi
 }
 
 bool Rendezvous::all_agree(const std::string& key, bool mine) {
-  constexpr std::int64_t kNo = std::int64_t{1} << 32;  // beside the number of answers
+  constexpr std::int64_t kNo = std::int64_t{1} << 32;  // added to the number of answers
   const Stopwatch watch;
   try {
     std::int64_t answers = store_->add(key, mine ? 1 : kNo + 1);
@@ -221,7 +221,7 @@ int Rendezvous::culprit(int awaited) {
 }
 
 void Rendezvous::lost(int rank, double seconds, const std::string& why) {
-  // What ended here is often the echo of a failure elsewhere: ask what that was before blaming.
+  // A failure here is often the echo of another elsewhere: ask for that before blaming.
   herald_->await_cause(std::min(1.0, config_.timeout_s / 4));
   throw Lost{rank, seconds, why};
 }

@@ -17,8 +17,8 @@ namespace trireme::comm {
 
 class Rendezvous {
  public:
-  // Blocks until all ranks are there. Throws Error{kUsage} if rank 0 cannot listen on the port or the
-  // config is wrong, Error{kPeerLost} naming the missing ranks if not all come in time.
+  // Blocks until all ranks are there. Throws Error{kUsage} if rank 0 cannot listen on the port or the config is wrong.
+  // Throws Error{kPeerLost} naming the missing ranks if not all arrive in time.
   explicit Rendezvous(const RendezvousConfig& config);
   // Rank 0 waits for the others (30 s at most) where it hosts the store.
   ~Rendezvous();
@@ -26,7 +26,7 @@ class Rendezvous {
   const RendezvousConfig& config() const { return config_; }
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
 
-  // What one rank, which passes it, tells those who ask. Throws Error{kPeerLost}.
+  // The text of rank `by`, which passes it, on every rank that asks. Throws Error{kPeerLost}.
   std::string told(int by, const std::string& key, const std::string& text);
   // Which of the ranks say the same as each: by rank the first that does. Every rank must call it. Throws
   // Error{kPeerLost}.

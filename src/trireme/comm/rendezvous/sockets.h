@@ -1,4 +1,4 @@
-// What must be known about addresses and signals before LibTorch is asked to use sockets: it prints where it fails.
+// Checks of addresses and signals before LibTorch uses sockets, because it prints when it fails.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// ShmLink: one process's knowledge of the others of its host: who runs, where their memory is.
+// ShmLink: a process's view of the other processes of its host: which ones run, and where their memory is.
 #pragma once
 
 #include <array>
@@ -33,12 +33,12 @@ std::string this_host();
 
 class ShmLink {
  public:
-  // Joins the memory of rank `first`, who passes itself. Nothing, on every rank of the world, where any
-  // cannot open it. Every rank of the world must call it.
+  // Joins the memory of rank `first`, which passes itself. Returns nothing, on every rank of the world, if any cannot
+  // open it. Every rank of the world must call it.
   static std::shared_ptr<ShmLink> join(std::shared_ptr<Rendezvous> rendezvous, int first);
 
-  // Waits for the other ranks of this host (30 s at most, and not where the world was aborted): who is late
-  // opens the rings of a group from the rank that made them.
+  // Waits for the other ranks of this host (30 s at most, and not if the world was aborted), because a late rank opens
+  // the rings of a group from the rank that made them.
   ~ShmLink();
 
   const RendezvousConfig& config() const { return rendezvous_->config(); }
@@ -46,8 +46,8 @@ class ShmLink {
   std::optional<std::string> cause() const { return rendezvous_->cause(); }
   void check_current() { rendezvous_->check_current(); }
 
-  // The rings of the group that all its ranks call `key`: made by its first rank without delay, opened by
-  // the others as soon as they are there. Throws Lost.
+  // The rings of the group that all its ranks call `key`. Its first rank makes them without delay; the others open them
+  // as soon as they exist. Throws Lost.
   std::shared_ptr<Rings> rings(const std::string& key, const std::vector<int>& ranks, int rank);
 
   // Whether the process of a world rank has ended.
@@ -63,7 +63,7 @@ class ShmLink {
   std::shared_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<Segment> world_;
   std::mutex mutex_;
-  std::vector<std::shared_ptr<Rings>> made_;  // kept for those who come later
+  std::vector<std::shared_ptr<Rings>> made_;  // kept for ranks that arrive later
 };
 
 // The transport of a group of ranks that share memory; arguments as World::open.

@@ -1,5 +1,5 @@
-// Rings of a group of processes: for each pair and direction a few places in shared memory, each for a
-// chunk of a message, that a sender fills and a receiver empties in turn.
+// Rings of a group of processes. Each pair and direction has a few places in shared memory, each for a chunk of a
+// message; a sender fills and a receiver empties them in turn.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace trireme::comm {
 // Enough places that both ends find work while the other is away for a moment.
 constexpr std::size_t kPlaces = 4;
 
-// Chunks are counted from 0; chunk i stands in place i % kPlaces. Zero bytes are an empty ring.
+// Chunks are counted from 0; chunk i is in place i % kPlaces. Zero bytes are an empty ring.
 struct alignas(64) Ring {
   std::atomic<std::uint64_t> written;
   alignas(64) std::atomic<std::uint64_t> read;

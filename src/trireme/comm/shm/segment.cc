@@ -54,8 +54,8 @@ void Segment::map() {
   data_ = static_cast<std::byte*>(memory);
 }
 
-// Locks of the open file, not of the process: ranks may be threads of one, and the kernel drops them
-// also for a process that has ended but is not yet reaped.
+// Locks of the open file, not of the process, because ranks may be threads of one process. The kernel drops them also
+// for a process that has ended but is not yet reaped.
 void Segment::take(int place) {
   struct flock lock = lock_of(place);
   if (::fcntl(fd_, F_OFD_SETLK, &lock) != 0) refused(fmt::format("lock {}", place));

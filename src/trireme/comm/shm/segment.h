@@ -6,8 +6,8 @@
 
 namespace trireme::comm {
 
-// An anonymous file in memory, mapped; new ones hold zeros. It never has a name, so that nothing is
-// left behind whatever happens.
+// An anonymous file in memory, mapped; new ones hold zeros. It never has a name, so that nothing is left over after any
+// end of a process.
 class Segment {
  public:
   // Throws Error{kUsage} where the host refuses.

@@ -50,7 +50,7 @@ class ShmTransport : public Transport {
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }
 
-  // What a message asks for; peers are positions in the group.
+  // Functions that a message needs; peers are indices in the group.
   std::size_t chunk() const { return chunk_; }
   void cancel(int peer, Departure& departure);
   void cancel(int peer) { at(peer).arrival = nullptr; }

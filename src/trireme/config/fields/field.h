@@ -20,7 +20,7 @@ namespace trireme::config {
 
 struct YamlNode;
 
-// What a field holds; a choice is its name.
+// Value of a field; for a choice its name.
 using Value = std::variant<bool, std::int64_t, double, std::string, std::array<double, 2>, Bytes>;
 
 // Allowed numbers.
@@ -63,7 +63,7 @@ struct FieldForm {
   bool whole = false;                // kTwoNumbers: both are whole
   std::span<const Unit> units;       // kNumber
   std::vector<std::string> choices;  // kChoice
-  // kChoice: what is taken beside the choices, in words, and whether a text is such.
+  // kChoice: description of further accepted texts, and their check.
   std::string beside;
   bool (*is_beside)(std::string_view text) = nullptr;
 };

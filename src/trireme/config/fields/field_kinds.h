@@ -1,4 +1,4 @@
-// What the lists of fields are written with: a field of each kind, from its key, its place in Job and its doc.
+// Functions that build the lists of fields: a field of each kind, from its key, its place in Job and its doc.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace trireme::config {
 
-// Bounds that keep products of sizes inside 64 bits; nobody trains beyond them.
+// Bounds that keep products of sizes inside 64 bits; no real model exceeds them.
 inline constexpr double kMaxWidth = 1 << 20;
 inline constexpr double kMaxIds = 1 << 28;
 inline constexpr double kMaxSteps = 1e9;

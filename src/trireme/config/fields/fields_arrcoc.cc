@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kUniform = "uniform", kRandom = "random", kBudget = ",budget";
 
-// What allocates the budget: scorers, whether they choose how much of it is used, or none.
+// Allocation of the budget: scorers, whether they choose how much of it is used, or none.
 Field scorers_field() {
   Field field = text(KEY(arrcoc.scorers),
                      "Scorers that allocate the budget, comma-separated: information, salience and "

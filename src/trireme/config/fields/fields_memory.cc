@@ -1,4 +1,4 @@
-// In what types numbers are kept, what is computed again, and what waits elsewhere.
+// Keys of number types, recomputation and offloading.
 #include "trireme/config/fields/field_kinds.h"
 #include "trireme/config/fields/field_lists.h"
 

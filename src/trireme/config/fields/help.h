@@ -1,4 +1,4 @@
-// What keys of a job are, for one key or one section.
+// Descriptions of job keys, for one key or one section.
 #pragma once
 
 #include <string>

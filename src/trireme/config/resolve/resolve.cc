@@ -181,7 +181,7 @@ void resolve_states(const Job& job) {
          "set optim.states=auto");
 }
 
-// What trains, and what of it is kept.
+// Trained parameters, and those that checkpoints keep.
 void check_training(const Job& job) {
   const Lora& lora = job.lora;
   if (lora.rank == 0 && lora != Lora{}) {
@@ -272,7 +272,7 @@ void resolve_optim(Optim& optim, const Run& run) {
          "optim.warmup_lr={} has no effect with optim.warmup_steps=0; set warmup_steps or leave "
          "warmup_lr out",
          optim.warmup_lr);
-  // A run may end before its schedule does, but a schedule made of the run's length must have room.
+  // A run may end before its schedule does, but a schedule derived from the run's length must fit into it.
   if (derived && optim.warmup_steps > run.steps)
     fail(ErrorKind::kUsage,
          "optim.warmup_steps={} is more than run.steps={}; lower it or train longer",

@@ -35,8 +35,9 @@ std::int64_t accumulation(const Job& job);
 inline constexpr std::int64_t kSumGroups = 64;
 
 // Micro-batches that canonical sums add in a row on ranks that have `on_rank` each of `all` in a global batch:
-// precision.group; or else the least power of two that leaves at most kSumGroups groups, as far as ranks have multiples of it.
-// It follows from the global batch, so layouts with enough micro-batches a rank have the same. 1 of fast sums.
+// precision.group if set. Else the least power of two that leaves at most kSumGroups groups, as far as ranks have
+// multiples of it. It depends on the global batch, so layouts with enough micro-batches a rank have the same. Fast sums
+// have 1.
 std::int64_t sum_group(const Precision& precision, std::int64_t all, std::int64_t on_rank);
 // Of a resolved job.
 std::int64_t sum_group(const Job& job);

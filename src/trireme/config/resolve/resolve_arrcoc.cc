@@ -63,7 +63,7 @@ void resolve_budget(Job& job) {
          asks_regions(job) ? "" : " or more, a byte of question and answer being a token");
 }
 
-// What trains scorers beside answers.
+// Training signals of scorers in addition to answers.
 void check_charges(const Arrcoc& arrcoc) {
   const bool learns = arrcoc.allocation == Allocation::kLearned && arrcoc.gate;
   if ((arrcoc.learn_budget || charges(arrcoc)) && !learns)

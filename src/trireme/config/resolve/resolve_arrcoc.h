@@ -17,7 +17,7 @@ inline constexpr std::int64_t kQuadrantVocab = kQuadrants + kQuadrantPatterns;
 // Throws Error{kUsage} naming the key.
 void resolve_arrcoc(Job& job);
 
-// Of a resolved job: tokens of a row behind the most that an image has, for question and answer.
+// Tokens for question and answer in a row of a resolved job, after the most that an image has.
 std::int64_t text_tokens(const Job& job);
 // Whether questions are about regions, which are known; else they are a user's own.
 inline bool asks_regions(const Job& job) { return job.data.source == DataSource::kQuadrants; }

@@ -12,7 +12,7 @@ void resolve_family(Job& job, const DatasetFacts& data);
 // Keys that the family has no use for are left as they are. Throws Error{kUsage}.
 void check_idle_keys(const Job& job);
 
-// What a decoder's model must have, whichever family it is part of.
+// Requirements of a decoder's model in every family.
 void resolve_decoder(Model& model, const DatasetFacts& data);
 
 // The rows of a language model's embedding.
@@ -21,7 +21,7 @@ void resolve_vocab(Model& model, const DatasetFacts& data);
 // An H-Net's stages, and how they may be laid out.
 void resolve_hnet(Job& job, const DatasetFacts& data);
 
-// "KEY=24 or KEY=32" for the multiples of `step` around a value that is none.
+// "KEY=24 or KEY=32" for the multiples of `step` around another value.
 std::string nearest_multiples(std::string_view key, std::int64_t value, std::int64_t step);
 
 }  // namespace trireme::config

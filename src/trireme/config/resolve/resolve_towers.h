@@ -1,4 +1,4 @@
-// Vision towers, alone and beside a text tower: what sizes, data and layout must have.
+// Vision towers, alone and with a text tower: requirements on sizes, data and layout.
 #pragma once
 
 #include <string_view>
@@ -14,7 +14,7 @@ void resolve_vision(Vision& vision);
 // Whether the tower adds learned positions to its tokens.
 bool has_position_table(const Vision& vision);
 
-// `classes` as the data has them, where 0 stands for these. Throws Error{kUsage} where it has more.
+// Sets `classes` to the number in the data where it is 0. Throws Error{kUsage} if the data have more.
 void resolve_classes(Vision& vision, const DatasetFacts& data);
 
 // Family vit. Throws Error{kUsage} naming the key.

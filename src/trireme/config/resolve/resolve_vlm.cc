@@ -57,7 +57,7 @@ void resolve_tiles(Job& job) {
   check_fit(job.vlm);
 }
 
-// Of clips, which no tiles are cut from and whose tower is read behind its norm.
+// Clips are not cut into tiles, and their tower is read after its norm.
 void resolve_clips(Job& job) {
   if (job.data.source != DataSource::kSquares)
     fail(ErrorKind::kUsage,

@@ -8,7 +8,7 @@
 
 namespace trireme::config {
 
-// Token ids behind the 256 bytes: where an image's tokens stand, and what ends an answer.
+// Token ids after the 256 bytes: place of an image's token, and end of an answer.
 inline constexpr std::int64_t kImageToken = 256;
 inline constexpr std::int64_t kEndToken = 257;
 inline constexpr std::int64_t kVlmVocab = 258;
@@ -26,13 +26,14 @@ bool reads_last(const Job& job);
 bool keeps_grid(const Projector& projector);
 // Whether an image's rows of tokens end with one of their own; not those of a merger, nor where blocks attend to images.
 bool ends_rows(const Job& job);
-// Whether gated blocks of cross-attention see images, and whether one stands before this block of the decoder, from 0.
+// Whether gated blocks of cross-attention see images, and whether there is one before this block of the decoder, from
+// 0.
 bool crosses(const Job& job);
 bool crosses_before(const Job& job, std::int64_t block);
-// Of what the projector writes: the decoder's, but for queries to which blocks attend, which stay as wide as they are.
+// Width of the projector's result: the decoder's. Queries to which blocks attend keep their own width.
 std::int64_t projected_width(const Job& job);
-// Blocks of the tower that vlm.deepstack names, from 0. Throws Error{kUsage} for a list that is none, and for blocks that do
-// not run.
+// Blocks of the tower that vlm.deepstack names, from 0. Throws Error{kUsage} for a malformed list, and for blocks that
+// do not run.
 std::vector<std::int64_t> deepstack_layers(const Job& job);
 // Tokens a side of a tile, or of a clip's frame, with a projector that keeps the grid.
 std::int64_t tile_side(const Job& job);

@@ -20,8 +20,9 @@ std::vector<at::Tensor> caption_tokens(const config::Job& job, std::string_view 
 // How a frame of this size is seen where nothing is drawn: the largest square in the middle, of a robot's camera middle_box.
 View held_out_view(const config::Job& job, media::ImageSize size);
 
-// The picture, or the clip's frames, of a file as held-out samples are seen: float [1, 3, frames, image, image], of a probe one clip a segment. A picture
-// that a model of clips is asked about fills all of its frames. Throws Error{kData} naming the file.
+// The picture, or the clip's frames, of a file, processed like held-out samples: float [1, 3, frames, image, image];
+// for a probe one clip a segment. A picture in a question to a model of clips fills all of its frames. Throws
+// Error{kData} naming the file.
 at::Tensor asked_pixels(const config::Job& job, const std::string& file);
 
 // Leading inputs of the program that is asked for an embedding or a class of what `file` shows. Inputs that it does not need

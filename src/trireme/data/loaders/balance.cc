@@ -23,7 +23,7 @@ struct Bin {
   std::vector<std::int64_t> rows{};
 };
 
-// Rows, costliest first, each into the bin with the least work that has room.
+// Rows, costliest first, each into the bin with the least work that has space.
 void share_out(const std::vector<std::int64_t>& rows, std::span<const double> work,
                std::vector<Bin>& bins) {
   for (const std::int64_t row : rows) {

@@ -24,9 +24,9 @@ QuestionWork question_work(const config::Job& job);
 // micro-batches; of a resolved job.
 std::vector<std::vector<std::int64_t>> places_of_ranks(const config::Job& job);
 
-// For each place of a global batch the index of the row that stands there, where rows cost `work`: the next costliest
-// goes to the rank with the least by then that has room, and to the micro-batch of this with the least. The costliest
-// micro-batches of all ranks come first. Ties go by index, so that it is a function of its arguments.
+// For each place of a global batch the index of its row, where rows cost `work`. The next costliest row joins the rank
+// with the least work so far that has space for it, and there the micro-batch with the least. The costliest
+// micro-batches of all ranks come first. Ties are resolved by index, so that it is a function of its arguments.
 std::vector<std::int64_t> balanced_rows(std::span<const double> work,
                                         const std::vector<std::vector<std::int64_t>>& ranks,
                                         std::int64_t micro_batch);

@@ -39,7 +39,7 @@ class ReadAhead final : public Source {
 
   std::future<Batch> expected(std::int64_t first, std::int64_t count) const {
     const std::lock_guard lock(mutex_);
-    // Training went elsewhere: what nobody will ask for is dropped.
+    // Training has moved elsewhere: drop samples that no request will ask for.
     std::erase_if(coming_, [&](const auto& one) {
       const std::int64_t ahead = one.first.first - first;
       return ahead <= -step_ || ahead >= 2 * step_;

@@ -8,8 +8,8 @@
 
 namespace trireme::loaders {
 
-// The same samples; whoever asks for a micro-batch is given it, and two threads begin to read the one that is a global batch
-// behind. What was not expected is read when asked for. `source` is asked by several threads at once.
+// The same samples, read ahead: when a micro-batch is returned, two threads begin to read the one that follows a global
+// batch later. Unexpected requests are read when they come. `source` is used by several threads at once.
 std::unique_ptr<Source> read_ahead(std::unique_ptr<Source> source, const config::Job& job);
 
 }  // namespace trireme::loaders

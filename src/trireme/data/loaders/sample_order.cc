@@ -11,9 +11,9 @@ SampleOrder::SampleOrder(std::int64_t count, std::uint64_t seed)
   while ((std::int64_t{1} << (2 * half_bits_)) < count) ++half_bits_;
 }
 
-// A Feistel network is a permutation of 2^(2 half_bits) numbers whatever its round function; walking
-// its cycle until a number below `count` appears permutes those (Black & Rogaway 2002). Random access,
-// no table, at most four walks on average.
+// A Feistel network with any round function is a permutation of 2^(2 half_bits) numbers. Walking its cycle until a
+// number below `count` appears permutes those (Black & Rogaway 2002). Random access, no table, at most four walks on
+// average.
 SampleOrder::Place SampleOrder::at(std::int64_t consumed) const {
   constexpr int kRounds = 6;
   const std::int64_t epoch = consumed / count_;

@@ -1,5 +1,5 @@
-// The order of samples: a pure function of how many were consumed, so that every layout and every
-// resumed run draws the same global batches, each sample once an epoch.
+// The order of samples: a pure function of the number consumed. Every layout and every resumed run therefore draws the
+// same global batches, with each sample once an epoch.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ class Source {
   // What the program reads of samples `first` .. `first + count - 1`, in the order of its inputs. Throws Error{kData}
   // naming what cannot be read.
   virtual std::vector<at::Tensor> batch(std::int64_t first, std::int64_t count) const = 0;
-  // What the sum of their losses is divided by: as many as there are tokens with loss, or samples.
+  // Divisor of the sum of their losses: the number of tokens with loss, or of samples.
   virtual double weight(std::int64_t first, std::int64_t count) const = 0;
   // Of each sample that was asked for, could not be used and had another stand in: its file and the cause.
   virtual std::vector<std::string> bad() const { return {}; }
@@ -41,8 +41,8 @@ struct Sources {
 // Which part of a data set Sources::held_out has: what is held out, or what is trained on, in one order and unaugmented.
 enum class Evaluated { kHeldOut, kTraining };
 
-// Of a resolved job; `dataset` is the directory that the front has found, empty where samples are made up on the way: of
-// these, what is trained on cannot be evaluated (Error{kUsage}).
+// Sources of a resolved job. `dataset` is the directory that the front program has found, empty for synthetic samples;
+// training parts of these cannot be evaluated (Error{kUsage}).
 Sources open_sources(const config::Job& job, const Path& dataset,
                      Evaluated evaluated = Evaluated::kHeldOut);
 

@@ -9,7 +9,7 @@
 namespace trireme::loaders {
 
 // Every place draws a data set by its share and then one of its samples, with replacement, by the seed and the place
-// alone: any rank may ask for any place, and every layout and every resumed run draws the same samples.
+// alone. Any rank may ask for any place, and every layout and every resumed run draws the same samples.
 class WeightedOrder {
  public:
   // `sizes`: samples of each data set, > 0, whose numbers follow one another; `shares` add up to 1.

@@ -125,7 +125,7 @@ Image enhanced(const Image& plain, const Image& image, const Strength& strength)
   return made;
 }
 
-// The cubic through the second and third of four values in a line, `share` of the way, whose slopes there are the
+// The cubic through the second and third of four values in a line, `share` of the way. Its slopes there are the
 // differences of the values on both sides.
 double cubic(const std::array<double, 4>& v, double share) {
   const double slope = v[2] - v[0];

@@ -7,8 +7,8 @@
 
 namespace trireme::media {
 
-// Values from 0 to 255, [height, width, 3], each between the four nearest pixels; corners are not aligned, and places
-// beyond the outermost centres have the outermost values. Error{kUsage} where a side is not positive.
+// Values from 0 to 255, [height, width, 3], each interpolated from the four nearest pixels. Corners are not aligned,
+// and places beyond the outermost centres have the outermost values. Error{kUsage} if a side is not positive.
 std::vector<float> sample_bilinear(const Image& image, int width, int height);
 
 }  // namespace trireme::media

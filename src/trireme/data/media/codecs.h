@@ -1,4 +1,4 @@
-// One pair of functions a format, behind decode_image.
+// One pair of functions a format, called by decode_image.
 #pragma once
 
 #include "trireme/data/media/image.h"

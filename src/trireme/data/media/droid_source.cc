@@ -141,7 +141,7 @@ class EpisodeSource : public SampleSource {
     const MappedFile file(recording.video);
     Sample sample;
     sample.json = std::move(recording.json);
-    // Videos end some frames before or behind the states.
+    // Videos end some frames before or after the states.
     read_clip(file.bytes(), recording.video.string(), choose, sample,
               static_cast<std::int64_t>(rows.states.size()));
     for (const std::int64_t frame : sample.frames) {

@@ -8,8 +8,8 @@
 
 namespace trireme::media {
 
-// The orientation that EXIF notes in a JPEG, PNG or WebP, 1 to 8 (EXIF 2.32, tag 0x0112): 1, as it is stored, where there
-// is none or what notes it is damaged.
+// The EXIF orientation of a JPEG, PNG or WebP, 1 to 8 (EXIF 2.32, tag 0x0112); 1, as it is stored, if the file has none
+// or damaged EXIF data.
 int orientation(std::span<const std::byte> file);
 
 // Whether rows of such a picture are stored as columns.

@@ -223,7 +223,7 @@ SourcePtr open_folder(const Path& folder, std::optional<SampleKind> kind) {
     else if (is_picture_name(name))
       pictures.push_back(name);
   }
-  if (kind == SampleKind::kClip)  // pictures beside videos are not samples
+  if (kind == SampleKind::kClip)  // pictures in a directory of videos are not samples
     return open_clip_folder(folder, videos.empty() ? pictures : videos);
   if (!kind && pictures.empty() && !videos.empty()) return open_clip_folder(folder, videos);
   if (pictures.empty())

@@ -16,9 +16,10 @@ struct Hdf5Array {
   std::vector<double> values;       // in C order
 };
 
-// The arrays of these paths ("observation/robot_state/gripper_position"), whatever number type they have; empty where the file has no such
-// path. The library is not thread-safe: calls wait for each other. Throws Error{kData} naming the file for what is no HDF5 file, is damaged, or is
-// no array of numbers there (at most 2^26 of them); Error{kUsage} naming the package where the plug-in was not built.
+// The arrays of these paths ("observation/robot_state/gripper_position"), whatever number type they have; empty where
+// the file has no such path. The library is not thread-safe: calls wait for each other. Throws Error{kData} naming the
+// file if it is no HDF5 file, is damaged, or has no array of numbers there (at most 2^26 of them). Throws Error{kUsage}
+// naming the package if the plug-in was not built.
 std::vector<std::optional<Hdf5Array>> read_hdf5(const Path& path,
                                                 const std::vector<std::string>& names);
 

@@ -44,9 +44,9 @@ inline constexpr std::int64_t kMaxPixels = std::int64_t{64} << 20;
 // Width and height as headers say, without decoding. Throws as decode_image.
 ImageSize image_size(std::span<const std::byte> bytes, const std::string& what);
 
-// JPEG, PNG or WebP, told apart by their first bytes; of an animated WebP the first frame. Grey, palette and CMYK become
-// RGB, 16 bits become 8, alpha is laid over black, and the picture is turned as EXIF says. Throws Error{kData} beginning
-// with `what` for another format, corrupt or truncated bytes, and more than kMaxPixels.
+// Decodes JPEG, PNG or WebP, distinguished by their first bytes; of an animated WebP the first frame. Grey, palette and
+// CMYK become RGB, 16 bits become 8, alpha is blended over black, and the picture is rotated as EXIF says. Throws
+// Error{kData} beginning with `what` for another format, corrupt or truncated bytes, and more than kMaxPixels.
 Image decode_image(std::span<const std::byte> bytes, const std::string& what);
 
 // `quality` 1 to 100, without chroma subsampling. Equal pictures give equal bytes under one version of the library.

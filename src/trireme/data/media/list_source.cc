@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxList = std::size_t{1} << 30;  // bytes
 
-// The first of these that exists beside the list.
+// The first of these that exists in the directory of the list.
 Path beside_list(const Path& list, std::initializer_list<const char*> names) {
   std::error_code ignored;
   for (const char* name : names)

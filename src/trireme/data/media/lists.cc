@@ -29,7 +29,7 @@ std::string without_brackets(std::string text) {
   return text;
 }
 
-// Behind the last space or "::", where a number stands there.
+// The number after the last space or "::", if there is one.
 ListLine parse_line(std::string_view line, const std::string& what) {
   if (const std::size_t at = line.rfind("::"); at != line.npos) {
     const auto label = whole_number(line.substr(at + 2));

@@ -5,15 +5,15 @@
 
 namespace trireme::media {
 
-// kBilinear: corners are not aligned, and a shrunk side is smoothed over what it leaves out (the triangle grows with the
-// factor). kArea: each new pixel is the mean of the area that it covers. kBicubic: the same bytes as PIL's bicubic, Keys'
-// kernel with a = -1/2, smoothed in the same way; values between rows and columns are rounded to 8 bits.
+// `kBilinear`: corners are not aligned, and a shrunk side is smoothed over all its pixels (the triangle grows with the
+// factor). `kArea`: each new pixel is the mean of the area that it covers. `kBicubic`: the bytes of PIL's bicubic,
+// Keys' kernel with a = -1/2, smoothed in the same way. Values between rows and columns are rounded to 8 bits.
 enum class Filter { kBilinear, kArea, kBicubic };
 
-// Error{kUsage} where a side is not positive or the result exceeds kMaxPixels.
+// Error{kUsage} if a side is not positive or the result exceeds kMaxPixels.
 Image resize(const Image& image, int width, int height, Filter filter = Filter::kBilinear);
 
-// The part of width x height pixels from (x, y). Error{kUsage} where it is not inside.
+// The part of width x height pixels from (x, y). Error{kUsage} if it is not inside.
 Image crop(const Image& image, int x, int y, int width, int height);
 
 Image flip_horizontal(const Image& image);

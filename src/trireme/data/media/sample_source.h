@@ -23,7 +23,7 @@ class SampleSource {
   virtual SampleInfo info(std::size_t i) const = 0;
   virtual Sample read(std::size_t i, const ChooseFrames& choose) const = 0;
   // Calls `use` with the bytes of another picture that sample i names, and with its name for messages. Throws
-  // Error{kData} where there is none.
+  // Error{kData} if there is no such picture.
   using UsePicture = std::function<void(ByteSpan bytes, const std::string& what)>;
   virtual void with_picture(std::size_t i, const std::string& picture, const UsePicture& use) const;
 
@@ -37,7 +37,7 @@ SourcePtr open_folder(const Path& folder, std::optional<SampleKind> kind);
 SourcePtr open_list(const Path& list, const SamplesOptions& options);
 // Episodes: directories with trajectory.h5. Names begin below `root`.
 SourcePtr open_episodes(const Path& root, std::vector<Path> episodes);
-// Those at or below `root`, sorted; empty where there are none.
+// Episodes at or below `root`, sorted; empty if there are none.
 std::vector<Path> find_episodes(const Path& root);
 
 // A clip that is a file by itself.

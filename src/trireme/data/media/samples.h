@@ -36,7 +36,7 @@ struct Sample {
   Image image;              // kImageLabel, kImageText
   std::int64_t label = -1;  // number of the class; -1: it has none
   std::string text;         // the caption, or what a clip shows; empty where nothing says
-  std::string json;         // the text of a .json member or neighbour; empty where there is none
+  std::string json;         // the text of a .json member or neighbour; empty if there is none
   Video clip;               // kClip, kTrajectory: the frames chosen
   std::vector<std::int64_t> frames;  // their numbers
   Trajectory trajectory;             // kTrajectory
@@ -53,7 +53,8 @@ struct SampleInfo {
   std::string json;
 };
 
-// What a sample that cannot be used does: corrupt or truncated, no frames, no caption, longer than kMaxAspect times its width or the reverse.
+// Treatment of a sample that cannot be used: corrupt or truncated, without frames or caption, longer than kMaxAspect
+// times its width or the reverse.
 enum class BadSamples {
   kRefuse,  // ends the reading with its Error
   kSkip,    // is counted and named, and another taken in its place
@@ -61,16 +62,18 @@ enum class BadSamples {
 inline constexpr int kMaxAspect = 200;
 
 struct SamplesOptions {
-  // Each a shard (.tar; also "name-{000000..000127}.tar" and "name-*.tar"), a directory of shards, a directory CLASS/*.jpg, a directory of pictures with NAME.txt or
-  // NAME.json beside each, a directory of videos, a directory above DROID episodes (trajectory.h5), a list of SSv2 (.json) or a list of lines "path label" (.csv, .txt;
-  // also "path::label", or episode directories). All of one kind.
+  // All sources are of one kind. Kinds: a shard (.tar; also "name-{000000..000127}.tar" and "name-*.tar"); a directory
+  // of shards; a directory CLASS/*.jpg; a directory of pictures, each with NAME.txt or NAME.json; a directory of
+  // videos. Also a directory above DROID episodes (trajectory.h5), a list of SSv2 (.json), or a list of lines "path
+  // label" (.csv, .txt; also "path::label", or episode directories).
   std::vector<Path> sources;
   std::optional<SampleKind>
       kind{};  // where what is there leaves it open, such as .webp that are clips
   Path
-      labels{};  // of an SSv2 list; empty: labels.json or something-something-v2-labels.json beside it
-  Path
-      videos{};  // of an SSv2 list; empty: videos/ or 20bn-something-something-v2/ beside it, or its own directory
+      labels{};  // of an SSv2 list; empty: labels.json or something-something-v2-labels.json in its
+                 // directory
+  Path videos{};  // of an SSv2 list; empty: videos/ or 20bn-something-something-v2/ in its
+                  // directory, or that directory itself
   BadSamples bad = BadSamples::kRefuse;
 };
 
@@ -104,8 +107,8 @@ class Samples {
   SampleInfo info(std::int64_t i) const;
   // Sample i, whatever the policy; of a clip or trajectory the frames of `choose`. Throws Error{kData} naming the file.
   Sample read(std::int64_t i, const ChooseFrames& choose = {}) const;
-  // Another picture that sample i names: of a folder a file, from the directory of the sample's own one on; of a shard a
-  // member by what follows the sample's name and a dot. Throws Error{kData} naming it.
+  // Another picture that sample i names. In a folder it is a file, relative to the directory of the sample's own; in a
+  // shard it is a member with the sample's name, a dot and this name. Throws Error{kData} naming it.
   Image picture(std::int64_t i, const std::string& name) const;
   ImageSize picture_size(std::int64_t i, const std::string& name) const;
   // By the policy: nothing for one that is skipped.
@@ -119,8 +122,8 @@ class Samples {
   std::unique_ptr<State> state_;
 };
 
-// Throws Error{kData} for sources that are missing, broken as a whole (a truncated tar, a list that is none), empty or of different kinds;
-// Error{kUsage} where none is given.
+// Throws Error{kData} for sources that are missing, broken as a whole (a truncated tar, a malformed list), empty or of
+// different kinds. Throws Error{kUsage} without sources.
 Samples open_samples(SamplesOptions options);
 
 }  // namespace trireme::media

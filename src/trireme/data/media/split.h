@@ -29,10 +29,11 @@ SampleKind kind_of(std::string_view source);
 std::vector<Path> parts_of(const Path& path);
 
 // A directory with parts of both names is divided by them: train/ and val/ (or validation/), train-*.tar, train.json or
-// train.csv and the same of val or validation. Of anything else a sample is held out where the hash of its number falls
-// into the fraction; one at least is, and one at least is trained on. A `validation` of 1 and more is a number of samples
-// instead (base/held_out.h): those with the lowest hashes, of the held-out part where there is one. With 0 nothing is held
-// out. Throws as open_samples, Error{kData} for another kind, for parts of different classes and for too few samples.
+// train.csv, and the same for val or validation. Elsewhere a sample is held out if the hash of its number falls into
+// the fraction. At least one sample is held out, and at least one is trained on. A `validation` of 1 and more is a
+// number of samples instead (base/held_out.h): those with the lowest hashes, of the held-out part if there is one. With
+// 0 nothing is held out. Throws as open_samples, Error{kData} for another kind, for parts of different classes and for
+// too few samples.
 Split open_split(std::string_view source, const Path& path, double validation);
 
 // Several data sets, each divided by itself.

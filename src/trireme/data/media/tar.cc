@@ -136,7 +136,7 @@ struct SplitName {
   std::string extension;
 };
 
-// At the first dot of the file name; no extension where there is none or nothing before it.
+// Splits at the first dot of the file name; no extension without a dot or with nothing before it.
 SplitName split_name(std::string_view name) {
   const std::size_t slash = name.rfind('/');
   const std::size_t begin = slash == name.npos ? 0 : slash + 1;

@@ -51,7 +51,7 @@ class Shard {
   const std::vector<ShardSample>& samples() const { return samples_; }
 
   bool has(std::size_t sample, std::string_view extension) const;
-  // A member's bytes, valid as long as this. Throws Error{kData} naming shard and sample where there is none.
+  // A member's bytes, valid as long as this. Throws Error{kData} naming shard and sample if there is no such member.
   std::span<const std::byte> part(std::size_t sample, std::string_view extension) const;
   // "shard.tar: sample 000012".
   std::string where(std::size_t sample) const;

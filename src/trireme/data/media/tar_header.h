@@ -1,4 +1,4 @@
-// The fields of a tar header that matter, for those who read and write it.
+// The used fields of a tar header, for reading and writing.
 #pragma once
 
 #include <cstddef>

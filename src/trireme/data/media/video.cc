@@ -14,7 +14,7 @@ struct Ffmpeg {
   std::string absent{};
 };
 
-// Loaded once, by whoever comes first.
+// Loaded once, by the first caller.
 const Ffmpeg& ffmpeg() {
   static const Ffmpeg loaded = [] {
     const Plugin plugin = load_plugin("trireme_ffmpeg");

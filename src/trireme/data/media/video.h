@@ -33,10 +33,11 @@ using ChooseFrames = std::function<std::vector<std::int64_t>(const VideoInfo& in
 // What the file says of itself, without decoding frames. Throws as decode_video.
 VideoInfo video_info(std::span<const std::byte> bytes, const std::string& what);
 
-// A JPEG or PNG is a clip of one frame. Animated WebP is read by itself; every other container and codec by FFmpeg, in a plug-in that is loaded at the first such file.
-// Frames are taken in the order of presentation and are those of `choose`, in its order. Throws Error{kData} beginning with `what` for a
-// corrupt or truncated file, one without frames, frames beyond kMaxPixels, and more than 4 GiB of frames; Error{kUsage} naming the
-// package where FFmpeg is needed and was not built in. Any number of threads may call this at once.
+// A JPEG or PNG is a clip of one frame. Animated WebP is read by itself; every other container and codec by FFmpeg, in
+// a plug-in that is loaded at the first such file. Frames are taken in the order of presentation and are those of
+// `choose`, in its order. Throws Error{kData} beginning with `what` for a corrupt or truncated file, one without
+// frames, frames beyond kMaxPixels, and more than 4 GiB of frames. Throws Error{kUsage} naming the package if FFmpeg is
+// needed and was not built in. Any number of threads may call this at once.
 Video decode_video(std::span<const std::byte> bytes, const std::string& what,
                    const ChooseFrames& choose = {});
 Video decode_video(const Path& path, const ChooseFrames& choose = {});

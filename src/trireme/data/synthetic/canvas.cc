@@ -23,8 +23,8 @@ Colour darker(const Colour& colour) {
           static_cast<std::uint8_t>(colour[2] / 2)};
 }
 
-// Mixes each pixel of a box with the colours that `colour_at` gives 16 places in it; null leaves a place as it is. `near`
-// says of a pixel's centre whether any of them may have one.
+// Mixes each pixel of a box with the colours that `colour_at` gives for 16 places in it; null leaves a place as it is.
+// `near` reports for a pixel's centre whether any of them may have one.
 template <typename Near, typename ColourAt>
 void draw_around(media::Image& image, Point low, Point high, const Near& near,
                  const ColourAt& colour_at) {

@@ -15,7 +15,7 @@ struct NamedColour {
   const char* name;
   Colour colour;
 };
-// Far enough apart to be told apart in a JPEG.
+// Different enough to be distinguished in a JPEG.
 inline constexpr NamedColour kColours[] = {{"red", {220, 40, 40}},     {"green", {40, 170, 60}},
                                            {"blue", {50, 80, 220}},    {"yellow", {235, 220, 50}},
                                            {"purple", {150, 50, 190}}, {"cyan", {60, 200, 215}},

@@ -100,7 +100,7 @@ class Drawing {
     add([&](double time) { return Point{x, 0.82 - height * 4 * time * (1 - time)}; }, usual);
   }
 
-  // To a larger object that stands still.
+  // To a larger object that does not move.
   void pass(bool behind) {
     const double x = draws_.between(0.4, 0.6), y = draws_.between(0.3, 0.7);
     const bool from_left = draws_.below(2) == 1;

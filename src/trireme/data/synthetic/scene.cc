@@ -175,7 +175,7 @@ void check_options(const VlmOptions& o) {
 }  // namespace
 
 Scene make_scene(const VlmOptions& options, Split split, std::int64_t i) {
-  // What a scene shows says which split it is in: one in eight is held out.
+  // The content of a scene decides its split: one in eight is held out.
   for (std::uint64_t tries = 0;; ++tries) {
     Draws draws{kSceneStream, options.common.seed, static_cast<std::uint64_t>(split),
                 static_cast<std::uint64_t>(i), tries};

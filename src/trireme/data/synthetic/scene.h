@@ -20,7 +20,8 @@ struct SceneObject {
   double radius = 0;  // pixels
 };
 
-// Objects do not touch, differ in shape, colour or size, and are in the order of their x, which lie at least 4% of the width apart.
+// Objects do not touch, differ in shape, colour or size, and are sorted by x, with distances of at least 4% of the
+// width.
 struct Scene {
   int width = 0;
   int height = 0;

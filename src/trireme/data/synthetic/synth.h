@@ -1,5 +1,5 @@
-// Data sets made by rule, with exact labels: sample i depends on the seed and i alone, so equal options give equal bytes and a larger
-// count begins with the samples of a smaller one.
+// Synthetic data sets with exact labels. Sample i depends on the seed and i alone, so equal options give equal bytes
+// and a larger count begins with the samples of a smaller one.
 #pragma once
 
 #include <cstdint>

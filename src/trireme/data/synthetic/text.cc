@@ -70,7 +70,7 @@ void make_text(const TextOptions& options) {
          "synthetic texts have no held-out part; use trireme data prepare --validation");
   if (options.length < 1 || options.length > (1 << 24))
     fail(ErrorKind::kUsage, "a length of {} bytes; 1 to 16777216", options.length);
-  text_sample(options.task, 0, 0, 1);  // refuses a task that is none before anything is made
+  text_sample(options.task, 0, 0, 1);  // refuses an unknown task before anything is made
   Writing writing(common, 0);
   os::NewFile file(os::real_file_system(),
                    writing.path() / (options.task + (options.task == "affine" ? ".bin" : ".txt")));

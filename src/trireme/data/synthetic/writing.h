@@ -1,4 +1,4 @@
-// What the kinds of data share while they are written.
+// Functions shared by the kinds of data that are written.
 #pragma once
 
 #include <memory>

@@ -53,8 +53,8 @@ std::string rules_of(const Json& json, const std::string& what) {
   return text;
 }
 
-// A merge changes the size of its left symbol and zeroes its right one, so sizes tell whether a queued
-// pair is still there.
+// A merge changes the size of its left symbol and zeroes its right one. Sizes therefore show whether a queued pair
+// still exists.
 struct Candidate {
   std::int32_t rank;
   std::int32_t left;

@@ -52,8 +52,8 @@ class Trainer {
         consider(best.pair, count);
         continue;
       }
-      // New bytes: a stretch that no merge reached across was merged as it would be alone, so
-      // equal bytes were joined together, by an earlier pair.
+      // The bytes are new: a range that no merge crossed was merged as it would be alone. Equal bytes would have been
+      // joined by an earlier pair.
       tokens_.push_back(tokens_[index(best.pair.left)] + tokens_[index(best.pair.right)]);
       merges_.push_back(best.pair);
       merge(best.pair, static_cast<std::int32_t>(tokens_.size()) - 1);
@@ -79,8 +79,8 @@ class Trainer {
     std::int64_t count = 0;
     std::vector<std::size_t> words;  // where the pair was at some time
   };
-  // A count may have fallen since it was queued, but never risen: pairs only gain while their newer
-  // token is being made, and are queued after that.
+  // A count may have fallen since it was queued, but never risen. Pairs only gain while their newer token is being
+  // made, and are queued after that.
   struct Candidate {
     std::int64_t count = 0;
     Pair pair;

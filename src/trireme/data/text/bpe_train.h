@@ -1,4 +1,4 @@
-// Learns a byte-level BPE vocabulary from text (Sennrich et al. 2016, on the bytes of GPT-2's pieces).
+// Learns a byte-level BPE vocabulary from text (Sennrich et al. 2016, on the bytes of GPT-2's pretokens).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace trireme::text {
 inline constexpr std::int32_t kMinTrainedVocabulary = 257;
 inline constexpr std::int32_t kMaxTrainedVocabulary = 1 << 20;
 
-// How often each piece of GPT-2's pre-tokenizer occurs in a text. Memory: that of the distinct pieces.
+// Number of occurrences of each pretoken of GPT-2's pre-tokenizer in a text. Memory: that of the distinct pretokens.
 class WordCounts {
  public:
   struct Hash {
@@ -29,7 +29,7 @@ class WordCounts {
 
   WordCounts();
 
-  // Counts one document, of any bytes; no piece reaches over its ends.
+  // Counts one document, of any bytes; no pretoken crosses its ends.
   void add(std::string_view document);
   const Map& counts() const { return counts_; }
 
@@ -38,11 +38,11 @@ class WordCounts {
   Map counts_;
 };
 
-// The text of a Hugging Face tokenizer.json (ByteLevel pre-tokenizer and decoder) of exactly `vocab_size`
-// tokens: ids 0..255 are the bytes, the last ones are the `special` tokens, each other one joins the pair of tokens that then occurs most often
-// within words; among equals, the pair whose left and then right bytes come first. Equal counts give
-// equal bytes. Error{kUsage} when the size is out of range, or when no pair occurs twice before it is
-// reached: that error names the largest size that works.
+// The text of a Hugging Face tokenizer.json (ByteLevel pre-tokenizer and decoder) of exactly `vocab_size` tokens. Ids
+// 0..255 are the bytes and the last ones the `special` tokens. Each other id joins the pair of tokens that then occurs
+// most often within words; among equals, the pair whose left and then right bytes come first. Equal counts give equal
+// bytes. Error{kUsage} when the size is out of range, or when no pair occurs twice before it is reached. The error
+// names the largest size that works.
 std::string train_bpe(const WordCounts& words, std::int32_t vocab_size,
                       const std::vector<std::string>& special = {});
 

@@ -9,7 +9,7 @@ namespace trireme::text {
 // `bytes` in UTF-8: printable Latin-1 as itself, the other 68 bytes, in ascending order, as U+0100 and up.
 std::string byte_level_spelling(std::string_view bytes);
 
-// The bytes that a vocabulary entry stands for. Error{kData}, beginning with `what`, if it is spelled otherwise.
+// The bytes of a vocabulary entry. Error{kData}, beginning with `what`, if it is spelled otherwise.
 std::string bytes_of_entry(std::string_view entry, const std::string& what);
 
 }  // namespace trireme::text

@@ -14,8 +14,8 @@
 
 namespace trireme::text {
 
-// One split. `text_bytes` is the raw text behind the tokens, so that
-// bits per byte = nats per token / ln 2 * tokens / text_bytes.
+// One split. `text_bytes` is the size of the raw text of the tokens, so that bits per byte = nats per token / ln 2 *
+// tokens / text_bytes.
 struct SplitInfo {
   std::int64_t documents = 0;
   std::int64_t tokens = 0;

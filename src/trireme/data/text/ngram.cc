@@ -12,7 +12,7 @@ namespace {
 constexpr int kMaxContext = 6;  // a gram of 7 bytes and its length mark fit 64 bits
 constexpr int kDenseBytes = 3;  // up to here a key indexes an array
 
-// What was seen after a context: bytes in all and different ones.
+// Bytes seen after a context: total and distinct.
 struct Followers {
   std::uint32_t count = 0;
   std::uint32_t types = 0;

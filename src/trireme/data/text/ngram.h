@@ -7,8 +7,8 @@
 
 namespace trireme::text {
 
-// Counts of every byte after every context of 0 to `context_bytes` bytes, interpolated from the longest
-// known context down to the uniform distribution with Witten-Bell weights (Witten & Bell 1991, method C):
+// Counts of every byte after every context of 0 to `context_bytes` bytes. They are interpolated from the longest known
+// context down to the uniform distribution with Witten-Bell weights (Witten & Bell 1991, method C):
 //   p_k(b | c) = (count(c b) + types(c) * p_{k-1}(b | c')) / (count(c) + types(c)),  p_{-1} = 1/256.
 // context_bytes 2 is the byte trigram model, often called order 3. Memory grows with the distinct
 // contexts: about 70 MB for 2, about 100 MB for 3 on 20 MB of source text.

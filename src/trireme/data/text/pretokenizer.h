@@ -1,4 +1,4 @@
-// Cuts text into the pieces within which byte-pair merges happen, as a tokenizer.json describes it.
+// Cuts text into pretokens, within which byte-pair merges happen, as a tokenizer.json describes it.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace trireme::text {
 
-// A compiled regular expression that isolates its matches: every match and every gap between two matches
-// is a piece. Invalid UTF-8 separates matches and never fails. Safe to share between threads.
+// A compiled regular expression that isolates its matches: every match and every gap between two matches is a pretoken.
+// Invalid UTF-8 separates matches and never fails. Safe to share between threads.
 class Splitter {
  public:
   // Throws Error{kData} beginning with `what` when the pattern does not compile.
@@ -32,8 +32,8 @@ class PreTokenizer {
  public:
   PreTokenizer(const Json& json, const std::string& what);
 
-  // Pieces of `text`, in order; views into `text` or into `storage`, which receives a copy when the file
-  // asks for a leading space.
+  // Pretokens of `text`, in order; views into `text` or into `storage`, which receives a copy when the file asks for a
+  // leading space.
   std::vector<std::string_view> split(std::string_view text, std::string& storage) const;
 
  private:

@@ -17,10 +17,9 @@ struct SourceFile {
   std::int64_t size = 0;
 };
 
-// Files as they are given, and the regular files below directories whose name ends with one of
-// `extensions` (".h"; empty: all), sorted by name within each input. Hidden entries and symbolic links
-// inside directories are left out. A missing or special input, an unreadable directory, or no file at all
-// is Error{kData}.
+// Files as they are given, and regular files below directories whose name ends with one of `extensions` (".h"; empty:
+// all). They are sorted by name within each input. Hidden entries and symbolic links inside directories are left out. A
+// missing or special input, an unreadable directory, or no file at all is Error{kData}.
 std::vector<SourceFile> collect_sources(const std::vector<Path>& inputs,
                                         const std::vector<std::string>& extensions = {});
 

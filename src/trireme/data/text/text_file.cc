@@ -14,7 +14,7 @@ struct Beginning {
   const char* kind;
 };
 
-// UTF-32 stands before UTF-16, whose mark it begins with.
+// UTF-32 comes before UTF-16, whose mark it begins with.
 constexpr std::array kBeginnings = {Beginning{"\xFF\xFE\0\0"sv, "UTF-32 text"},
                                     Beginning{"\xFF\xFE"sv, "UTF-16 text"},
                                     Beginning{"\xFE\xFF"sv, "UTF-16 text"},

@@ -1,4 +1,4 @@
-// Token files: Megatron's indexed dataset, PREFIX.bin (tokens) beside PREFIX.idx (documents).
+// Token files: Megatron's indexed dataset, PREFIX.bin (tokens) with PREFIX.idx (documents).
 #pragma once
 
 #include <cstdint>
@@ -75,7 +75,7 @@ class TokenFileWriter {
   std::int64_t tokens() const { return tokens_; }
   std::int64_t documents() const { return static_cast<std::int64_t>(lengths_.size()); }
 
-  // Writes the index and fsyncs both files. Without it nothing is left behind.
+  // Writes the index and fsyncs both files. Without this call no file remains.
   TokenFileDigests finish();
 
  private:

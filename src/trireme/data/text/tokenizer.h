@@ -32,7 +32,7 @@ class Tokenizer {
   // Inverse of description(), from untrusted text.
   static Tokenizer from_description(std::string_view json, const std::string& what);
 
-  // JSON that rebuilds this tokenizer; stored beside a dataset and with a model.
+  // JSON that rebuilds this tokenizer; stored with a dataset and with a model.
   std::string description() const;
   // The same vocabulary as a Hugging Face tokenizer.json; Error{kUsage} for characters, which have none.
   std::string tokenizer_json() const;
@@ -48,13 +48,13 @@ class Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text) const;
   // The ids of a whole document: its text between the special tokens that a tokenizer.json puts around one.
   void encode_document(std::string_view text, std::vector<std::int32_t>& out) const;
-  // The ids of a text that goes on: those special tokens before it, or the begin, but none after.
+  // The ids of a text to continue: those special tokens before it, or the begin token, but none after.
   std::vector<std::int32_t> encode_prompt(std::string_view text) const;
   // Ids outside the vocabulary are Error{kData}. BPE and bytes may yield a cut UTF-8 sequence at the ends.
   std::string decode(std::span<const std::int32_t> ids) const;
   // The vocabulary of a characters tokenizer, in order; asking another kind is our bug.
   std::string characters() const;
-  // The id of an added token such as "<|endoftext|>"; Error{kUsage} when there is none.
+  // The id of an added token such as "<|endoftext|>"; Error{kUsage} if it does not exist.
   std::int32_t added_token(std::string_view content) const;
 
   // Ids after which a text has ended, such as that of "<|endoftext|>"; part of description() and of no digest.

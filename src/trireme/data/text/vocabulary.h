@@ -11,12 +11,12 @@ namespace trireme::text {
 inline constexpr char kVocabularyName[] = "vocabulary.json";    // a Tokenizer's description
 inline constexpr char kTokenizerJsonName[] = "tokenizer.json";  // Hugging Face's
 
-// The file of the vocabulary that `path` has: a file is one; a run, dataset or Hugging Face directory holds one; a
-// checkpoint has that of its run, which lies above it. Nothing where there is none.
+// The vocabulary file of `path`: the path itself if it is a file, else a file in a run, dataset or Hugging Face
+// directory. A checkpoint has that of its run, the directory above it. Nothing if there is none.
 std::optional<Path> find_vocabulary(const Path& path);
 
-// Reads the vocabulary that `path` has; beside a tokenizer.json what generation_config.json or config.json say of the
-// end of a text is read as well. Throws Error{kUsage} where there is none, Error{kData} for a file that is none.
+// Reads the vocabulary of `path`. With a tokenizer.json, the end of a text is also read from generation_config.json or
+// config.json. Throws Error{kUsage} without a vocabulary, Error{kData} for a malformed file.
 Tokenizer read_vocabulary(const Path& path);
 
 }  // namespace trireme::text

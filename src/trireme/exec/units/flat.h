@@ -27,7 +27,7 @@ struct MemoryCount {
   at::Device device = at::kCPU;
   std::int64_t live = 0;
   std::int64_t peak = 0;
-  std::int64_t host = 0;  // beside it: taken in host memory for what is away
+  std::int64_t host = 0;  // additional host memory for offloaded state
 };
 
 // Owned contiguous memory of `count` elements. Moves; an empty Flat holds nothing.

@@ -94,7 +94,7 @@ class Parts {
 
 GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, const Groups& groups,
                          const std::vector<MicroBatchSums>& own, const RankReport& report) {
-  // Each rank sends its flag, operations, how long it was busy, its losses, then the chunk sums of every unit that it owns a part of.
+  // Each rank sends flag, operations, busy time and losses, then the chunk sums of its parts of units.
   const Parts parts(plan);
   const int stage = plan.mesh.coordinate(rank, Axis::kPp);
   std::vector<double> mine = {report.flag ? 1.0 : 0.0, report.flops};

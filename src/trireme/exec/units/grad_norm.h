@@ -31,8 +31,8 @@ struct GlobalSums {
   std::vector<Busy> busy;  // by rank
 };
 
-// Collective over the world; every rank gets the same bits under any data-parallel layout.
-// `own` are the sums of this rank's micro-batches, with equally many counts.
+// Collective over the world; every rank gets the same bits under any data-parallel layout. `own` holds the sums of this
+// rank's micro-batches, with equally many counts.
 GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, const Groups& groups,
                          const std::vector<MicroBatchSums>& own, const RankReport& report);
 

@@ -10,8 +10,8 @@ namespace trireme::exec {
 // `earlier` += `later`: the left operand of the tree stays on the left.
 void add(Flat& earlier, const Flat& later);
 
-// A binary counter of partial sums (plan/binary_counter.h). The k-th pushed gradient (k from 0) meets its neighbours
-// exactly as leaf k of a balanced tree whose leaves are rows of `row` gradients, each added in order of arrival.
+// A binary counter of partial sums (plan/binary_counter.h). The k-th pushed gradient (k from 0) is added exactly as
+// leaf k of a balanced tree. Its leaves are rows of `row` gradients, each added in order of arrival.
 class GradientCounter {
  public:
   explicit GradientCounter(int row = 1) : row_(row) {}

@@ -50,7 +50,7 @@ unsigned levels_of(const plan::Instr& line, const plan::Recipe& recipe) {
                                           : 1u << plan::level_of_sum(line.mb, row);
 }
 
-// What the line is about.
+// Subjects of the line.
 std::vector<Place> places_of(UnitState& unit, const plan::Instr& line, const plan::Recipe& recipe) {
   if (line.piece == Piece::kStates) return states_of(unit);
   if (line.piece == Piece::kParams) return {params_of(unit)};

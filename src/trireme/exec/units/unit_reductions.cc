@@ -1,5 +1,5 @@
-// Gradients of units on their way between ranks. What chunks of a rank have of one unit is reduced over ranks chunk by
-// chunk and added up at the end, so that every row of the lifetime table, and every pipeline, adds in one order.
+// Reductions of gradients between ranks. The gradients of one unit in a rank's chunks are reduced over ranks chunk by
+// chunk and added at the end. Every row of the lifetime table, and every pipeline, thus adds in one order.
 #include <c10/core/InferenceMode.h>
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Units as whoever fills, saves and loads them sees them: one slice of one state at a time.
+// Units for code that fills, saves and loads them: one slice of one state at a time.
 #include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
 
@@ -19,8 +19,8 @@ namespace trireme::exec {
 
 using mesh::Axis;
 
-// Elements of a flat outside memory, from the page on that has the first to the end of the one that has the last: what
-// is written is whole pages.
+// Elements of a flat outside memory, in whole pages from the page of the first to the page of the last, because writes
+// are whole pages.
 struct Units::Pages {
   Pages(const Stretch& away, std::int64_t first, const StateSlice& slice) {
     const auto width = static_cast<std::int64_t>(size_of(slice.type));
@@ -33,7 +33,7 @@ struct Units::Pages {
   }
   scratch::Extent extent;
   std::int64_t skipped = 0;  // elements of the page before the first
-  std::int64_t behind = 0;   // and of the page behind the last
+  std::int64_t behind = 0;   // and of the page after the last
 };
 
 namespace {
@@ -102,7 +102,7 @@ std::vector<StateSlice> Units::slices(bool owned) const {
   for (std::size_t index = 0; index < units_.size(); ++index) {
     if (units_[index] == nullptr) continue;
     const UnitState& unit = *units_[index];
-    // Tied units are alike on all their stages.
+    // Tied units are equal on all their stages.
     if (owned && plan::stages_of_unit(plan_.program, static_cast<plan::UnitId>(index))[0] != stage)
       continue;
     std::int64_t begin = 0;  // within the part

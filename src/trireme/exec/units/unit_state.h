@@ -32,7 +32,7 @@ struct ChunkGradient {
   unsigned away = 0;        // levels of it outside memory, bit by bit
   Flat sum{};               // the step's, as far as it is reduced
 
-  // What a reduction is of: one micro-batch, or the step, whose sum leaves the counter.
+  // Scope of a reduction: one micro-batch, or the step, whose sum leaves the counter.
   Flat& reduced(bool each_mb) {
     if (!each_mb && !sum && !counter.empty()) sum = counter.collapse();
     return each_mb ? leaf : sum;
@@ -51,14 +51,14 @@ struct UnitState {
   plan::UnitSharing sharing{};
   int leaves = 1;              // of a micro-batch, each added to the sum here: plan::leaves_of
   bool master_copy = false;    // what is stepped is not what blocks see
-  bool split = false;          // of it, `master` has the lower halves (masters.h)
+  bool split = false;          // `master` has the lower parts (masters.h)
   std::array<bool, 4> away{};  // by plan::Piece: outside memory between uses
   const UnitExtents* extents = nullptr;
 
   std::int64_t numel = 0;  // of params_here
   DType param_type = DType::kF32;
   std::int64_t chunk = 0;        // of the norm
-  std::int64_t state_block = 1;  // elements behind one of a state per block
+  std::int64_t state_block = 1;  // elements for each one of a state per block
   std::int64_t padded = 0;       // elements of the full buffers
   std::int64_t part_begin = 0;   // what this rank steps: [part_begin, part_begin + part_count)
   std::int64_t part_count = 0;
@@ -86,7 +86,7 @@ struct UnitState {
   bool stale = false;  // whole parameters, but those of other ranks as they were before the update
   bool gathering = false;
   comm::Ticket gather;
-  // What the gradient has on its way: at most one reduction at a time, the dp lane being in order.
+  // The gradient's reduction in flight: at most one at a time, because the dp lane is in order.
   plan::Reduction reduction = plan::Reduction::kNone;
   comm::Ticket reduce;
   bool each_mb = false;  // it is of one micro-batch
@@ -107,7 +107,7 @@ struct UnitState {
   // What is stepped, in master type: elements [begin, begin + count) of the part. A view, a copy of split masters.
   at::Tensor stepped(std::int64_t begin, std::int64_t count) const;
   void set_stepped(std::int64_t begin, const at::Tensor& values);
-  // Calls change(begin, values) for all of it, a piece at a time where masters are split; `values` may be written.
+  // Calls change(begin, values) for all of it, in segments if masters are split; `values` may be written.
   void change_stepped(const std::function<void(std::int64_t begin, at::Tensor values)>& change);
   // The same elements in parameter type.
   at::Tensor computed(std::int64_t begin, std::int64_t count) const {
@@ -129,8 +129,8 @@ struct UnitState {
   // into `parts`, or back.
   void copy_parts(const Flat& gradient, const Flat& parts, bool back) const;
 
-  // Calls use(global, local, count) for every stretch of elements [begin, begin + count) of the index-th
-  // parameter that is here; `local` counts from the unit's start.
+  // Calls use(global, local, count) for every range of elements [begin, begin + count) of the index-th parameter that
+  // is here; `local` counts from the unit's start.
   template <typename Use>
   void for_stretches(std::size_t index, std::int64_t begin, std::int64_t count,
                      const Use& use) const {

@@ -28,11 +28,11 @@ struct StateSlice {
   std::int64_t count = 0;
   DType type = DType::kF32;
   std::int64_t block =
-      1;  // elements of the unit behind one of these, of which are `offset` and `count`
+      1;  // elements of the unit for each of these, of which are `offset` and `count`
 };
 
-// One rank's side of the lifetime table. Verbs come from the executor in plan order; *_begin issue
-// communication, finish_* complete what a unit has on its way and do nothing where that is nothing.
+// One rank's side of the lifetime table. Verbs come from the executor in plan order. *_begin issues communication;
+// finish_* completes a unit's communication, if there is any.
 class Units {
  public:
   // The plan gives units, mesh and recipe. Allocates persistent memory on `device`; values are undefined
@@ -66,7 +66,7 @@ class Units {
   // A unit that follows another: momentum * it + (1 - momentum) * the other, in master type.
   void average(plan::UnitId unit, double momentum);
 
-  // Pieces on their way out of memory and back; sums of squares of a step's gradient are taken as it leaves.
+  // Shards on their way out of memory and back; sums of squares of a step's gradient are computed as it leaves.
   Movement reload_begin(const plan::Instr& line);
   void finish_reload(const plan::Instr& line, Movement& movement);
   Movement offload_begin(const plan::Instr& line);
@@ -86,8 +86,8 @@ class Units {
   std::vector<StateSlice> owned_slices() const;
   // Everything this rank needs to be filled on load; then refresh() rebuilds what derives from it.
   std::vector<StateSlice> local_slices() const;
-  // The elements that a slice, or a run of one, names: flat, on device(). A view of what lies in memory, valid while Units
-  // lives, a copy of what waits elsewhere or is split: so whoever takes one slice at a time holds no more than one beside it.
+  // The elements of a slice, or of a part of one: flat, on device(). A view of state in memory, valid while Units
+  // lives; a copy of state that is offloaded or split. A caller that takes one slice at a time holds at most one copy.
   at::Tensor read(const StateSlice& slice) const;
   // `values` are flat, as many as the slice says, of its type, on any device.
   void write(const StateSlice& slice, const at::Tensor& values);

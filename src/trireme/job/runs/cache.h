@@ -7,7 +7,7 @@
 
 namespace trireme::runs {
 
-// Gives the cache directory when one is needed first. Throws Error{kUsage} where there is none.
+// Returns the cache directory when one is needed first. Throws Error{kUsage} if there is none.
 using FindCache = std::function<Path()>;
 
 // Creates a directory in the cache, to be written to. Error{kUsage} where that cannot be.

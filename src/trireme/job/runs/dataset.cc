@@ -64,8 +64,8 @@ std::uint64_t key_of(const config::Data& data) {
   return mix(mix(kPreparation, hash64(tokenizer)), hash64(fmt::format("{}", data.validation)));
 }
 
-// Opens a dataset whose bytes are those that dataset.json has digests of. That is known where no file was changed after
-// it, as the kernel says, or where all bytes were read since; else they are read now.
+// Opens a dataset whose bytes match the digests in dataset.json. No bytes are read if the kernel shows no change of a
+// file after it, or if all bytes were read since; else they are read now.
 text::Dataset open_unchanged(const Path& directory, const FindCache& cache,
                              const std::function<void(const std::string&)>& say) {
   text::Dataset dataset = text::open_dataset(directory);

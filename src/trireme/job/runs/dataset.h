@@ -15,8 +15,8 @@ namespace trireme::runs {
 
 struct LocatedDataset {
   std::optional<text::Dataset> text{};  // none: samples are no text
-  Path
-      directory{};  // what workers open, of pictures and clips data.path; empty: samples are made up on the way
+  Path directory{};  // directory that workers open, for pictures and clips data.path; empty:
+                     // synthetic samples
   std::string digest;
   std::int64_t held_out = 0;  // samples for validation; of text: 0, it has tokens
   config::DatasetFacts facts{};
@@ -33,19 +33,19 @@ struct DataPlaces {
   std::vector<Path> headers{};
 };
 
-// data.path empty: the quick start's text; a dataset directory: that; a text file or a directory of
-// text: these. Text is prepared once, into the cache, keyed by files, sizes, times, tokenizer and
-// split; two processes that want the same wait for each other. Pictures, clips and trajectories are listed, not read. A prepared dataset has its
-// tokenizer: data.tokenizer must be left at "bytes" or say the same. `say` is told before something
-// slow. Throws Error{kData} for a wrong path, Error{kUsage} for a contradiction.
+// data.path empty: the quick start's text; a dataset directory: that; a text file or a directory of text: these. Text
+// is prepared once, into the cache, keyed by files, sizes, times, tokenizer and split; two processes that want the same
+// wait for each other. Pictures, clips and trajectories are listed, not read. A prepared dataset has its tokenizer:
+// data.tokenizer must be left at "bytes" or say the same. `say` is called before slow work. Throws Error{kData} for a
+// wrong path, Error{kUsage} for a contradiction.
 LocatedDataset locate_dataset(const config::Data& data, const DataPlaces& places,
                               const std::function<void(const std::string&)>& say);
 
 // Samples that a resolved job on this data is validated on: of text windows of model.seq_len tokens.
 std::int64_t held_out_samples(const LocatedDataset& data, const config::Job& job);
 
-// What is known before any text is read: the size of its vocabulary where that is bytes, bpe:N, a dataset's or in a file, of
-// pictures and clips that are there the classes that have names.
+// Facts that are known before any text is read: the size of its vocabulary (bytes, bpe:N, a dataset's or in a file),
+// and for existing pictures and clips the classes with names.
 config::DatasetFacts known_facts(const config::Data& data);
 // The same where text is not read: of its vocabulary only that of bytes is known.
 config::DatasetFacts facts_without_text(const config::Job& job);

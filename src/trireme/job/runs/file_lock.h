@@ -1,4 +1,4 @@
-// Who may write where: locks on files among processes.
+// Locks on files among processes, which decide which one may write.
 #pragma once
 
 #include "trireme/base/fs.h"

@@ -33,7 +33,7 @@ Allowance allowance(const config::Job& job, const Place& place) {
     fail(ErrorKind::kUsage,
          "run.micro_batch=0 with run.device=cuda: the memory of a GPU is not known here; set "
          "run.memory_limit to the memory that a rank may use");
-  // The rest is for what nobody counts: the page cache of the data, other programs.
+  // The rest is for uncounted memory: the page cache of the data, other programs.
   constexpr double kShare = 0.9;
   const std::optional<std::int64_t> free = free_memory();
   if (!free)
@@ -53,8 +53,8 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
   return found;
 }
 
-// Files that snapshots in memory leave for a rank on its host: two are kept and a third is being written, each with the
-// part that a replica of another host's rank has.
+// Files of snapshots in memory for a rank on its host: two are kept and a third is being written. Each has the part
+// that a replica of another host's rank has.
 std::int64_t kept_in_memory(const Planned& planned, const Place& place, int rank) {
   constexpr std::int64_t kSnapshots = 3;
   const config::Checkpoint& keys = planned.job.checkpoint;

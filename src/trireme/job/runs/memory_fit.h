@@ -16,13 +16,13 @@
 
 namespace trireme::runs {
 
-// What every rank needs of the memory that its tensors are in. What a process holds in addition to tensors is what `machine`
-// measured, else a constant; 0 on a GPU.
+// Every rank's need of the memory that holds its tensors. A process's need in addition to tensors is measured by
+// `machine`, else a constant; 0 on a GPU.
 std::vector<simulate::Footprint> footprints(const Planned& planned, const Place& place,
                                             const std::optional<planner::Calibration>& machine);
 
-// What the ranks of this host need by forecast, without snapshots that an earlier start has left in memory. The certain
-// part follows from the plan alone: parameters, optimizer states, gradients, and what is offloaded to host memory.
+// Forecast need of the ranks of this host, without snapshots that an earlier start has left in memory. The certain part
+// follows from the plan alone: parameters, optimizer states, gradients, and what is offloaded to host memory.
 struct HostNeed {
   int ranks = 0;
   std::int64_t bytes = 0;    // the most that they hold in a step
@@ -33,9 +33,9 @@ HostNeed host_need(const Planned& planned, const Place& place,
 // "2 ranks of this host need 1.5 GiB by forecast".
 std::string text_of(const HostNeed& need);
 
-// Throws Error{kNoRoom} if a rank is forecast to need more than run.memory_limit; or, without that key, if the certain
-// part alone of what this host's ranks need is more than its memory, within the limits of control groups, has left.
-// Where only the forecast is more, a line that says so. Of a GPU's memory nothing is known. `root` stands for / in tests.
+// Throws Error{kNoRoom} if a rank is forecast to need more than run.memory_limit. Without that key it throws if the
+// certain part of the need of this host's ranks exceeds the free memory within the limits of control groups. If only
+// the forecast exceeds it, returns a line that says so. A GPU's memory is not checked. `root` replaces / in tests.
 std::optional<std::string> check_room(const Planned& planned, const Place& place,
                                       const std::optional<planner::Calibration>& machine,
                                       const Path& root = "/");
@@ -48,8 +48,8 @@ std::optional<std::string> too_small(const Planned& planned, const Place& place,
 // failed otherwise.
 using MemoryTrial = std::function<std::optional<std::int64_t>(const Planned& planned)>;
 
-// The job with the largest micro_batch that fits, by forecast and then by `trial`: run.find_micro_batch is false then. `say` is
-// told what each candidate gave. Throws Error{kNoRoom} where not even the smallest fits.
+// The job with the largest micro_batch that fits, by forecast and then by `trial`; its run.find_micro_batch is false.
+// `say` gets the result of each candidate. Throws Error{kNoRoom} if not even the smallest fits.
 config::Job with_found_micro_batch(
     config::Job job, const Place& place, const config::DatasetFacts& data,
     const std::optional<planner::Calibration>& machine, const MemoryTrial& trial,

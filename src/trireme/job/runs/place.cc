@@ -43,8 +43,8 @@ Place from_variables(const Variables& variable, Launcher launcher, const char* r
   return place;
 }
 
-// Only inside a step: a batch script has SLURM_PROCID too, without being one of several ranks, and so has a shell that a
-// step opens on a terminal.
+// Only inside a step. A batch script has SLURM_PROCID too, without being one of several ranks, and so has a shell that
+// a step opens on a terminal.
 bool is_slurm_step(const Variables& variable) {
   return variable("SLURM_STEP_NUM_TASKS") && variable("SLURM_PROCID") &&
          !variable("SLURM_PTY_PORT") && variable("SLURM_JOB_NAME") != "interactive";

@@ -37,7 +37,7 @@ using Variables = std::function<std::optional<std::string>(const char* name)>;
 Place find_place(const Variables& variables, std::optional<int> ranks, std::optional<int> nproc,
                  int most = kMostLocal);
 
-// What started one agent on each host says of the hosts; empty where nothing does.
+// The hosts according to the launcher of one agent on each host (Slurm, Open MPI or torchrun); empty without one.
 struct Nodes {
   std::optional<int> rank;  // of this host
   std::optional<int> count;
@@ -49,7 +49,7 @@ struct Nodes {
 // variable has a value that cannot be.
 Nodes find_nodes(const Variables& variables);
 
-// Entry `node` of Slurm's "2(x3),1"; 0 when there is none.
+// Entry `node` of Slurm's "2(x3),1"; 0 if there is no such entry.
 int slurm_tasks_on_node(const std::string& list, int node);
 
 // The first host of Slurm's "n[01-04,7],m": "n01".

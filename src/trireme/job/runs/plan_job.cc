@@ -37,7 +37,7 @@ void check_early(const config::Job& job, const Place& place) {
          "run.micro_batch=0: the ranks were started by another program, which would have to "
          "start the trial as well; find it with --ranks or --nproc, then set run.micro_batch");
   // Without a vocabulary of its own or the data's, any will do to check the rest.
-  constexpr std::int64_t kSomeVocab = 65536;  // stands for that of data that are not there yet
+  constexpr std::int64_t kSomeVocab = 65536;  // for data that do not exist yet
   constexpr std::int64_t kSomeClasses = 1000;
   try {
     const config::SyntheticSource* known = config::synthetic_source(job.data.source);

@@ -20,9 +20,9 @@ struct JobOptions {
   std::optional<int> nproc;
 };
 
-// Reads the job file, of one in phases the phase that is chosen, and applies the assignments. Where model.weights are
-// there, keys that are left out come from them, data.tokenizer included; where they have gone, from the run in `run`
-// that began with them. Throws Error{kUsage}.
+// Reads the job file, or the chosen phase of a job file in phases, and applies the assignments. Missing keys come from
+// model.weights, data.tokenizer included. If the weights no longer exist, they come from the run in `run` that began
+// with them. Throws Error{kUsage}.
 config::Job read_job(const JobOptions& options, const Path& run = {});
 
 // Without a job file: the job of the run in `run` and, unless `placed` (something else says its ranks), the ranks that it had.

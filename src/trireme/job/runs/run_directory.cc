@@ -39,7 +39,7 @@ void check_writable(const Path& path) {
          path.string(), above.string());
 }
 
-// But for what a launcher writes there and what a rank leaves that is killed while it makes the directory.
+// Ignores files that a launcher writes there, and those of a rank that was killed while it made the directory.
 bool is_as_good_as_empty(const Path& path) {
   for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
     const std::string name = entry.path().filename().string();
@@ -51,7 +51,7 @@ bool is_as_good_as_empty(const Path& path) {
   return true;
 }
 
-// Whoever was killed may hold it until the last of its processes has ended.
+// A killed process may hold it until the last of its children has ended.
 bool lock_soon(std::optional<FileLock>& lock, const Path& file) {
   constexpr int kLooks = 100, kApartUs = 50'000;
   for (int look = 0; look < kLooks; ++look) {
@@ -137,7 +137,7 @@ void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary
     fail(ErrorKind::kUsage,
          "{} is in use by a run that has not ended; wait for it, or choose another --out",
          path_.string());
-  // A run that goes on as it was writes nothing here: the disk may be full.
+  // A run that resumes unchanged writes nothing here: the disk may be full.
   write_if_other(path_ / kLockedJobName, config::print_yaml(job));
   if (!vocabulary.empty()) write_if_other(path_ / text::kVocabularyName, vocabulary);
   if (!place.empty()) write_if_other(path_ / kPlaceName, place);

@@ -1,4 +1,4 @@
-// RUNDIR: what may be written where, and where a run goes on from.
+// RUNDIR: where a process may write, and the checkpoint from which a run resumes.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 namespace trireme::runs {
 
 inline constexpr char kLockedJobName[] = "job.lock.yaml";
-// What `trireme launch` writes there, perhaps before a rank has.
+// File that `trireme launch` writes there, perhaps before a rank does.
 inline constexpr char kGenerationName[] = ".generation";
 // Where ranks note which faults made on purpose have happened.
 inline constexpr char kFaultNotesName[] = ".faults";
@@ -23,7 +23,7 @@ inline constexpr char kPlaceName[] = ".place";
 // What the ranks of rank 0's host need of memory, for the line about one that the kernel killed (text_of a HostNeed).
 inline constexpr char kNeedName[] = ".need";
 
-// Is told a sentence for the user.
+// Receives a sentence for the user.
 using Note = std::function<void(const std::string&)>;
 
 struct Resume {
@@ -34,12 +34,11 @@ struct Resume {
 // A run directory that was looked at; nothing is created before prepare().
 class RunDirectory {
  public:
-  // `out` empty: runs/NAME-TIME. Throws Error{kUsage} when it is no directory, is somebody else's,
-  // cannot be written, is in use by another run, or holds checkpoints that `resume` (auto, never or
-  // a path) forbids; Error{kData} when the checkpoint to resume from cannot be used.
-  // `note` is told which newer checkpoints of a path to resume from were passed over, and which `auto` has committed: a
-  // run that ended meanwhile had written them completely.
-  // With CheckpointCheck::kManifest `auto` looks at manifests alone, for ranks that look at the rest themselves.
+  // `out` empty: runs/NAME-TIME. Throws Error{kUsage} if it is no directory, belongs to another user, cannot be
+  // written, is in use by another run, or holds checkpoints that `resume` (auto, never or a path) forbids. Throws
+  // Error{kData} if the checkpoint to resume from cannot be used. `note` gets the newer checkpoints that a path to
+  // resume from skips. It also gets checkpoints that `auto` has committed, which a run that ended meanwhile had written
+  // completely. With CheckpointCheck::kManifest `auto` reads manifests alone, for ranks that check the rest themselves.
   RunDirectory(const std::string& out, const std::string& name, const std::string& resume,
                const Note& note,
                formats::CheckpointCheck check = formats::CheckpointCheck::kEveryByte);
@@ -80,8 +79,8 @@ bool is_checkpoint(const Path& path);
 // Where the step-N directories of a run lie, given the run or that place itself.
 Path checkpoint_root(const Path& path);
 
-// A run directory, its checkpoints, or one step-N: the step-N meant (the newest that is usable,
-// every byte checked). Where newer ones cannot be used, `note` is told which. Throws Error{kData}.
+// A run directory, its checkpoints, or one step-N: the step-N meant (the newest that is usable, every byte checked). If
+// newer ones cannot be used, `note` gets their names. Throws Error{kData}.
 Path find_checkpoint(const Path& path, const Note& note);
 
 // "step-4 (why) and step-3": newer checkpoints that were passed over, with the reason of the newest.

@@ -23,10 +23,10 @@ struct Sweep {
   std::vector<std::string> metrics;  // entries of metrics.jsonl that are compared
 };
 
-// Reads a map of `job`, `set` (keys of every run), `runs` (a map from name to keys), `grid` (a map from a key to the
-// values it takes; each run is made with every combination) and `metrics`, a list; runs or grid must be there. Keys are
-// whole, "section.key"; in `runs` also ranks or nproc, as --ranks and --nproc. Throws Error{kUsage} naming the place, for unknown keys and values that they do not take, for names
-// that are no words, and for more than 4,096 runs.
+// Reads a map of `job`, `set` (keys of every run), `runs` (a map from name to keys), `grid` and `metrics`, a list.
+// `grid` is a map from a key to its values; each run is made with every combination. runs or grid is required. Keys are
+// whole, "section.key"; in `runs` also ranks or nproc, as --ranks and --nproc. Throws Error{kUsage} naming the place,
+// for unknown keys and invalid values, for names that are no words, and for more than 4,096 runs.
 Sweep parse_sweep(std::string_view text, const std::string& what);
 Sweep load_sweep(const Path& path);
 

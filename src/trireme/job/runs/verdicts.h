@@ -1,4 +1,4 @@
-// What commands found in files whose every byte they read, kept for as long as the files are not changed.
+// Results of commands that read every byte of files, kept for as long as the files do not change.
 #pragma once
 
 #include <optional>
@@ -17,15 +17,15 @@ class CheckedFiles {
   // `name` is what they are together: their directory.
   CheckedFiles(const FindCache& cache, const Path& name, std::span<const Path> files);
 
-  // What was found in exactly these files: empty text where every byte was as written. Nothing where they were changed
-  // since, or never read on this machine.
+  // The result for exactly these files: empty text if every byte was as written. Nothing if they were changed since, or
+  // never read on this machine.
   std::optional<std::string> verdict() const;
   // Keeps what was found now in the cache directory; where that is not possible the bytes are read again next time.
   void keep(const std::string& problem) const;
 
  private:
   Path entry_;         // in the cache; empty: there is no cache
-  std::string facts_;  // empty: changed too recently to be told from a change to come
+  std::string facts_;  // empty: changed too recently to be distinguished from a change to come
 };
 
 }  // namespace trireme::runs

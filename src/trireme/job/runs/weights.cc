@@ -62,7 +62,7 @@ Vocabulary vocabulary_of(const Path& directory, const formats::Manifest& manifes
   }
 }
 
-// What the ids of this run are of; nothing where samples are no text.
+// Vocabulary of the ids of this run; nothing if samples are no text.
 std::optional<Vocabulary> vocabulary_here(const LocatedDataset& data, const config::Job& job) {
   if (data.text) return vocabulary_of(data.text->tokenizer);
   if (job.data.source == config::DataSource::kWords) return vocabulary_of(text::Tokenizer::bytes());

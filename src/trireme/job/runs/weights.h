@@ -12,15 +12,16 @@
 
 namespace trireme::runs {
 
-// What model.weights stands for: a checkpoint's step-N directory (of a run the newest), or a Hugging Face directory;
-// absolute. Throws Error{kData} where there is neither, or where a run's newest checkpoint cannot be used.
+// Directory of model.weights: a checkpoint's step-N directory (of a run the newest), or a Hugging Face directory;
+// absolute. Throws Error{kData} if there is neither, or if a run's newest checkpoint cannot be used.
 Path find_weights(const Path& path);
 
-// The same for a run in `run`, which keeps the checkpoint that it began with although the run that wrote it has gone on.
-// Weights that have gone stay as they are named for such a run, and for one that `resumes` from a checkpoint elsewhere.
+// The same for a run in `run`, which keeps the checkpoint that it began with although the run that wrote it has
+// continued. Missing weights stay as they are named for such a run, and for one that `resumes` from a checkpoint
+// elsewhere.
 Path settled_weights(const Path& path, const Path& run, bool resumes);
 
-// What a job has from weights: theirs, resolved, and the file of their vocabulary.
+// A job's origin in weights: their job, resolved, and the file of their vocabulary.
 struct Origin {
   config::Job job;
   std::optional<Path> vocabulary;
@@ -28,8 +29,8 @@ struct Origin {
 // Of the weights or, where these have gone, of the run in `run` that began with them; nothing where neither is there.
 std::optional<Origin> origin_of(const Path& weights, const Path& run);
 
-// One line about model.weights: from which step, and which of its parameters the model has no place for. Throws
-// Error{kUsage} where keys or the vocabulary give them another meaning, but for those in `allowed`, and Error{kData} where a
+// One line about model.weights: their step, and those of its parameters that are not in the model. Throws Error{kUsage}
+// if keys or the vocabulary give the weights another meaning, except for keys in `allowed`. Throws Error{kData} if a
 // parameter has another shape.
 std::string describe_weights(const Path& directory, const Planned& planned,
                              const LocatedDataset& data, const std::vector<std::string>& allowed);

@@ -109,7 +109,7 @@ void Agent::look_out() {
     link_->send(*silence);
 }
 
-// Who is slow may yet go on; who is stopped, or waits in a circle, will not.
+// A slow rank may yet continue; one that is stopped, or waits in a circle, will not.
 void Agent::judge_silence() {
   const std::uint64_t generation = leader_->running();
   const auto found = hangs_.look(generation, leader_->world(), now());
@@ -143,7 +143,7 @@ HostView Agent::view() const {
   return view;
 }
 
-// Whatever keeps the ranks, and whoever should have noticed.
+// Any cause that delays the ranks and the process that should have noticed.
 void Agent::look_at_itself(double slept_s) {
   if (member_->started() != std::exchange(slept_in_, member_->started())) slept_s_ = 0;
   slept_s_ = std::max(slept_s_, slept_s);
@@ -207,8 +207,8 @@ void Agent::remember(Membership::Actions& actions) {
   }
 }
 
-// What is wrong with the job may show late, where the leader asks whether it fits: that is no reason to leave the others
-// without a word.
+// A mistake in the job may appear late, where the leader asks whether it fits. The other hosts must nevertheless be
+// informed.
 void Agent::lead(const std::function<Membership::Actions()>& step) {
   Membership::Actions actions;
   try {

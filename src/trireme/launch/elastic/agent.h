@@ -1,5 +1,5 @@
-// Agent: one host of a run. It starts the host's ranks, tells the leader how they are, and is the leader itself where it
-// owns the endpoint: then ranks of all hosts meet in its store.
+// Agent: one host of a run. It starts the host's ranks and reports their state to the leader. If it owns the endpoint
+// it is the leader itself: then ranks of all hosts meet in its store.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What is told of a run: how far it has come, and what went wrong in it.
+// Reports about a run: its progress, and its faults.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ struct Progress {
   std::int64_t memory_step = 0;  // of the newest snapshot in this host's memory; 0: none
 };
 
-// What went wrong, once it is made good or given up. Kinds: rank killed, rank failed, rank hung, rank silent, rank
-// interrupted, host lost.
+// A fault, once it is repaired or given up. Kinds: rank killed, rank failed, rank hung, rank silent, rank interrupted,
+// host lost.
 struct Fault {
   std::string kind{};
   int rank = -1;

@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kMagic = "trireme elastic 4\n";
 constexpr std::size_t kNonceBytes = 32;
 constexpr std::size_t kLengthBytes = 4;
-// Of the messages that open a connection; nobody unknown makes us hold more.
+// Size of the messages that open a connection; a stranger cannot make us hold more.
 constexpr std::size_t kGreeting = kMagic.size() + kNonceBytes;
 constexpr std::size_t kAnswer = kNonceBytes + kMacBytes;
 

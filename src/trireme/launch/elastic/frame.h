@@ -1,9 +1,9 @@
 // Frames over a byte stream between two programs that share a secret. Pure: bytes in, frames and bytes out.
 //
-// The server greets with a nonce; the client answers with its own and an HMAC of both, the server with another: each
-// has shown that it knows the token, which never travels. Then frames: u32 length, payload, HMAC-SHA256 under a
-// key of this connection and direction over sequence number, length and payload. A frame that was altered,
-// repeated, left out or brought from elsewhere does not fit its number.
+// The server greets with a nonce. The client answers with its own and an HMAC of both, the server with another HMAC.
+// Each has then shown that it knows the token, which is never sent. Then frames: u32 length, payload, HMAC-SHA256 under
+// a key of this connection and direction over sequence number, length and payload. A frame that was altered, repeated,
+// left out or brought from elsewhere does not fit its number.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ class Session {
   // `nonce`: 32 fresh random bytes.
   Session(Role role, std::string token, std::string nonce);
 
-  // What to send before anything was received; empty for a client.
+  // Bytes to send before anything was received; empty for a client.
   std::string greeting() const;
-  // Takes received bytes: gives whole frames to `on_frame`, returns what the handshake answers. Throws
-  // Error{kPeerLost} for what cannot come from somebody who knows the token: the connection must be closed then.
+  // Takes received bytes: gives whole frames to `on_frame`, returns what the handshake answers. Throws Error{kPeerLost}
+  // for bytes from a peer that does not know the token: the connection must be closed then.
   std::string receive(std::string_view bytes, const std::function<void(std::string)>& on_frame);
   // A payload as bytes to send. Only once open().
   std::string seal(std::string_view payload);

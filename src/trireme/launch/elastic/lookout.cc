@@ -9,7 +9,7 @@ namespace trireme::elastic {
 namespace {
 
 constexpr double kRepeat_s = 0.5;  // seconds between tellings
-constexpr double kStale = 2;       // after which a telling counts no more
+constexpr double kStale = 2;       // after which a report no longer counts
 constexpr std::size_t kRecords = 20;
 constexpr int kMostReports = 20;  // of a generation; then each is a line
 
@@ -53,7 +53,7 @@ std::optional<Silence> Lookout::look(std::uint64_t generation, const std::vector
     if (const auto found = stacks_.found(one.process); found && state.process == 't')
       state.process = *found;
     const bool stopped = state.process == 'T';
-    // One that has not come so far waits for others, who knows for whom.
+    // A rank that has not come so far waits for others, which know the awaited ranks.
     if (!begun && !stopped) silences_.forget(one.rank);
     const auto heard = begun || stopped ? silences_.heard(one.rank, state.moves, state.phase,
                                                           state.step, now, stopped)
@@ -108,7 +108,7 @@ void Hangs::heard(const Silence& silence, double now) {
   for (const Silence::Rank& rank : silence.ranks) {
     const int number = rank.state.rank;
     const auto old = before.find(number);
-    if (rank.same && old == before.end()) continue;  // what was told before got lost
+    if (rank.same && old == before.end()) continue;  // the earlier report got lost
     of_host_[silence.host].push_back(number);
     const watch::State& state = rank.same ? old->second.silent.state : rank.state;
     Entry entry{{state, rank.seconds, rank.in_step}, rank.details, now};

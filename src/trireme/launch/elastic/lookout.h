@@ -29,7 +29,7 @@ struct Watched {
 
 class Lookout {
  public:
-  // `stacks` outlives it; `process_state` is os::process_state, or what stands for it.
+  // `stacks` outlives it; `process_state` is os::process_state, or its replacement.
   Lookout(const watch::Patience& patience, StackReader& stacks, double now,
           std::function<char(int process)> process_state = os::process_state)
       : patience_(patience),
@@ -37,9 +37,8 @@ class Lookout {
         process_state_(std::move(process_state)),
         stacks_(stacks) {}
 
-  // Of the host's ranks those that are silent; what they have done last and where they are, once. Nothing where
-  // that is what was told before and less than half a second ago. A state that was told in full less than two seconds ago is
-  // not told again.
+  // Returns the silent ranks of the host, and once their last actions and stacks. Nothing if the same was reported less
+  // than half a second ago. A state that was reported in full less than two seconds ago is not repeated.
   std::optional<Silence> look(std::uint64_t generation, const std::vector<Watched>& ranks,
                               double now);
 
@@ -51,20 +50,20 @@ class Lookout {
   // Of a silent rank; none while they are being made.
   std::optional<std::string> details(const Watched& rank, const watch::State& state, double now);
   StackReader& stacks_;
-  std::set<int> detailed_;  // ranks whose details have been told
+  std::set<int> detailed_;  // ranks whose details have been reported
   std::size_t told_ = 0;    // silent ranks
   double told_at_ = -1e9;
   void leave_out_what_is_known(Silence& silence, double now);
   std::map<int, std::pair<watch::State, double>> in_full_;  // of a silent rank, and when
 };
 
-// What hosts have told, as one.
+// Reports of all hosts, merged.
 class Hangs {
  public:
   struct Found {
     watch::Hang hang;
-    bool fresh = false;  // it was not told before
-    double told_s = 0;   // for how long it has gone on since
+    bool fresh = false;  // it was not reported before
+    double told_s = 0;   // how long it has lasted since
     std::vector<std::string>
         lines{};  // of a fresh one: every rank, then what each has done and where it is
   };
@@ -82,7 +81,7 @@ class Hangs {
   std::uint64_t generation_ = 0;
   std::map<int, Entry> ranks_;
   std::map<HostId, std::vector<int>> of_host_;
-  std::vector<int> told_;    // the ranks of the hang that was told
+  std::vector<int> told_;    // the ranks of the reported hang
   double told_seconds_ = 0;  // for which the first of them had been silent then
   int reports_ = 0;          // of this generation
 };

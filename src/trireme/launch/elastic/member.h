@@ -1,5 +1,5 @@
-// Member: what one host does in a run, as a pure state machine: orders of the leader, ends of ranks, signals and the
-// passing of time go in, what is to be done comes out. No threads, no I/O, no clock.
+// Member: one host's part in a run, as a pure state machine. Inputs are orders of the leader, ends of ranks, signals
+// and the passing of time; outputs are actions. No threads, no I/O, no clock.
 #pragma once
 
 #include <deque>
@@ -17,13 +17,14 @@ namespace trireme::elastic {
 class Member {
  public:
   struct Config {
-    Report self{};  // who it is and how many ranks it starts; the rest is filled in
+    Report self{};  // its identity and number of ranks; the rest is filled in
     double heartbeat_s = 0.25;
-    // Without a word from the leader for longer its ranks are killed: shorter than the leader takes to
-    // give the host up, so that an old generation is gone before a new one begins.
+    // Without a message from the leader for longer, its ranks are killed. It is shorter than the leader's limit for the
+    // host: an old generation has ended before a new one begins.
     double lease_s = 2.5;
     double patience_s = 60;  // and after this it leaves
-    double pause_s = 1;  // of this host itself, when nothing was handled for longer: nobody's fault
+    double pause_s = 1;  // pause of this host itself, when it handled nothing for longer: no rank's
+                         // fault
     // Whether all that the run is to do is saved: then a leader that is gone will not come back.
     std::function<bool()> complete = [] { return false; };
   };

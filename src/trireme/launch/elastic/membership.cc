@@ -227,7 +227,7 @@ const Membership::Part* Membership::part_of(HostId host) const {
   return found == parts_.end() ? nullptr : &*found;
 }
 
-// It was told to leave, and nobody waits for it any more.
+// It was asked to leave, and no host waits for it any more.
 bool Membership::released(const Host& host) const {
   const Report& report = host.report;
   if (report.leaving == 0 || report.ranks == Report::Ranks::kAlive || report.host == config_.own)

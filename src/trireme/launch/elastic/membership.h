@@ -1,9 +1,9 @@
 // Membership: the leader's view of a run, as a pure state machine: reports of hosts and the passing of time go in,
 // orders come out. No threads, no I/O, no clock.
 //
-// A generation is one world of ranks: it gathers hosts, runs, and stops when a rank fails, a host falls silent, is told
-// to leave, or another can join; with whoever is there then the next begins. A generation begins only when no
-// rank of an older one can be alive.
+// A generation is one world of ranks: it gathers hosts, runs, and stops. It stops when a rank fails, a host falls
+// silent or is asked to leave, or another can join. The next generation begins with the hosts that are present. A
+// generation begins only when no rank of an older one can be alive.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ namespace trireme::elastic {
 class Membership {
  public:
   struct Config {
-    HostId own = 0;  // the leader's host: the run ends when it is told to leave
+    HostId own = 0;  // the leader's host: the run ends when it is asked to leave
     std::string run_id{};
     std::size_t least = 1, most = 1;  // hosts
     int max_restarts = 3;             // in a row that bring no new checkpoint
@@ -32,7 +32,7 @@ class Membership {
     double grace_s = 0;       // that the others have to end by themselves when a rank failed
     double echo_s = 1;        // as grace_s, when it failed only because another had
     double settle_s = 5;      // a generation runs so long before another host may join
-    double pause_s = 1;       // of the leader itself: nobody's fault
+    double pause_s = 1;       // pause of the leader itself: no host's fault
     std::function<Progress()> progress{};  // required
     // Whether all that the run is to do is saved: then a rank that fails has lost nothing.
     std::function<bool()> complete = [] { return false; };
@@ -51,18 +51,18 @@ class Membership {
 
   Actions report(const Report& report, double now);
   Actions tick(double now);
-  // A rank of a generation keeps the others waiting; it may go on.
+  // A rank of a generation delays the others; it may continue.
   Actions suspect(std::uint64_t generation, int rank, const std::string& op,
                   const std::string& cause);
   // It will not.
   Actions accuse(std::uint64_t generation, const Outcome& outcome, double now);
-  // The leader's host cannot go on: the run ends so, and every host is told.
+  // The leader's host cannot continue: the run ends with `outcome`, and every host is informed.
   Actions abandon(const Outcome& outcome, double now);
   // The generation that runs, 0: none; and its ranks.
   std::uint64_t running() const { return phase_ == Phase::kRunning ? generation_ : 0; }
   int world() const;
 
-  // How the run ended, once it has. Orders still tell those who do not know.
+  // The end of the run, once it has ended. Orders continue, to inform hosts that do not know it.
   const std::optional<Outcome>& finished() const { return finished_; }
   // Whether a host other than the leader's may have yet to hear it.
   bool anybody_left() const;

@@ -1,4 +1,4 @@
-// What goes wrong in a generation: who is blamed, what follows from it, and when it is made good.
+// Faults in a generation: the blamed rank or host, the consequence, and the repair.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -80,7 +80,7 @@ void Membership::note(const Part& part, const Outcome& outcome, double now) {
   const bool echo = is_echo(outcome);
   blame(part, kind, outcome, echo, now);
   const double grace = echo ? std::max(config_.grace_s, config_.echo_s) : config_.grace_s;
-  // What was interrupted saves; the others are to do so too.
+  // The interrupted host saves; the others are to do so too.
   if (interrupted)
     stop(Order::What::kInterrupt, now + config_.notice_s);
   else if (phase_ != Phase::kStopping || !echo)
@@ -116,7 +116,7 @@ void Membership::conclude(double now) {
   if (failure_) return restart_or_finish(now);
   if (std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.complete; }))
     return finish({}, now);
-  // Interrupted by order: with the leader's host the run ends, else it goes on with those who are there.
+  // After an ordered interrupt of the leader's host the run ends; else it continues with the present hosts.
   if (own_leaving() == 0) return;
   // Nothing is saved where one host's part of it is not.
   const auto worst = std::ranges::max_element(parts_, {}, [](const Part& part) {
@@ -128,7 +128,7 @@ void Membership::conclude(double now) {
 void Membership::restart_or_finish(double now) {
   const Progress progress = config_.progress();
   const std::int64_t newest = std::max(progress.durable_step, progress.memory_step);
-  // Fewer, where training went back from a spike of the loss. What was in memory may be lost and made again.
+  // Fewer, after a return from a spike of the loss. Steps in memory may be lost and repeated.
   const bool other = progress.durable_step != durable_;
   if (other || newest > reached_) restarts_ = 0;
   reached_ = other ? newest : std::max(newest, reached_);

@@ -1,5 +1,5 @@
-// What agents and ranks say to each other. Reports and orders tell a state, not a change: one that comes late,
-// twice or never does no harm as long as a later one comes.
+// Messages between agents and ranks. Reports and orders contain a state, not a change. One that comes late, twice or
+// never does no harm as long as a later one comes.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace trireme::elastic {
 
 inline constexpr std::size_t kLongestKey = 8 << 10, kLongestValue = 8 << 20;
 
-using HostId = std::uint64_t;  // drawn anew by every agent that starts
+using HostId = std::uint64_t;  // random for every agent that starts
 
 // Where a host's ranks stand in the world of a generation.
 struct Assignment {
@@ -26,7 +26,7 @@ struct Assignment {
   bool operator==(const Assignment&) const = default;
 };
 
-// What the leader tells a host. Later orders are greater by generation, then by what they say.
+// Message of the leader to a host. Later orders are greater by generation, then by kind.
 struct Order {
   enum class What { kRun, kInterrupt, kKill, kFinish };
   HostId host = 0;
@@ -37,7 +37,7 @@ struct Order {
   bool operator==(const Order&) const = default;
 };
 
-// What a host's agent tells the leader.
+// Message of a host's agent to the leader.
 struct Report {
   enum class Ranks { kNone, kAlive, kGone };  // of `generation`
   HostId host = 0;
@@ -52,7 +52,7 @@ struct Report {
   Order::What what = Order::What::kKill;
   Outcome outcome{};  // of them, up to now
   std::uint64_t leaving =
-      0;  // the signal that told it to go, or 0: it starts no further generation
+      0;  // the signal that asked it to leave, or 0: it starts no further generation
   bool operator==(const Report&) const = default;
 };
 
@@ -84,7 +84,7 @@ struct Silence {
     double seconds = 0;
     bool in_step = false;   // of which it is known how long its lines take
     std::string details{};  // lines for people, once
-    bool same = false;      // the state is the one that was told last
+    bool same = false;      // the state is the one that was reported last
     bool operator==(const Rank&) const = default;
   };
   HostId host = 0;

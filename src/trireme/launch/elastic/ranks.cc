@@ -15,7 +15,7 @@
 namespace trireme::elastic {
 namespace {
 
-// Readable by whoever inherits it, and by nobody else; gone with the last of them.
+// Only processes that inherit it can read it; freed with the last of them.
 os::Descriptor in_memory(const std::string& text) {
   os::Descriptor memory(::memfd_create("trireme-token", MFD_CLOEXEC));
   if (!memory.open() ||
@@ -41,7 +41,7 @@ std::vector<std::string> Ranks::environment(const Assignment& assignment, int lo
       {"LOCAL_RANK", text(local_rank)},
       {"WORLD_SIZE", text(assignment.world)},
       {"LOCAL_WORLD_SIZE", text(config_.count)},
-      // Nobody listens there: it says which way other hosts are.
+      // This address has no listener: it shows the route to other hosts.
       {"MASTER_ADDR", store.local ? "127.0.0.1" : store.host},
       {"MASTER_PORT", text(store.local ? 1 : store.port)},
       {kStoreVariable, print(store)},
@@ -63,7 +63,7 @@ void Ranks::start(const Assignment& assignment) {
   memory_kills_ = config_.memory_kills();
   for (int local = 0; local < config_.count; ++local) {
     const int rank = static_cast<int>(assignment.first_rank) + local;
-    // New for each: one that comes back from an older generation writes where nobody reads.
+    // New for each: a rank that returns from an older generation writes into memory without readers.
     const os::Descriptor flight = watch::shared_area();
     auto area = watch::map_area(flight.get());
     const int pid = processes_.spawn({.command = config_.command,
@@ -108,7 +108,7 @@ void Ranks::handle(const os::ProcessEvent& event,
   const bool met = area.version == watch::kVersion;
   if (met) end.doing = watch::doing(state);
   if (met) end.lost = area.lost.load() - 1;
-  // What never came is no rank of ours, and may end as it likes.
+  // A process that never arrived is no rank of ours, and may end in any way.
   if (end.code == 0 && end.signal == 0 && area.process != 0 && state.phase != watch::Phase::kEnd)
     end.early = met ? RankEnd::Early::kAtWork : RankEnd::Early::kAlone;
   running_.erase(found);

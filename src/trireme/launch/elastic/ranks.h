@@ -18,7 +18,8 @@
 
 namespace trireme::elastic {
 
-// What the environment of a rank says beside torchrun's RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+// Environment of a rank in addition to torchrun's RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and
+// MASTER_PORT.
 inline constexpr char kStoreVariable[] = "TRIREME_STORE";  // the address of the store
 inline constexpr char kTokenVariable[] =
     "TRIREME_STORE_TOKEN";  // a descriptor that the token can be read from
@@ -51,7 +52,7 @@ class Ranks {
   void signal(int number);
   // Those that have not ended.
   std::vector<Watched> watched() const;
-  // A line is told, a rank's end is given to `on_end` (without a time).
+  // Prints a rank's line; passes a rank's end to `on_end` (without a time).
   void handle(const os::ProcessEvent& event, const std::function<void(const RankEnd&)>& on_end);
 
  private:

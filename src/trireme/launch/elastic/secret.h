@@ -16,11 +16,11 @@ std::string hmac(std::string_view key, std::string_view text);
 // In a time that does not depend on where they differ.
 bool same_secret(std::string_view a, std::string_view b);
 
-// That nobody can guess.
+// Unpredictable bytes.
 std::string random_bytes(std::size_t count);
 
-// Of a file that only its owner may read (mode 0600 or 0400) and that holds at least 16 bytes; white space at its
-// end does not count. Throws Error{kUsage}.
+// Token from a file that only its owner may read (mode 0600 or 0400) and that holds at least 16 bytes, without white
+// space at its end. Throws Error{kUsage}.
 std::string read_token(const Path& file);
 
 }  // namespace trireme::elastic

@@ -34,7 +34,7 @@ void Server::accept(const os::NetEvent& event, double now) {
   strangers_.emplace(event.connection, Client{std::move(session), now, event.source});
 }
 
-// What comes of whoever does not keep to the protocol is not an error of ours.
+// Errors of clients that break the protocol are not errors of ours.
 void Server::receive(os::ConnectionId id, Client& client, const std::string& bytes) {
   std::vector<Message> messages;
   bool broken = false;

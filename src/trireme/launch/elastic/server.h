@@ -1,5 +1,5 @@
-// Server: the leader's side of connections. Only who knows the token gets a message through; others cost little and
-// are gone soon.
+// Server: the leader's side of connections. Only clients that know the token can send messages; others cost little and
+// are soon disconnected.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// StackReader: call stacks of an agent's ranks, read by another process: who looks at one holds it meanwhile, and may himself be
-// held by a disk that does not answer.
+// StackReader: call stacks of an agent's ranks, read by another process. A reader stops the rank meanwhile, and may
+// itself be blocked by a disk that does not answer.
 #pragma once
 
 #include <map>
@@ -13,17 +13,18 @@ namespace trireme::elastic {
 
 class StackReader {
  public:
-  // `command` prints the stacks of the process whose number is added to it; empty: there are none. `processes` outlives this.
+  // `command` prints the stacks of the process whose number is appended to it; empty: no stacks. `processes` outlives
+  // this.
   StackReader(os::Processes& processes, std::vector<std::string> command,
               std::vector<std::string> environment)
       : processes_(processes), command_(std::move(command)), environment_(std::move(environment)) {}
 
-  // The stacks, a line a frame; nothing while they are being read, which begins with the first call and takes two seconds
-  // at most. `state` is what os::process_state says of the process.
+  // The stacks, a line a frame. Nothing while they are being read, which begins with the first call and takes two
+  // seconds at most. `state` is the result of os::process_state for the process.
   std::optional<std::string> read(int process, char state, double now);
   // The state in which a process was found whose stacks are being read: the kernel says meanwhile that a debugger holds it.
   std::optional<char> found(int process) const;
-  // The next call begins anew.
+  // The next call reads the stacks from the beginning.
   void forget(int process) { readings_.erase(process); }
   // Events of processes that are not its own are passed over.
   void handle(const os::ProcessEvent& event);

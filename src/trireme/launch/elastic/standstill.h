@@ -15,8 +15,8 @@ class Standstill {
  public:
   Standstill(double patience_s, double now) : patience_s_(patience_s), since_(now), seen_(now) {}
 
-  // `sign` differs whenever something has moved. Once for each standstill: the seconds for which nothing has. One that
-  // ended by itself is what may be: only twice as long counts as one from then on. Where nobody looked for longer than a
+  // `sign` differs whenever there was progress. Once for each standstill: its seconds. A standstill that ended by
+  // itself is normal: from then on only one of twice its length counts. If look() was not called for longer than a
   // second, the host slept.
   std::optional<double> look(std::uint64_t sign, double now);
 
@@ -27,7 +27,7 @@ class Standstill {
   bool told_ = false;
 };
 
-// What there is on a host, as its agent sees it.
+// State of a host, as its agent sees it.
 struct HostView {
   std::string name{};
   std::uint64_t generation = 0;  // the newest that has begun here

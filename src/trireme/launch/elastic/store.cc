@@ -46,7 +46,7 @@ StoreReply Store::answer(const StoreRequest& request) {
     case Kind::kSet: values_[request.key] = request.value; break;
     case Kind::kGet: reply.value = found->second; break;
     case Kind::kAdd:
-      // Past the largest number it goes on from the smallest, as with c10d's own stores.
+      // After the largest number it continues from the smallest, like c10d's own stores.
       reply.number = static_cast<std::int64_t>(
           static_cast<std::uint64_t>(there ? number_in(found->second) : 0) +
           static_cast<std::uint64_t>(request.amount));

@@ -17,7 +17,7 @@ class Writer {
   std::string bytes_;
 };
 
-// Throws Error{kPeerLost} where bytes are missing or left over: whoever wrote them speaks another version.
+// Throws Error{kPeerLost} if bytes are missing or left over: the sender has another version.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : rest_(bytes) {}

@@ -69,7 +69,7 @@ std::string list(const Names& names) {
 
 constexpr std::string_view kBlank = " \t\r\n";
 
-// A piece of the whole text that still knows where it stands.
+// A part of the whole text that knows its position.
 class Piece {
  public:
   explicit Piece(std::string_view whole) : whole_(whole), text_(whole) {}
@@ -77,7 +77,7 @@ class Piece {
   std::string_view text() const { return text_; }
   bool empty() const { return text_.empty(); }
 
-  // What stands before the first of these characters, which goes as well, or all.
+  // The text before the first of these characters, which is removed as well, or all.
   Piece take_to(std::string_view ends) {
     Piece part = *this;
     const std::size_t end = std::min(text_.find_first_of(ends), text_.size());
@@ -92,7 +92,7 @@ class Piece {
     return part;
   }
 
-  // What stands before this ending, if it ends so.
+  // The text before this ending, if it ends so.
   std::optional<Piece> before(std::string_view ending) const {
     if (!text_.ends_with(ending)) return std::nullopt;
     Piece part = *this;

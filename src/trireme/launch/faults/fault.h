@@ -63,7 +63,7 @@ struct Fault {
   bool operator==(const Fault&) const = default;
 };
 
-// Throws Error{kUsage} with the place, what stands there, and what may.
+// Throws Error{kUsage} with the place, the value seen, and the accepted values.
 std::vector<Fault> parse(std::string_view text);
 // Parses as the same.
 std::string print(const Fault& fault);

@@ -51,7 +51,7 @@ std::string Injector::line_of(const Fault& fault) const {
   return "rank " + std::to_string(config_.rank) + ": " + print(fault);
 }
 
-// Whole or not at all: nobody else reads it before this rank starts again.
+// Whole or not at all: no other process reads it before this rank starts again.
 bool Injector::noted(const Fault& fault) const {
   if (fault.each_generation) return true;
   const os::Descriptor file(

@@ -22,7 +22,8 @@ class Injector : public watch::Witness {
     std::vector<Fault> faults{};  // of all ranks
     int rank = 0;
     std::uint64_t generation = 1;
-    // Where is noted what has happened, so that it does not again after a restart; what cannot be noted does not happen.
+    // File of injected faults, so that they are not repeated after a restart; a fault that cannot be recorded is not
+    // injected.
     Path notes{};
     // Does all actions but those of a disk call; it need not return.
     std::function<void(const Fault&)> act{};
@@ -45,7 +46,7 @@ class Injector : public watch::Witness {
   };
   using Files = std::unique_ptr<os::FileSystem>;
   os::FileSystem& faulty(Files& files, os::FileSystem& inner, bool in_memory);
-  // A disk call is about to be made. What it is to do in place of what it should; null: nothing.
+  // Called before a disk call. Returns its replacement; null: no replacement.
   const Fault* at(DiskCall call, bool in_memory);
   void act(const Fault& fault) const { config_.act(fault); }
   bool due(Armed& armed) const;

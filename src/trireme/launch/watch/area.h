@@ -1,5 +1,5 @@
-// Area: the memory in which a rank leaves what it is doing, laid out for a reader that may belong to another process and
-// may come when the writer is stopped or dead. Zero bytes are a valid empty area.
+// Area: the memory in which a rank records its activity. Its layout serves a reader that may belong to another process
+// and may come when the writer is stopped or dead. Zero bytes are a valid empty area.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ inline constexpr int kNobody = -1, kUntold = -2;  // in place of an awaited rank
 // Of functions that read or write records while others may: what is torn is shown torn, and steers nothing.
 #define TRIREME_TORN __attribute__((no_sanitize("thread")))
 
-// What a rank's main thread is at.
+// Activity of a rank's main thread.
 enum class Phase : std::uint8_t { kStart, kTraining, kEvaluation, kCheckpoint, kCallbacks, kEnd };
 inline constexpr int kPhases = 6;
 
@@ -61,7 +61,7 @@ struct List {
 
 struct Area {
   std::uint32_t version;                // 0: its rank has not met the others
-  std::int32_t rank, world, process;    // process 0: nobody has come
+  std::int32_t rank, world, process;    // process 0: no process has arrived
   std::atomic<std::uint64_t> recorded;  // records begun
   std::atomic<std::uint64_t> moves;     // counts up with everything that happens
   std::atomic<std::int32_t> waiting;    // threads that wait for other ranks

@@ -31,7 +31,8 @@ void write(char (&to)[N], std::string_view text) {
   std::memset(to + length, 0, N - length);
 }
 
-// As it is, or what tells it from others that begin alike: names are how a reader knows one track on two ranks.
+// The name, or a form that distinguishes it from others with the same beginning: a reader matches tracks of two ranks
+// by name.
 std::string fitting(std::string_view name) {
   constexpr std::size_t kMost = sizeof(Track::name) - 1, kDigits = 8;
   if (name.size() <= kMost) return std::string(name);
@@ -74,7 +75,8 @@ void Recorder::identify(int rank, int world) {
 }
 
 void Recorder::enter(Phase phase, std::int64_t step) {
-  // In this order: who reads the new phase, and the moves after it, does not take the old phase's silence for the new's.
+  // In this order: a reader of the new phase, and then of the moves, does not attribute the old phase's silence to the
+  // new one.
   area_->moves.fetch_add(1, std::memory_order_relaxed);
   area_->step.store(step, std::memory_order_release);
   area_->phase.store(static_cast<std::uint8_t>(phase), std::memory_order_release);

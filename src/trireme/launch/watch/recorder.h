@@ -27,7 +27,7 @@ struct Doing {
   int awaited = kNobody;   // until await() says more; kUntold where it never does
 };
 
-// What main thread and communication threads of one rank write; each function says who may call it.
+// Written by the main thread and the communication threads of one rank; each function names its thread.
 class Recorder {
  public:
   // In memory of its own.
@@ -40,13 +40,13 @@ class Recorder {
 
   const Area& area() const { return *area_; }
 
-  // Who is told of everything that is recorded from now on, and outlives it; before any other thread records.
+  // Receives everything that is recorded from now on, and outlives it; call it before any other thread records.
   void show(Witness* witness) { witness_ = witness; }
 
   // The main thread's.
   void identify(int rank, int world);
   void enter(Phase phase, std::int64_t step);
-  // What the lines of a list say; those that do not fit have no text. Returns the list's number.
+  // Sets the texts of a list's lines; those that do not fit have no text. Returns the list's number.
   int describe(const std::vector<std::string>& lines);
   void begin_line(std::string_view what, int list, int line, int micro_batch);
   void end_line();
@@ -55,13 +55,13 @@ class Recorder {
   // Seconds that threads of this rank have waited for others, so far.
   double waited_s() const { return static_cast<double>(waited_ns_.load()) * 1e-9; }
 
-  // Any thread's. -1 where there is no room, which the functions below take for nothing. Of names longer than 31
-  // characters a digest stands for the end.
+  // Any thread's. Returns -1 if there is no free track, which the functions below ignore. In names longer than 31
+  // characters a digest replaces the end.
   int make_track(std::string_view name, const std::vector<int>& ranks);
   // Of a track: one thread at a time.
   void begin(int track, const Doing& what);
   void end(int track);
-  // Within its operation a chunk of data has moved, and it waits for nobody.
+  // Within its operation a chunk of data has moved, and it waits for no rank.
   void chunk(int track) {
     if (track < 0) return;
     Track& at = area_->track[track];
@@ -121,8 +121,8 @@ class Waiting {
   std::int64_t since_ns_ = 0;
 };
 
-// Memory for one recorder that a child process inherits; nobody else can reach it, and it goes with the last who has
-// it. Throws Error{kUsage} where the machine has no room.
+// Memory for one recorder that a child process inherits. Other processes cannot reach it, and it is freed with its last
+// owner. Throws Error{kUsage} if the machine has no free memory for it.
 os::Descriptor shared_area();
 // The child says there that it has come, long before it records anything. Throws as a Recorder.
 void claim_area(int descriptor);

@@ -14,9 +14,8 @@ struct Patience {
   double steps = 5;  // within a step
   double factor =
       3;  // or as many times the longest that any rank of the host has been silent within a step
-  double rest =
-      60;  // in the first step, and outside of steps: nobody knows how long those may take
-  double pause = 1;  // when nothing was looked at for longer, this host slept: nobody's fault
+  double rest = 60;  // in the first step, and outside of steps, whose duration is unknown
+  double pause = 1;  // when nothing was checked for longer, this host slept: no rank's fault
 };
 
 class Silences {

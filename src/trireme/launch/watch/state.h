@@ -48,8 +48,8 @@ struct State {
 
 State read_state(const Area& area);
 
-// Whether the rank waits for others. Not where its process is stopped, whatever its threads were at, nor where one of its
-// operations waits for nobody.
+// Whether the rank waits for others. False if its process is stopped, in any state of its threads, and if one of its
+// operations waits for no rank.
 bool waits(const State& state);
 // Such an operation, which the rank is stuck in where nothing moves. Null: none.
 const Operation* stuck_in(const State& state);

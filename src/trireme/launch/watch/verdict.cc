@@ -34,7 +34,7 @@ bool answers(const State& state, int rank, const Operation& message) {
 
 bool stopped(const State& state) { return state.process == 'T'; }
 
-// Whom a rank waits for; of those who have not begun an operation alone where there are some.
+// The ranks that a rank waits for; if some of them have not begun an operation, those alone.
 std::vector<Wait> waits_of(const State& state, const All& silent) {
   std::vector<Wait> all;
   for (const Operation& operation : state.operations) {

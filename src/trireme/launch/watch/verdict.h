@@ -1,4 +1,4 @@
-// Who keeps the others waiting: what silent ranks do, and for whom they wait, as one verdict. Pure.
+// The rank that the others wait for: activity of silent ranks, and the ranks that they wait for, as one verdict. Pure.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,11 @@ struct Hang {
   std::string cause;  // one line
 };
 
-// Of all ranks of the world those that are silent; whoever is missing goes on. Nobody is accused who waits, as long as
-// one that he may wait for goes on, or all wait inside one operation: then its data is on the way, or lost.
+// `silent`: the silent ranks of the world; all others continue. A waiting rank is not blamed as long as a rank that it
+// may wait for continues, or all wait inside one operation: then its data is in transit, or lost.
 std::optional<Hang> judge(const std::map<int, Silent>& silent, int world);
 
-// Lines for people: what every rank is at and for whom it waits.
+// Lines for people: activity of every rank, and the ranks that it waits for.
 std::vector<std::string> describe(const std::map<int, Silent>& silent, int world);
 
 }  // namespace trireme::watch

@@ -1,4 +1,4 @@
-// Witness: who is told of what a rank records, as it happens.
+// Witness: receives a rank's records, as they happen.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Moment {
   std::string_view what{};     // of a line its verb, of an operation its kind; empty: a phase
   std::string_view group{};    // of an operation
   std::uint64_t sequence = 0;  // of an operation within its group
-  // Of an operation, from 0: this chunk has been written or read here, and the peer has not been told yet.
+  // Chunk of an operation, from 0: it has been written or read here, and the peer does not know it yet.
   std::optional<std::uint64_t> chunk{};
   bool ended = false;  // of an operation
 };
@@ -25,7 +25,7 @@ struct Moment {
 class Witness {
  public:
   virtual ~Witness() = default;
-  // By the thread that is there, which goes on when this returns: any of a rank's.
+  // Called in the recording thread, any of a rank's, which continues when this returns.
   virtual void see(const Moment& moment) = 0;
 };
 

@@ -46,22 +46,21 @@ std::int64_t AttentionTape::tile(std::int64_t keys) const {
   return kTileRows * (columns + 32 - columns % 16) * (statistic_ + element_);
 }
 
-// Beside tiles of scores, a product that is added to their sums of queries or keys.
+// In addition to tiles of scores, a product that is added to their sums of queries or keys.
 std::int64_t AttentionTape::added(std::int64_t keys) const {
   return std::min(added_product_,
                   std::max(kTileRows, std::min(keys, kTileColumns)) * width_ * statistic_);
 }
 
-// Of the two ways to compute tiles the one that takes more, because which of them the CPU is for is not the plan's to
-// know: scores of whole blocks, or packed keys and values with few scores beside them. `segment` tokens of keys follow each
-// other.
+// Tiles are computed in one of two ways: scores of whole blocks, or packed keys and values with few scores. The plan
+// does not know the choice of the CPU, so the larger one counts. `segment` tokens of keys follow each other.
 std::int64_t AttentionTape::forward_work(std::int64_t segment, std::int64_t keys) const {
   const std::int64_t packed =
       kCacheRows * pair_stride(segment) * (statistic_ + element_) + 2 * keys * width_ * element_;
   return kTileRows * width_ * statistic_ + std::max(tile(segment), packs_ ? packed : 0);
 }
 
-// The same, with the sums of gradients of a block's queries, or of all where keys are not all in one tile; 0 queries: they
+// The same, with the sums of gradients of a block's queries, or of all if keys are not all in one tile. 0 queries: they
 // are counted elsewhere.
 std::int64_t AttentionTape::backward_work(std::int64_t segment, std::int64_t queries) const {
   const auto sums = [&](std::int64_t columns) {

@@ -10,7 +10,7 @@ class AttentionTape {
  public:
   AttentionTape(const config::Model& model, const Sizes& sizes, const PerRank& rank);
 
-  // Begins with input() and leaves made() beside it.
+  // Begins with input() and leaves made() in memory as well.
   void forward(Tape& tape) const;
   // Begins with kept() and the result's gradient; leaves that of the input instead.
   void backward(Tape& tape) const;
@@ -20,7 +20,7 @@ class AttentionTape {
   // the result in the rank's own.
   std::int64_t made() const;
   std::int64_t kept() const { return made() + (exchanges_ ? 0 : input()); }
-  std::int64_t result() const;  // as it goes on
+  std::int64_t result() const;  // bytes of the result as it grows
 
  private:
   std::int64_t tile(std::int64_t keys) const;

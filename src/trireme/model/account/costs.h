@@ -1,4 +1,4 @@
-// What nodes cost, as a run of the model has recorded it.
+// Costs of nodes, as a run of the model recorded them.
 #pragma once
 
 #include <string>

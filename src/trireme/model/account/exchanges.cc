@@ -71,8 +71,8 @@ std::vector<NodeExchange> Exchanges::head(const TrainedHead& head) const {
   return all;
 }
 
-// Keys and values, and in backward their gradients in the type of sums; or heads for tokens. Attention that is computed
-// again needs the keys and values of others once more, or gives its result away once more.
+// Keys and values, and in backward their gradients in the type of sums; or heads for tokens. Recomputed attention needs
+// the keys and values of others once more, or sends its result once more.
 std::vector<NodeExchange> Exchanges::attention() const {
   if (rank_.cp == 1) return {};
   const std::int64_t keys = 2 * sizes_.attention.tokens * sizes_.attention.kv;

@@ -14,9 +14,9 @@ class Exchanges {
  public:
   Exchanges(const Sizes& sizes, const PerRank& rank);
 
-  // Attention's, and two regions, each a column-parallel layer, which takes all rows, and a row-parallel one,
-  // which sums (Shoeybi et al. 2019); by rows, what a column-parallel layer took is gathered again in backward
-  // (Korthikanti et al. 2022). Where no gradient goes, and for weights that do not train, nothing is.
+  // Exchanges of attention and of two regions, each a column-parallel layer, which takes all rows, and a row-parallel
+  // one, which sums (Shoeybi et al. 2019). By rows, backward gathers the input of a column-parallel layer a second time
+  // (Korthikanti et al. 2022). Without a gradient, and for weights that do not train, there are no exchanges.
   std::vector<plan::NodeExchange> block(const TrainedBlock& block) const;
   // Each rank looks up the tokens of its rows of the table.
   std::vector<plan::NodeExchange> embed() const;

@@ -58,7 +58,7 @@ double flops_per_token(const config::Model& model, FlopsConvention convention) {
 
 namespace {
 
-// Of a forward, without what is computed again.
+// Share of a forward, without recomputed parts.
 double backward_share(const plan::Node& node) {
   constexpr double kBoth = 2;  // gradients of what products read, and of their weights
   return node.backward_flops && node.flops > 0 ? *node.backward_flops / node.flops : kBoth;

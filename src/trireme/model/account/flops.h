@@ -20,7 +20,7 @@ enum class FlopsConvention {
   kMegatron,    // 6 x weights of matrix products + 6LHS: attention counted half
 };
 
-// "6N + 12LHS", "6(N - embedding) + 12LHS", "6N + 6LCT", "Megatron, causal half": printed beside an MFU.
+// "6N + 12LHS", "6(N - embedding) + 12LHS", "6N + 6LCT", "Megatron, causal half": printed next to an MFU.
 std::string_view name(FlopsConvention convention);
 
 // Counted parameters of a resolved model, by role.
@@ -35,15 +35,16 @@ ParameterCount count_parameters(const config::Model& model);
 // FLOPs per token at context length seq_len; `model` is resolved.
 double flops_per_token(const config::Model& model, FlopsConvention convention);
 
-// What every MFU of a run and of a plan counts: matrix products and attention, each once, forward and backward, a
-// multiply-add as two and causal attention without what its mask hides. As the convention is printed.
+// Operations in every MFU of a run and of a plan: matrix products and attention, each once, forward and backward. A
+// multiply-add counts as two, and causal attention without the scores that its mask hides. As the convention is
+// printed.
 inline constexpr std::string_view kComputedFlops = "matrix products and attention as computed";
 
 // By node: the model's operations in a step for each operation of the node's forward on a rank.
 std::vector<double> flop_factors(const ModelSpec& spec);
 
-// Sets flops_per_token and replicas. `alone` is the program of the same job, and of the same micro-batch of `samples`, on
-// one tp and cp rank; a joint node runs once for all `micro_batches`.
+// Sets flops_per_token and replicas. `alone` is the program of the same job and the same micro-batch of `samples`, on
+// one tp and cp rank. A joint node runs once for all `micro_batches`.
 void set_model_flops(ModelSpec& spec, const plan::Program& alone, std::int64_t samples,
                      std::int64_t micro_batches, const PerRank& rank);
 

@@ -34,7 +34,7 @@ std::vector<plan::Part> head_parts(const Sizes& sizes, double flops, bool weight
   const std::int64_t input = weight_trains ? 0 : sizes.rows * sizes.d * sizes.element;
   return {{.name = std::string(kLogits),
            .saved_bytes = std::max(std::int64_t{0}, logits(sizes.vocab) - input),
-           .work_bytes = logits(std::min(sizes.vocab, kLogitColumns)),  // a piece of them
+           .work_bytes = logits(std::min(sizes.vocab, kLogitColumns)),  // a segment of them
            .flops = flops,
            .whole = true}};
 }

@@ -1,4 +1,4 @@
-// What nodes of language models can leave out of what they keep and compute again.
+// Parts of what nodes of language models keep that backward can recompute instead.
 #pragma once
 
 #include <string_view>
@@ -18,7 +18,7 @@ inline constexpr std::string_view kLogits = "logits";
 // Of the vocabulary, tokens whose logits are there at a time if they are not kept.
 inline constexpr std::int64_t kLogitColumns = 8192;
 
-// What a family's block is made of.
+// The operations of a family's block.
 struct BlockShape {
   std::int64_t inner = 0;      // features of a token that the activation reads, on one rank
   double norm_flops = 0;       // of an element
@@ -27,11 +27,11 @@ struct BlockShape {
   int norms = 2;         // of which what they give is kept
   bool attended = true;  // a gradient comes back to attention
   bool up_trains =
-      true;  // what feeds the activation; else it is computed again from its norm, which is not kept
+      true;  // keeps the activation's input; else it is recomputed from its norm, which is not kept
 };
 std::vector<plan::Part> block_parts(const Sizes& sizes, const BlockShape& block);
 
-// `flops`: of the output layer's product. One that is frozen keeps what it reads only to compute logits again.
+// `flops`: of the output layer's product. A frozen output layer keeps its input only to recompute logits.
 std::vector<plan::Part> head_parts(const Sizes& sizes, double flops, bool weight_trains);
 
 }  // namespace trireme::model

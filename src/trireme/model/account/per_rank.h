@@ -50,9 +50,10 @@ struct Sizes {
   std::int64_t element;    // bytes of an activation
   std::int64_t statistic;  // bytes of a norm's or softmax's statistic, and of the loss
   std::int64_t
-      added_product;  // bytes that a matrix product which is added to a sum holds beside its operands
+      added_product;  // bytes that a matrix product which is added to a sum holds in addition to
+                      // its operands
   bool spread;        // the rows are not all of them in order
-  bool exchanged;     // attention has other heads and tokens than the layers beside it
+  bool exchanged;     // attention has other heads and tokens than the layers around it
 
   // What attention itself works on, once heads were exchanged: a key-value head goes to every rank that reads it.
   struct Attention {

@@ -40,7 +40,7 @@ std::vector<NodeId> named(const config::Recompute& recompute, const Program& pro
   return nodes;
 }
 
-// Those that run again whole and save something so.
+// Nodes whose whole recomputation saves something.
 std::vector<NodeId> whole(const config::Job& job, const Program& program) {
   const config::Recompute& recompute = job.recompute;
   std::vector<NodeId> nodes = named(recompute, program);
@@ -95,7 +95,7 @@ Program recompute_stages(const config::Job& job, Program program) {
     return plan::compile(one, mesh_of(job), recipe_of(job), grid_of(job, {.program = one}));
   };
   const std::vector<NodeId> nodes = named(recompute, program);
-  // On a CPU what waits in host memory is beside the tensors.
+  // On a CPU values in host memory count in addition to the tensors.
   const plan::MemoryBudget budget{.bytes = recompute.memory.count,
                                   .host = job.run.device == config::Device::kCpu};
   try {

@@ -6,8 +6,8 @@
 
 namespace trireme::model {
 
-// Before nodes are placed, which so goes by what they cost: which run again whole, and which in parts. Throws
-// Error{kUsage} for nodes and parts that there are not.
+// Marks the nodes that are recomputed whole or in parts. Placement of nodes follows, because it uses their costs.
+// Throws Error{kUsage} for nodes and parts that do not exist.
 plan::Program recompute_nodes(const config::Job& job, plan::Program program);
 
 // On their stages: joins nodes to segments, or finds the cheapest choice that fits into recompute.memory. Throws

@@ -50,7 +50,7 @@ struct Layers {
     tape.take(input);
     tape.pass(sizes.added_product);
   }
-  // Of `layers` with one input: leaves its gradient, if it goes on.
+  // Backward of `layers` with one input: leaves its gradient, if that is needed.
   void column_backward(Tape& tape, std::int64_t width, int layers, Half half, bool trains,
                        bool goes_on) const {
     const std::int64_t recomputed = half == Half::kWhole && trains ? gathered : 0;
@@ -74,7 +74,7 @@ struct Layers {
   bool alone;
   std::int64_t row;         // an activation between tensor-parallel regions
   std::int64_t partial;     // one of all tokens
-  std::int64_t gathered;    // of a gather over tp ranks; 0 where there is none
+  std::int64_t gathered;    // of a gather over tp ranks; 0 without one
   std::int64_t statistics;  // that a norm keeps
   std::int64_t dropped;     // what dropout makes
 };
@@ -208,7 +208,7 @@ class Block {
   AttentionTape attention_;
   std::int64_t rotated_;     // queries and keys once more
   bool biased_;              // queries, keys and values are
-  std::int64_t normed_;      // queries that their norm gives; 0: there is none
+  std::int64_t normed_;      // results of the queries' norm; 0: it does not exist
   std::int64_t heads_kept_;  // by norms of queries and keys
   std::int64_t feature_;     // one of the feed-forward's inner tensors
   std::int64_t width_, ffn_;
@@ -246,8 +246,8 @@ plan::NodeWork block_transients(const config::Model& model, const Sizes& sizes, 
   return Block(model, sizes, rank, trained).work();
 }
 
-// With logits that are kept; computed again they are a part of the node. The input's gradient is added up over pieces of
-// the vocabulary, in the type of sums.
+// With kept logits; recomputed ones are a part of the node. The input's gradient is summed over segments of the
+// vocabulary, in the type of sums.
 plan::NodeWork head_transients(const config::Model& model, const Sizes& sizes, const PerRank& rank,
                                const TrainedHead& trained) {
   const Layers layers(model, sizes, rank);
@@ -260,7 +260,7 @@ plan::NodeWork head_transients(const config::Model& model, const Sizes& sizes, c
   Tape forward;
   forward.take(layers.row + layers.statistics + layers.gathered + logits);
   forward.take(2 * log_sums);
-  forward.pass(2 * log_sums);                                     // of a piece
+  forward.pass(2 * log_sums);                                     // of a segment
   if (!layers.alone) forward.take((4 + 2 * rank.tp) * log_sums);  // of all tp ranks
 
   const auto backward = [&](Half half) {

@@ -1,4 +1,4 @@
-// Transients: what nodes of a language model hold while they run, beside what the plan counts by itself.
+// Transients: memory of a language model's nodes while they run, in addition to the plan's own count.
 #pragma once
 
 #include "trireme/model/account/per_rank.h"

@@ -16,8 +16,8 @@ double attention_flops(const config::Model& model, const Sizes& sizes, int tp) {
          static_cast<double>(model.seq_len * config::attended_width(model)) / tp;
 }
 
-// Where the documents of attention's tokens begin, and the numbers that turn queries and keys, `rotated` a token, where
-// they are not the first rows of the table.
+// Beginnings of the documents of attention's tokens, and the cosines and sines of queries and keys, `rotated` a token,
+// if these are not the first rows of the table.
 std::int64_t document_saved(const Sizes& sizes, const PerRank& rank, std::int64_t rotated) {
   if (!rank.documents)
     return rank.cp > 1 ? sizes.tokens / rank.micro_batch * rotated * sizes.statistic : 0;
@@ -40,8 +40,9 @@ class BlockWork {
         block_(block),
         attention_((block.causal ? 1 : 2) * attention_flops(model, sizes, rank.tp)) {}
 
-  // By rows: what qkv reads and the first norm's statistics, x between the branches and the second's, and what the
-  // layers up read; of all tokens, in the rank's features: what is activated, and adapters' inner rows.
+  // Kept by rows: inputs of qkv and statistics of the first norm, x between the branches and statistics of the second,
+  // and inputs of the layers up. Kept for all tokens, in the rank's features: inputs of activations, and adapters'
+  // inner rows.
   std::int64_t saved() const {
     if (!block_.reached()) return 0;
     const std::int64_t row = sizes_.d * sizes_.element;
@@ -72,8 +73,8 @@ class BlockWork {
     return product_flops(sizes_, own + adapters());
   }
 
-  // From half to half of a backward: what layers that train read, and the gradients of what they gave; of
-  // adapters their inner rows and the gradients of these; of gains and biases sums.
+  // Kept between input backward and weight backward: inputs of trained layers, and the gradients of their results.
+  // Adapters keep inner rows and their gradients, gains and biases keep sums.
   std::int64_t kept() const {
     std::int64_t tokens = 0, rows = 0;
     if (block_.trains(block_.qkv)) {
@@ -93,7 +94,7 @@ class BlockWork {
     const LinearLayers& up = block_.up;
     const double elements = static_cast<double>(up.weights) / rank_.tp + up.down + up.up;
     const bool up_trains = block_.trains(up);
-    // A norm to which no gradient comes back keeps what it read to compute again what it gave.
+    // A norm without a gradient keeps its input to recompute its result.
     return block_parts(sizes_,
                        {.inner = block_.reached() ? block_.inner : 0,
                         .norm_flops = block_.norm_flops,
@@ -119,7 +120,7 @@ class BlockWork {
     return sizes_.tokens * sizes_.element *
            (block_.qkv.inner + block_.out.inner + block_.up.inner + block_.down.inner);
   }
-  // Back to the adapters' inner rows, and on to what the layers read if a gradient goes on there.
+  // Backward to the adapters' inner rows, and on to the layers' inputs if these need a gradient.
   double input(const LinearLayers& layers, bool goes_on) const {
     const double on = static_cast<double>(layers.weights) / rank_.tp + layers.down;
     return product_flops(sizes_, layers.up + (goes_on ? on : 0));

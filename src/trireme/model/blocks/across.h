@@ -33,7 +33,7 @@ class Across {
   const ops::ContextParallel& cp() const { return cp_; }
   // The same where ranks share `rows` of a sequence.
   ops::ContextParallel cp(std::int64_t rows) const;
-  // The data-parallel ranks that hold the global batch together, in the order of its rows; null: this one does, or no
+  // The data-parallel ranks that share the global batch, in the order of its rows. Null: there is one rank, or no
   // sample's loss depends on others.
   comm::Group* batch() const { return batch_group_.get(); }
   at::Device device() const { return device_; }
@@ -52,13 +52,13 @@ class Across {
   // Of what belongs to the tokens of whole samples, [samples, tokens, ..], that of those that are here, where ranks share
   // rows; undefined stays undefined.
   at::Tensor own_tokens(const at::Tensor& all) const;
-  // Which of the flattened [samples, tokens] here each row of an activation between parallel regions is, int64
-  // [rows]; the last one stands for padding. Undefined where they are all of them in order.
+  // For each row of an activation between parallel regions: its index in the flattened [samples, tokens] of this rank,
+  // int64 [rows]; the last index is padding. Undefined where the rows are all of them in order.
   at::Tensor own_rows(const at::Tensor& x) const;
   // Causal; where positions within documents are given, [samples, tokens] here, within these.
   ops::Mask mask(const at::Tensor& positions) const;
-  // Rows of an activation between parallel regions are tokens of [samples, tokens of all ranks], flattened: which,
-  // int64 [rows]; undefined where they are all of them in order.
+  // The same for the flattened [samples, tokens of all ranks], int64 [rows]; undefined where the rows are all of them
+  // in order.
   at::Tensor rows_of(const at::Tensor& x) const;
   // The same of the rows that x has inside a region: all that are here.
   at::Tensor rows_inside(const at::Tensor& x) const;

@@ -5,7 +5,7 @@
 namespace trireme::blocks {
 namespace {
 
-constexpr int kFirstDraw = 16;  // behind those of any family
+constexpr int kFirstDraw = 16;  // after those of any family
 
 }  // namespace
 

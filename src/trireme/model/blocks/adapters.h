@@ -21,13 +21,13 @@ class AdaptedBlock : public BoundBlock {
       : BoundBlock(std::move(across)), lora_(lora), adapted_(std::move(adapted)) {}
 
  protected:
-  // Of the layer with this weight, undefined where it has none. `x` is an activation between regions, by whose rows
-  // dropout is keyed; `columns` are those that the layer reads here.
+  // Adapter of the layer with this weight, undefined where it has none. `x` is an activation between regions, whose
+  // rows key the dropout; `columns` are those that the layer reads here.
   ops::Adapter adapter(std::size_t weight, const at::Tensor& x, const exec::BlockContext& context,
                        Columns columns = {}) const;
 
-  // How the second norm keeps what it gives to the layer `up`: a frozen one, which needs it only to be computed again
-  // itself, has it computed again as well.
+  // Whether the second norm keeps its result for the layer `up`. A frozen layer needs it only for its own
+  // recomputation, and then recomputes it as well.
   ops::Keep keep_normed(std::size_t up, const Kept& kept) const;
 
  private:

@@ -38,7 +38,7 @@ void share_out(std::span<const double> counts, const Levels& levels, std::span<s
   const double sum = std::accumulate(counts.begin(), counts.end(), 1e-6);
   std::int64_t left = std::min(levels.budget, static_cast<std::int64_t>(sum));
   for (std::size_t p = 0; p < counts.size(); ++p) {
-    // What is a whole number but for rounding counts as one.
+    // A number that is whole within rounding counts as whole.
     const auto root = static_cast<std::int64_t>(std::sqrt(std::max(0.0, counts[p]) + 1e-9));
     own[p] = std::clamp(root, levels.least, levels.most);
     left -= own[p] * own[p];

@@ -28,8 +28,8 @@ std::int64_t sample(const at::Tensor& logits, const Sampling& sampling, std::int
 at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>& tokens,
                        std::int64_t context);
 
-// All values of a program whose inputs are these, in its order; all nodes run but for losses and the head. With `pasts`,
-// parallel to nodes, the inputs are what follows those of the calls before.
+// All values of a program with these inputs, in its order; all nodes run except losses and the head. With `pasts`,
+// parallel to nodes, the inputs follow those of earlier calls.
 std::vector<at::Tensor> values_of(const exec::Model& model, const std::vector<at::Tensor>& inputs,
                                   std::vector<exec::Past>* pasts = nullptr);
 
@@ -38,7 +38,7 @@ std::vector<at::Tensor> values_of(const exec::Model& model, const std::vector<at
 at::Tensor logits_behind(const exec::Model& model, const std::vector<at::Tensor>& inputs);
 at::Tensor logits_of(const exec::Model& model, const std::vector<at::Tensor>& values);
 
-// A text that grows, of which a model of family hnet reads each token once: its blocks keep keys and values, states and
+// A growing text, of which a model of family hnet reads each token once. Its blocks keep keys and values, states and
 // routers' last rows.
 class GrowingText {
  public:
@@ -61,8 +61,8 @@ struct GenerateArgs {
   bool keeps_past = false;                           // of a model that GrowingText takes
 };
 
-// Returns the new tokens. Every token reads its whole window again but where the past is kept, which is as long as the text
-// is no longer than the context.
+// Returns the new tokens. Each new token repeats the whole window, unless the past is kept: as long as the text fits
+// into the context.
 std::vector<std::int64_t> generate(const exec::Model& model, const GenerateArgs& args);
 
 }  // namespace trireme::blocks

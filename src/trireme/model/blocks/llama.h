@@ -40,7 +40,7 @@ class LlamaBlock : public AdaptedBlock, public RowWise {
   ops::RotaryTable table(const at::Tensor& positions, std::int64_t tokens) const;
   // [samples, tokens], places within documents; undefined: sequences are one.
   at::Tensor within(const at::Tensor& positions) const;
-  // Behind the parameters that every block has: biases of queries, keys and values, undefined where there are none, and
+  // Parameters after those of every block: biases of queries, keys and values, undefined where there are none, and
   // gains of the first two.
   at::Tensor bias(std::size_t of) const;
   const at::Tensor& gain(std::size_t of) const;

@@ -15,7 +15,7 @@ at::Tensor frequency_axes(const config::Job& job);
 ops::RotaryTable by_axes(const ops::RotaryTable& table, const at::Tensor& positions,
                          const at::Tensor& axes);
 
-// x [samples, tokens, ..] with every token turned by a row of its own.
+// x [samples, tokens, ..] with every token rotated by a row of its own.
 at::Tensor turned_each(const at::Tensor& x, const ops::RotaryTable& rows);
 
 }  // namespace trireme::blocks

@@ -16,8 +16,8 @@ class Pictures {
   // picture.
   Pictures(const at::Tensor& images, const at::Tensor& sizes, std::int64_t grid);
 
-  // From the picture's own pixels to side * side, by areas along what is shrunk, bilinear along what is enlarged:
-  // [regions, 3, side, side], of all or of those with these numbers, int64 [n].
+  // The picture's own pixels, resized to side * side: by areas along a shrunk axis, bilinear along an enlarged one.
+  // Result [regions, 3, side, side], for all regions or those with these numbers, int64 [n].
   at::Tensor seen(std::int64_t side) const;
   at::Tensor seen(const at::Tensor& numbers, std::int64_t side) const;
 

@@ -13,9 +13,9 @@ class RowWise {
   virtual ~RowWise() = default;
 };
 
-// Where cp ranks share rows, every block that is not RowWise gathers what such a one has written and keeps its own rows of
-// what such a one reads. Of a loss, which every rank computes whole, each gives its part, so that the sum over ranks is
-// the loss; the first one counts.
+// Where cp ranks share rows, every block that is not RowWise gathers the rows that such a block wrote, and keeps its
+// own rows for such a block to read. Every rank computes a loss whole and returns a part of it, so that the sum over
+// ranks is the loss; the first rank counts.
 void spread_rows(const Ranks& ranks, exec::Model& model);
 
 }  // namespace trireme::blocks

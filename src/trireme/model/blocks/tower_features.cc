@@ -34,7 +34,7 @@ at::Tensor on_cpu(const at::Tensor& values) { return values.detach().cpu().conti
 // between the first and the last.
 class Features {
  public:
-  // What these of the tower's nodes make is kept, of the last in any case.
+  // The results of these nodes of the tower are kept, those of the last in any case.
   Features(const config::Job& job, Ranks ranks, std::size_t nodes,
            const std::vector<std::int64_t>& earlier)
       : directory_(job.vlm.features), ranks_(std::move(ranks)), hashes_(nodes), kept_(nodes) {
@@ -80,7 +80,7 @@ class Features {
     return tiles.index_select(0, computed_.to(tiles.device()));
   }
 
-  // What a node reads, which has all tiles where the node before it is kept.
+  // Input of a node, which has all tiles if the node before it is kept.
   at::Tensor still_computed(std::size_t node, const at::Tensor& read) const {
     return kept_[node - 1] ? read.index_select(0, computed_.to(read.device())) : read;
   }
@@ -252,7 +252,7 @@ void keep_features(const config::Job& job, const model::ModelSpec& spec, const R
   std::size_t count = 0;
   while (nodes[count].name.starts_with("vision.")) ++count;
   std::vector<std::int64_t> earlier = config::deepstack_layers(job);
-  for (std::int64_t& node : earlier) ++node;  // behind the node that embeds
+  for (std::int64_t& node : earlier) ++node;  // after the node that embeds
   const auto features = std::make_shared<Features>(job, ranks, count, earlier);
   for (std::size_t node = 0; node < count; ++node)
     blocks[node] = std::make_unique<FeaturesBlock>(std::move(blocks[node]), features, node);

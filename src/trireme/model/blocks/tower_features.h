@@ -12,16 +12,17 @@
 
 namespace trireme::blocks {
 
-// Puts the tower's blocks, those of the nodes "vision.*" at the program's begin, behind vlm.features, if the job has it.
-// Its first block then passes on the tiles that are not there, one at least, and its last and those that vlm.deepstack reads
-// put all features together; those that are new are kept at the end. An entry is known by a tile's pixels and by the tower:
-// its weights, its section of the job, the compute type, the device and the tp ranks, and tiles are computed one by one, so
-// that what is read has the bits of what would be computed. The first micro-batch of a process is always computed, since
-// weights are hashed as they are bound for it. The ranks of a tp group agree on what is missing, and the first of them writes.
+// Caches the results of the tower's blocks (the nodes "vision.*" at the program's beginning), if the job has
+// vlm.features. The first block then passes on the tiles without cached features, at least one. The last block and
+// those that vlm.deepstack reads join all features; new ones are stored at the end. The key of an entry is the tile's
+// pixels and the tower: its weights, its section of the job, compute type, device and tp ranks. Tiles are computed one
+// by one, so that cached features have the bits of computed ones. The first micro-batch of a process is always
+// computed, since weights are hashed as they are bound for it. The ranks of a tp group agree on what is missing, and
+// the first of them writes.
 void keep_features(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks,
                    Blocks& blocks);
 
-// Entries that were found damaged and computed again, each with file and cause; of a model without vlm.features none.
+// Damaged entries that were recomputed, each with file and cause; empty for a model without vlm.features.
 std::vector<std::string> damaged_features(const exec::Model& model);
 
 }  // namespace trireme::blocks

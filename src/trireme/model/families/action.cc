@@ -107,8 +107,8 @@ class Predictor {
                      fmt::format("{}x{}", name, layer + 1));
     Encoder predicted = tower(job_.vision, samples_);
     predicted.tokens = kept * patches();
-    // Of the frames that are wanted: rows without conditions, what their norm gives, and projections before they are
-    // normalised; and one number a row of each.
+    // Kept for the wanted frames: rows without conditions, results of their norm, projections before they are
+    // normalised, and one number a row of each.
     const std::int64_t wanted = samples_ * kept * patches();
     return graph_.node(
         {.name = name + "head",

@@ -9,7 +9,7 @@
 
 namespace trireme::model {
 
-// Tokens of a frame beside its patches: the action and the state.
+// Tokens of a frame in addition to its patches: the action and the state.
 inline constexpr std::int64_t kConditions = 2;
 inline constexpr std::int64_t kExtrinsics = 6;
 
@@ -19,8 +19,9 @@ Encoder frame_tower(const config::Job& job, std::int64_t samples);
 Encoder action_encoder(const config::Job& job, std::int64_t samples, std::int64_t frames);
 
 // Inputs: clips fp32 [samples, 3, frames, image, image], actions and states fp32 [samples, frames - 1, 7]. The
-// predictor runs once over all frames but the last, and then, with the same units, over 2 .. action.rollout frames of
-// which all but the first are its own predictions. The loss is the sum over samples of both mean distances.
+// predictor runs once over all frames except the last. Then it runs, with the same units, over 2 .. action.rollout
+// frames, of which all except the first are its own predictions. The loss is the sum over samples of both mean
+// distances.
 ModelSpec action_spec(const config::Job& job, const PerRank& rank, const Training& training);
 
 }  // namespace trireme::model

@@ -134,8 +134,8 @@ class ArrcocGraph {
     levels_ = written[1];
   }
 
-  // Colours of a picture as the texture's channels: three at most at a time, with their logarithms, powers and copies by
-  // region; and the picture in another type and size.
+  // Colours of a picture as the texture's channels: three at most at a time, with their logarithms, powers and copies
+  // by region. Also the picture in another type and size.
   plan::NodeWork texture_transients() const {
     constexpr std::int64_t kPlanes = 29;
     const std::int64_t side = job_.vision.image;
@@ -154,7 +154,7 @@ class ArrcocGraph {
     const std::int64_t features = 3 * vision.patch * vision.patch;
     Work work =
         linear_work(graph_, tower_.rows(), vision.hidden * features, tower_.rows() * features);
-    work.backward_flops = work.flops;  // no gradient goes back to pixels
+    work.backward_flops = work.flops;  // pixels have no gradient
     // The picture between -1 and 1, and patches of each level before they are put together.
     const std::int64_t cut = 2 * 3 * plane(vision.image) + tower_.rows() * features * 4;
     x_ = graph_.node({.name = "vision.embed",

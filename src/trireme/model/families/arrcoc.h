@@ -17,15 +17,15 @@ std::vector<ParamSpec> scorer_params(const config::Job& job);
 // The tower: packed regions, at the least level and at their own.
 Encoder region_tower(const config::Job& job);
 
-// Nodes: `embed` embeds the text; `scorers` write tokens and levels of regions; `vision.embed` and `vision.block.N` are
-// the tower; `projector` makes tokens of its features; `splice` gates these and puts the text behind them; `block.N` and
-// `head` are Llama's or GPT-2's. Units are called as nodes are, but for `vision.norm` and `levels`.
+// Nodes: `embed` embeds the text. `scorers` writes tokens and levels of regions. `vision.embed` and `vision.block.N`
+// are the tower; `projector` turns its features into tokens. `splice` gates these and appends the text. `block.N` and
+// `head` are Llama's or GPT-2's. Units have the names of nodes, except for `vision.norm` and `levels`.
 //
-// Inputs of a micro-batch of b, where a row has t tokens of text: `image`, float [b, 3, image, image] in [0, 1]; `text`,
-// int64 [b, t], question and answer but for its last token; `asked`, int64 [b], how many of them are the question;
-// `targets`, int64 [b, t]; `noise`, float [b, regions]; and of a user's pictures `sizes`, int64 [b, 2], height and width
-// of each in the top left corner of `image`. Values between nodes: levels [b, regions] in the compute type, whole
-// numbers; `charge`, [b], what an answer's token costs beside its loss.
+// Inputs of a micro-batch of b rows with t tokens of text: `image`, float [b, 3, image, image] in [0, 1]; `targets`,
+// int64 [b, t]; `noise`, float [b, regions]. `text`, int64 [b, t]: question and answer without its last token. `asked`,
+// int64 [b]: length of the question. For a user's pictures `sizes`, int64 [b, 2]: height and width of each in the top
+// left corner of `image`. Values between nodes: levels [b, regions] in the compute type, whole numbers; `charge`, [b],
+// the charge for an answer's token in addition to its loss.
 //
 // Metrics: exact, accuracy; queried_tokens, of the region that is asked about, or largest_region; with a learned budget
 // image_tokens. `job` is resolved.

@@ -10,8 +10,8 @@
 
 namespace trireme::model {
 
-// Names of its parameters begin so, in checkpoints: the one that learns, and the one that follows it by averages and is
-// what later phases use.
+// Prefixes of parameter names in checkpoints: those of the trained tower, and those of its moving average, which later
+// phases use.
 inline constexpr char kStudent[] = "encoder.";
 inline constexpr char kTeacher[] = "target_encoder.";
 
@@ -20,15 +20,15 @@ std::vector<ParamSpec> clip_embed_params(const config::Vision& vision, const std
 // `rows` tokens of a micro-batch are embedded.
 Work clip_embed_work(const Graph& graph, const config::Vision& vision, std::int64_t rows);
 
-// Patches of all clips, also where only some of them are embedded, in fp32 and in the compute type. `apart`: each frame is
-// a clip of equal frames.
+// Patches of all clips, also where only some are embedded, in fp32 and in the compute type. `apart`: each frame is a
+// clip of equal frames.
 plan::NodeWork clip_embed_transients(const Graph& graph, const config::Vision& vision,
                                      std::int64_t samples, bool apart = false);
 
 // Bytes of a micro-batch of clips, in fp32.
 std::int64_t clip_bytes(const config::Vision& vision, std::int64_t samples);
 
-// What a norm, alone or behind a linear layer, reads and writes.
+// Bytes that a norm, alone or after a linear layer, reads and writes.
 Work norm_work(const Graph& graph, const Encoder& encoder);
 // A norm that keeps nothing writes its result once more where that is normalised again.
 plan::NodeWork norm_transients(const Graph& graph, const Encoder& encoder);

@@ -40,7 +40,7 @@ plan::ValueId add_seen(Graph& graph, const config::Job& job, std::size_t layer, 
   const std::string name = fmt::format("seen.{}", layer);
   plan::Value sum = graph.spec().program.values[static_cast<std::size_t>(x)];
   sum.name = name;
-  // The rows as they stand among the tokens, and on the way back their gradients.
+  // The rows at the tokens, and in backward their gradients.
   const plan::NodeWork work{
       .forward = sum.bytes, .passing = sum.bytes, .backward = sum.bytes, .input = sum.bytes};
   return graph.node({.name = name, .reads = {x, visual, rows}, .work = work},

@@ -10,13 +10,14 @@
 
 namespace trireme::model {
 
-// Nodes `deepstack.I`, one for each layer of vlm.deepstack: a projector of its own kind, whose unit has that name, of what
-// the layer's block writes. `layers` are these values, [tiles, tokens, width]; gives as many, [tiles, tile_tokens, hidden].
+// Adds nodes `deepstack.I`, one for each layer of vlm.deepstack: a projector, with a unit of that name, of the result
+// of the layer's block. `layers` are these results, [tiles, tokens, width]; returns as many, [tiles, tile_tokens,
+// hidden].
 std::vector<plan::ValueId> add_deepstack(Graph& graph, const config::Job& job, std::int64_t tiles,
                                          const std::vector<plan::ValueId>& layers);
 
-// A node `seen.I`: what a decoder's block writes, with the I-th layer's projected rows added where an image's tokens stand.
-// `visual` is the input that says which row stands where.
+// Adds a node `seen.I`: the result of a decoder's block plus the I-th layer's projected rows at an image's tokens.
+// `visual` is the input with the row of each token.
 plan::ValueId add_seen(Graph& graph, const config::Job& job, std::size_t layer, plan::ValueId x,
                        plan::ValueId visual, plan::ValueId rows);
 

@@ -48,8 +48,8 @@ Cut columns_cut(CutSegment segment) { return {.dim = 1, .segments = {segment}}; 
 
 constexpr double kNormFlops = 8;  // mean, variance, scale and shift
 
-// Numbers that an activation and the layer behind it keep of a feature: what is activated and what that gives, and of
-// x sigmoid(1.702 x) the sigmoid; of the one that has an op of its own the first alone.
+// Numbers that an activation and the next layer keep of a feature: input and result of the activation, and for x
+// sigmoid(1.702 x) also the sigmoid. An activation with an op of its own keeps the input alone.
 std::int64_t kept_a_feature(config::Activation activation) {
   switch (activation) {
     case config::Activation::kGelu: return 2;
@@ -166,7 +166,7 @@ plan::ValueId block_node(Graph& graph, const Encoder& encoder, std::string name,
   block.down = layers_of(params, {10}, 1, rank, 0);
   std::vector<plan::ValueId> reads = {x};
   reads.insert(reads.end(), more.begin(), more.end());
-  // Its parts are not computed again one by one.
+  // Its parts are not recomputed one by one.
   Work work = block_work(model, sizes, rank, block);
   plan::NodeWork transients = block_transients(model, sizes, rank, block);
   // A language model's block adds the feed-forward's result where the stream is; here the sum is a tensor of its own.

@@ -52,9 +52,9 @@ std::vector<ParamSpec> linear_params(const std::string& name, std::int64_t out, 
                                      double std);
 std::vector<ParamSpec> joined(std::vector<std::vector<ParamSpec>> lists);
 
-// The `layer`-th block (from 0), in the order that blocks::EncoderBlock binds: norm1, attn.qkv, attn.proj, norm2,
-// mlp.fc1, mlp.fc2, each with a bias; the layers that write to the residual stream are drawn smaller by
-// sqrt(2 (layer + 1)). Heads and features are cut over tp.
+// Parameters of the `layer`-th block (from 0), in the order that blocks::EncoderBlock binds: norm1, attn.qkv,
+// attn.proj, norm2, mlp.fc1, mlp.fc2, each with a bias. The layers that write to the residual stream are initialized
+// smaller by sqrt(2 (layer + 1)). Heads and features are cut over tp.
 std::vector<ParamSpec> block_params(const Encoder& encoder, const std::string& prefix,
                                     std::int64_t layer);
 

@@ -47,9 +47,9 @@ struct CrossSizes {
   std::int64_t seen;      // keys and values
 };
 
-// Kept: statistics of both norms, queries, keys, values, attention's result and log-sum-exps, what a row sees, the stream
-// between the branches and features before GELU; if it trains, what both norms give, features behind GELU and what both
-// gates multiply.
+// Kept: statistics of both norms, queries, keys, values, attention's result and log-sum-exps, visible ranges of rows,
+// the stream between the branches and features before GELU. If it trains, also results of both norms, features after
+// GELU and the inputs of both gates.
 Work cross_work(const CrossSizes& s, bool trains, bool reached, bool rows_reached) {
   const double text = s.product(s.own.rows, s.own.d, 2 * s.inner + 2 * s.ffn),
                entering = s.product(s.own.rows, s.own.d, s.inner),
@@ -62,7 +62,7 @@ Work cross_work(const CrossSizes& s, bool trains, bool reached, bool rows_reache
   return work;
 }
 
-// What gates give; backward, the gradient of the features, as what was kept of the branch goes.
+// Results of gates; in backward the gradient of the features, while the branch's kept data is freed.
 plan::NodeWork cross_transients(const CrossSizes& s) {
   const std::int64_t attending = 3 * s.row + 2 * s.queries + s.seen,
                      feeding = 4 * s.row + 2 * s.features;

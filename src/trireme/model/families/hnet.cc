@@ -106,7 +106,7 @@ class Builder {
     plan::NodeWork transients = block_transients(as_model(s, false), most, rank, trained);
     widen_stream(most, trained.inner > 0, work, transients);
     work.backward_flops.reset();
-    work.parts.clear();  // none is computed again by itself
+    work.parts.clear();  // none is recomputed by itself
     work.split.reset();
     x_ = graph_.node({.name = name,
                       .reads = {x_, carried_[s].starts},
@@ -116,8 +116,8 @@ class Builder {
     if (attends(node)) graph_.spread_rows();
   }
 
-  // What a stream that is wider than the compute type adds to a block: between its branches it is kept wide, and backward
-  // has gradients of the stream and, in the compute type, of what was added to it.
+  // Additional memory of a stream that is wider than the compute type: it is kept wide between a block's branches.
+  // Backward has gradients of the stream and, in the compute type, of the branches.
   void widen_stream(const Sizes& sizes, bool feeds, Work& work, plan::NodeWork& transients) const {
     if (statistic() == element()) return;
     const std::int64_t numbers = sizes.rows * sizes.d, wider = numbers * (statistic() - element());
@@ -319,7 +319,7 @@ class Builder {
     return 2.0 * static_cast<double>(rows) * numbers / rank_.tp;
   }
 
-  // What it keeps beside: several copies of what it projects to, and decays between the positions of a piece.
+  // Further kept data: several copies of its projections, and decays between the positions of a segment.
   std::int64_t mixer_saved(const HnetNode& node) const {
     if (attends(node)) return 0;
     const Mamba mamba(stages_[node.stage].hidden);

@@ -23,11 +23,11 @@ struct Mamba {
   std::int64_t heads;
   // What is convolved: x, B and C.
   std::int64_t convolved() const { return inner + 2 * kState; }
-  // What a token is projected to: z, x, B, C and a step for each head.
+  // Width of a token's projection: z, x, B, C and a step for each head.
   std::int64_t projected() const { return inner + convolved() + heads; }
 };
 
-// What a node does, in which stage.
+// Operation of a node, and its stage.
 struct HnetNode {
   enum class Kind { kEmbed, kBlock, kRoute, kRatio, kJoin, kHead } kind = Kind::kBlock;
   std::size_t stage = 0;
@@ -42,10 +42,10 @@ std::vector<HnetNode> hnet_nodes(const std::vector<config::HnetStage>& stages);
 // Columns in which a number of fp32 is carried where values are of this type: what one of bf16 loses is in the next.
 int exact_parts(DType compute);
 
-// `job` is resolved. Activations are packed, [rows, width]: of the outermost stage all bytes of a micro-batch, further in
-// the chunks, whose number differs from micro-batch to micro-batch. With them goes `starts`, [rows], 1 where a sequence
-// begins and else 0. Metrics: nats, the cross-entropy alone, and of each router the share of positions that begin a
-// chunk, `chunk_ratio` for the outermost and `chunk_ratio_S` for stage S.
+// `job` is resolved. Activations are packed, [rows, width]: of the outermost stage all bytes of a micro-batch, further
+// in the chunks, whose number differs from micro-batch to micro-batch. With them goes `starts`, [rows], 1 where a
+// sequence begins and else 0. Metrics: `nats`, the cross-entropy alone. For each router the share of positions that
+// begin a chunk: `chunk_ratio` for the outermost and `chunk_ratio_S` for stage S.
 ModelSpec hnet_spec(const config::Job& job, const PerRank& rank, const Training& training);
 
 }  // namespace trireme::model

@@ -16,11 +16,12 @@ class HnetParams {
   const config::HnetStage& stage(std::size_t s) const { return stages_[s]; }
 
   std::vector<ParamSpec> embed(std::int64_t vocab) const;
-  // Of the index-th block of a side. t, T: norm1, Wqkv, out_proj and, of T, norm2, fc1 (value, then gate), fc2. m, M:
-  // norm1, in_proj (z, x, B, C, steps), conv1d and its bias, dt_bias, A_log, D, norm, out_proj and, of M, as T.
+  // Parameters of the index-th block of a side. For t and T: norm1, Wqkv, out_proj, and for T also norm2, fc1 (value,
+  // then gate), fc2. For m and M: norm1, in_proj (z, x, B, C, steps), conv1d and its bias, dt_bias, A_log, D, norm,
+  // out_proj, and for M also those of T.
   std::vector<ParamSpec> block(std::size_t s, bool decoder, std::size_t index) const;
-  // The encoder's norm, the projections of the router and, where the next stage is wider, what its rows are filled up
-  // with, which learns at the rate of that stage.
+  // The encoder's norm and the projections of the router. Where the next stage is wider, also the padding of its rows,
+  // which learns at the rate of that stage.
   std::vector<ParamSpec> route(std::size_t s) const;
   // The norm of the stage inside, which learns at the rate of that stage, the projection of what goes around it.
   std::vector<ParamSpec> join(std::size_t s) const;

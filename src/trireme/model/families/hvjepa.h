@@ -31,17 +31,17 @@ plan::ValueId neighbours_node(Graph& graph, const config::Job& job, const Encode
                               const std::vector<plan::ValueId>& reads, std::string writes,
                               bool teacher);
 
-// In the order that models bind: the norm before the router, query, keys and values of pooling, the projection to the
-// tower's width, and, but in mode fixed, the router's query and key.
+// Parameters in the order that models bind: the norm before the router; query, keys and values of pooling; the
+// projection to the tower's width; except in mode fixed, the router's query and key.
 std::vector<ParamSpec> chunk_params(const config::Job& job, const std::string& prefix);
 
 // What making chunks of an encoder's tokens computes, in fp32 at least: says so of the unit of chunk_params.
 Work chunk_work(const Graph& graph, const config::Job& job, const Encoder& encoder);
 plan::UnitId exact(Graph& graph, plan::UnitId unit);
 
-// What goes with chunks, [chunks, columns]: time, row and column of their centres, each in `exact_parts` columns, the
-// logarithm of their sizes, 1 where a sequence begins, or 2 where its sample only fills up a batch; and of a teacher 1
-// where a mask hides half of a chunk or more, a column a mask.
+// Columns that accompany chunks, [chunks, columns]: time, row and column of their centres, each in `exact_parts`
+// columns; the logarithm of their sizes; 1 where a sequence begins, or 2 where its sample only fills up a batch. For a
+// teacher also one column a mask, 1 where the mask hides at least half of a chunk.
 std::int64_t place_columns(const PerRank& rank, bool teacher);
 plan::Value places(const Graph& graph, const Encoder& chunks, std::string name, bool teacher);
 

@@ -1,4 +1,4 @@
-// What a loss that runs once a step, on all micro-batches of its rank, keeps beside what others do.
+// Additional memory of a loss that runs once a step, on all micro-batches of its rank.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace trireme::model {
 
-// Bytes of these values of all micro-batches of a rank, put together as the loss of a resolved job reads them; 0 where it
-// reads one micro-batch as it is.
+// Bytes of these values of all micro-batches of a rank, concatenated for the loss of a resolved job; 0 where it reads
+// one micro-batch as it is.
 std::int64_t joined_bytes(const Graph& graph, const config::Job& job,
                           const std::vector<plan::ValueId>& reads);
 

@@ -31,13 +31,13 @@ struct BlockSpec {
 // Builds the chain embed -> blocks -> head on a graph; families add their parameters.
 class Chain {
  public:
-  // Behind inputs of its own.
+  // After inputs of its own.
   Chain(Graph& graph, const Model& model, const Sizes& sizes)
       : Chain(graph, model, sizes, {}, graph.input("tokens", sizes.tokens * 8)) {
     targets_ = graph_.input("targets", sizes.tokens * 8);
     if (rank_.documents) positions_ = graph_.input("positions", sizes.tokens * 8);
   }
-  // Behind what another node has embedded.
+  // After the embedding of another node.
   Chain(Graph& graph, const Model& model, const Sizes& sizes, const Embedded& embedded)
       : Chain(graph, model, sizes, embedded, -1) {}
 
@@ -79,7 +79,7 @@ class Chain {
     graph_.adapt(std::move(adapted), {.name = name + ".lora", .params = std::move(adapters)});
   }
 
-  // What the last node has written, and what the next one reads instead.
+  // Result of the last node, and its replacement as input of the next one.
   plan::ValueId written() const { return x_; }
   void then(plan::ValueId x) { x_ = x; }
 
@@ -191,8 +191,8 @@ ModelSpec built(Graph graph, const Model& model) {
   return spec;
 }
 
-// Matrices are drawn from N(0, init_std^2); those that write to the residual stream from a deviation
-// smaller by sqrt(2 layers) (GPT-2's report; Megatron does so for every family).
+// Matrices are drawn from N(0, init_std^2). Those that write to the residual stream have a deviation smaller by sqrt(2
+// layers) (GPT-2's report; Megatron does so for every family).
 struct Initial {
   explicit Initial(const Model& model)
       : matrix{.kind = Init::Kind::kNormal, .std = model.init_std},
@@ -317,7 +317,7 @@ void gpt_behind(Graph& graph, const Model& model, const Embedded& embedded) {
 
 namespace {
 
-// Behind the other parameters of a block: biases of queries, keys and values, then gains of queries and of keys.
+// After the other parameters of a block: biases of queries, keys and values, then gains of queries and of keys.
 void add_qwen_params(const std::string& prefix, const Model& model, const Cuts& cut,
                      const PerRank& rank, std::vector<ParamSpec>& params) {
   const std::string attention = prefix + "self_attn.";

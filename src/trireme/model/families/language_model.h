@@ -14,15 +14,15 @@ namespace trireme::model {
 
 // GPT-2 (Radford et al. 2019): learned positions, layer norm before each branch, biases, tanh-GELU.
 //
-// Units and nodes are `embed`, `block.0` .. `block.L-1` and `head`, the loss; a tied head also uses
-// unit `embed`. The adapters of a block's layers are a unit of their own, `block.0.lora`. Inputs are `tokens` and `targets`, int64 [micro_batch, seq_len / cp]; a target of -100 is no
-// target. Parameters have Hugging Face's names; matrices are stored [out, in], which for
-// c_attn, c_proj and c_fc is the transpose of Hugging Face's files. `model` is resolved.
+// Units and nodes are `embed`, `block.0` .. `block.L-1` and `head`, the loss; a tied head also uses unit `embed`. The
+// adapters of a block's layers are a unit of their own, `block.0.lora`. Inputs are `tokens` and `targets`, int64
+// [micro_batch, seq_len / cp]; a target of -100 is no target. Parameters have Hugging Face's names. Matrices are stored
+// [out, in], which for c_attn, c_proj and c_fc is the transpose of Hugging Face's files. `model` is resolved.
 ModelSpec gpt_spec(const config::Model& model, const PerRank& rank, const Training& training = {});
 
-// Llama (Touvron et al. 2023): rotary positions, RMS norm before each branch, SwiGLU, grouped-query
-// attention, no biases; of Qwen2 biases of queries, keys and values, of Qwen3 an RMS norm of each head's queries and
-// keys, and heads of any width, where the job says so. Layout and inputs as above.
+// Llama (Touvron et al. 2023): rotary positions, RMS norm before each branch, SwiGLU, grouped-query attention, no
+// biases. Where the job says so: Qwen2's biases of queries, keys and values, Qwen3's RMS norm of each head's queries
+// and keys, and heads of any width. Layout and inputs as above.
 ModelSpec llama_spec(const config::Model& model, const PerRank& rank,
                      const Training& training = {});
 
@@ -30,16 +30,16 @@ ModelSpec llama_spec(const config::Model& model, const PerRank& rank,
 ParamSpec gpt_embedding(const config::Model& model);
 ParamSpec llama_embedding(const config::Model& model);
 
-// What another family's nodes have embedded: x as unit `embed` would write it, by the unit whose first parameter a tied
-// head shares; the inputs that are read beside it.
+// The embedding from another family's nodes: x as unit `embed` would write it, the unit whose first parameter a tied
+// head shares, and further inputs.
 struct Embedded {
   plan::ValueId x = -1;
   plan::ValueId targets = -1;
   plan::ValueId positions = -1;
   plan::UnitId unit = -1;
 };
-// Adds blocks and head of Llama. `behind_block`, if any, may add nodes to what a block has written, [samples, tokens,
-// hidden], and gives what the next one reads.
+// Adds blocks and head of Llama. `behind_block`, if any, may add nodes after a block with the result [samples, tokens,
+// hidden]; it returns the input of the next one.
 using BehindBlock = std::function<plan::ValueId(std::size_t block, plan::ValueId written)>;
 void llama_behind(Graph& graph, const config::Model& model, const Embedded& embedded,
                   const BehindBlock& behind_block = {});

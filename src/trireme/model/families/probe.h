@@ -1,4 +1,4 @@
-// Attentive probes (Bardes et al. 2024): what a frozen tower's features tell, by a few blocks and a query.
+// Attentive probes (Bardes et al. 2024): a few blocks and a query that classify a frozen tower's features.
 #pragma once
 
 #include "trireme/config/job.h"

@@ -25,7 +25,7 @@ ParamSpec weight_of(const std::string& name, std::int64_t out, std::int64_t in, 
   return drawn(std::string(kProjectorPrefix) + name, {out, in}, std);
 }
 
-// What follows the queries, keys and values of an attention: its output and the norm behind it.
+// After the queries, keys and values of an attention: its output and the next norm.
 Params bert_output(const std::string& name, std::int64_t d, double std) {
   return joined({layer_of(name + ".proj", d, d, std), norm_of(name + ".norm", d)});
 }
@@ -58,7 +58,7 @@ Params qformer(const config::Projector& form, std::int64_t features, double std)
 
 Params perceiver(const config::Projector& form, double std) {
   const std::int64_t d = form.hidden, inner = form.heads * kResamplerHead;
-  // As large as normed rows, so that what all latents read alike does not make them equal.
+  // As large as normed rows, so that equal inputs of all latents do not make them equal.
   Params params = {weight_of("latents", form.queries, d, 1)};
   for (std::int64_t layer = 0; layer < form.layers; ++layer) {
     const std::string h = fmt::format("layers.{}.", layer);

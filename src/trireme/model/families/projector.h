@@ -24,9 +24,10 @@ inline constexpr std::string_view kProjectorPrefix = "multi_modal_projector.";
 //   linear      a layer
 //   mlp         two layers with GELU between (LLaVA 1.5, Liu et al. 2023)
 //   merger      a norm of features, then of each 2 x 2 of them side by side two layers with GELU between; those of DeepStack
-//               have the norm behind the joining (Qwen3-VL)
+//               have the norm after the joining (Qwen3-VL)
 //   qformer     queries and their norm; of each layer self-attention, across on every other one from the first, and a
-//               feed-forward layer, a norm behind each (Li et al. 2023, BLIP-2: the query path); a layer to the decoder
+//               feed-forward layer, each followed by a norm (Li et al. 2023, BLIP-2: the query path); a layer to the
+//               decoder
 //   perceiver   latents, drawn from N(0, 1); of each layer attention of latents to features and latents, and a feed-forward layer, a norm
 //               before each, no biases; a norm (Alayrac et al. 2022, Flamingo); a layer to the decoder
 // Where blocks attend to queries (vlm.cross) the last two end without that layer.

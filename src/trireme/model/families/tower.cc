@@ -115,7 +115,7 @@ plan::ValueId tower_nodes(Graph& graph, const Vision& vision, plan::ValueId clip
       graph.unit({.name = name, .params = patch_params(vision, names.params)});
   Work work = linear_work(graph, rows, vision.hidden * grid.features,
                           rows * (grid.features + vision.pre_norm * vision.hidden));
-  work.backward_flops = work.flops;  // no gradient goes back to pixels
+  work.backward_flops = work.flops;  // pixels have no gradient
   const plan::ValueId x = graph.node({.name = name, .reads = {clips}}, work, {unit},
                                      {activation(graph, encoder, names.nodes + "x.0")})[0];
   return block_nodes(graph, encoder, vision.layers, x, names);

@@ -1,4 +1,4 @@
-// Towers as data: what lies before, between and behind the blocks of an image tower.
+// Towers as data: nodes before, between and after the blocks of an image tower.
 #pragma once
 
 #include <string>
@@ -27,8 +27,8 @@ plan::ValueId block_nodes(Graph& graph, const Encoder& encoder, std::int64_t lay
 // patch_embed.proj; the class token and positions where the tower has them; norm_pre. In the order of
 // blocks::PatchEmbed.
 std::vector<ParamSpec> patch_params(const config::Vision& vision, std::string_view prefix);
-// The last norm and, of a tower that pools by attention, the head of SigLIP: a query, attention across, norm and MLP
-// (Zhai et al. 2022), cut over tp as blocks are. In the order of blocks::Pool.
+// The last norm. A tower that pools by attention also has the head of SigLIP: a query, cross-attention, norm and MLP
+// (Zhai et al. 2022), cut over tp like blocks. In the order of blocks::Pool.
 std::vector<ParamSpec> pool_params(const config::Vision& vision, std::string_view prefix);
 // What pooling a micro-batch computes and keeps.
 Work pool_work(const Graph& graph, const config::Vision& vision);

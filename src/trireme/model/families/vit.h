@@ -1,4 +1,4 @@
-// Vision transformers that tell images apart, as data (Dosovitskiy et al. 2021).
+// Vision transformers that classify images, as data (Dosovitskiy et al. 2021).
 #pragma once
 
 #include "trireme/config/job.h"

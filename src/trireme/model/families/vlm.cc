@@ -28,7 +28,7 @@ Encoder tiles_tower(const config::Job& job) {
   return encoder;
 }
 
-// What the blocks that are read write, [tiles, tokens, width].
+// Results of the blocks that are read, [tiles, tokens, width].
 plan::ValueId add_tower(Graph& graph, const config::Job& job, plan::ValueId tiles) {
   const config::Vision& vision = job.vision;
   const Encoder encoder = tiles_tower(job);
@@ -38,7 +38,7 @@ plan::ValueId add_tower(Graph& graph, const config::Job& job, plan::ValueId tile
   const std::int64_t features = patch_grid(vision).features;
   Work work = linear_work(graph, encoder.rows(), vision.hidden * features,
                           encoder.rows() * (features + vision.pre_norm * vision.hidden));
-  work.backward_flops = work.flops;  // no gradient goes back to pixels
+  work.backward_flops = work.flops;  // pixels have no gradient
   const plan::ValueId x = graph.node({.name = name, .reads = {tiles}}, work, {unit},
                                      {activation(graph, encoder, kTilesTower.nodes + "x.0")})[0];
   return block_nodes(graph, encoder, config::blocks_read(job), x, kTilesTower);
@@ -71,8 +71,8 @@ std::vector<plan::ValueId> deepstack_values(const Graph& graph, const config::Jo
   return found;
 }
 
-// Returns what stands before the decoder's first block, and the unit of the table. Where blocks attend to images none of
-// their rows stand among the tokens.
+// Returns the input of the decoder's first block, and the unit of the table. If blocks attend to images, tokens include
+// none of their rows.
 Embedded add_splice(Graph& graph, const config::Job& job, plan::ValueId tokens,
                     plan::ValueId visual, plan::ValueId features) {
   const PerRank& rank = graph.rank();

@@ -23,20 +23,19 @@ void check_kept_features(const config::Job& job, const plan::Program& program);
 // Of a token: time, row and column with vlm.mrope, then with vlm.pack its place in its sample.
 std::int64_t position_columns(const config::Job& job);
 
-// Nodes `vision.embed` and `vision.block.N` are the tower, of tiles; `projector` makes tokens of their features, behind
-// unit `vision.norm` where the tower is read behind its last block; `embed` puts these among the embedded tokens, a
-// `newline` behind every row of an image's grid; `block.N` and `head` are Llama's. Units are called as nodes
-// are. vlm.deepstack adds the nodes of model/families/deepstack.h. With vlm.cross nothing stands among the tokens; nodes
-// `cross.N` of model/families/gated_cross.h read `visual` and the projected tokens.
+// Nodes `vision.embed` and `vision.block.N` are the tower, of tiles. `projector` turns their features into tokens,
+// after unit `vision.norm` where the tower is read after its last block. `embed` puts these among the embedded tokens,
+// with a `newline` after every row of an image's grid. `block.N` and `head` are Llama's. Units have the names of nodes.
+// vlm.deepstack adds the nodes of model/families/deepstack.h. With vlm.cross no projected row is among the tokens;
+// nodes `cross.N` of model/families/gated_cross.h read `visual` and the projected tokens.
 //
-// Inputs: `tokens` and `targets`, int64 [micro_batch, seq_len], a target of -100 is none; `visual`, int64 of the same
-// shape, for each token the row of the micro-batch's projected tokens [tiles * tile_tokens, hidden] that stands there,
-// -1 for a token that is embedded, -2 for a newline, or with vlm.cross the first row of the latest image up to it,
-// -1 where there is none; `tiles`, float [tiles, 3, image, image], or `clips`, float
-// [micro_batch, 3, frames, image, image], whose nodes and units are those of model::frozen_tower; where there are any
-// `positions`, int64 [micro_batch, seq_len], or with several position_columns() [micro_batch, seq_len, columns]. Metrics:
-// exact (answers of which all tokens are right), accuracy (of
-// tokens). `job` is resolved.
+// Inputs: `tokens` and `targets`, int64 [micro_batch, seq_len]; a target of -100 does not count. `visual`, int64 of the
+// same shape: for each token its row of the micro-batch's projected tokens [tiles * tile_tokens, hidden], -1 for an
+// embedded token, -2 for a newline. With vlm.cross it is the first row of the latest image up to the token, -1 without
+// one. `tiles`, float [tiles, 3, image, image], or `clips`, float [micro_batch, 3, frames, image, image], whose nodes
+// and units are those of model::frozen_tower. Where the model has them `positions`, int64 [micro_batch, seq_len], or
+// with several position_columns() [micro_batch, seq_len, columns]. Metrics: exact (answers with all tokens correct),
+// accuracy (of tokens). `job` is resolved.
 ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& training);
 
 }  // namespace trireme::model

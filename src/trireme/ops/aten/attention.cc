@@ -105,7 +105,7 @@ class Blocks {
   std::int64_t first_seen(const Segment& rows) const {
     return problem_.mask.window < 0 ? 0 : rows.position - problem_.mask.window;
   }
-  // Behind the last position that any of the rows can see.
+  // First position after all that any of the rows can see.
   std::int64_t last_seen(const Segment& rows) const {
     const Mask& mask = problem_.mask;
     if (mask.kind == MaskKind::kFull) return problem_.sequence;

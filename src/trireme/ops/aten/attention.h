@@ -1,4 +1,4 @@
-// What attention_core.h promises, by LibTorch's operators: its flash attention for the shapes that has, else scores in
+// The functions of attention_core.h by LibTorch's operators: its flash attention for supported shapes, else scores in
 // blocks of rows.
 #pragma once
 

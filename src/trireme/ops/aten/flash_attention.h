@@ -5,10 +5,10 @@
 
 namespace trireme::ops::aten {
 
-// Whether it computes this piece: a whole causal or full attention without documents and noise, in half precision.
+// Whether it supports this segment: a whole causal or full attention without documents and noise, in half precision.
 bool has_flash_attention(const AttentionProblem& problem, const Qkv& in, const Segments& keys);
 
-// As attention_core.h has them, for pieces that it computes.
+// As in attention_core.h, for supported segments.
 at::Tensor flash_attention_forward(const AttentionProblem& problem, const Qkv& in,
                                    const at::Tensor& out);
 void flash_attention_backward(const AttentionProblem& problem, const Qkv& in,

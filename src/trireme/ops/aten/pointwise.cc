@@ -64,7 +64,7 @@ at::Tensor kept(const kernels::Keep& keep, const at::Tensor& rows, const at::Ten
   at::Tensor h = row_keys(keep, rows).bitwise_xor(across);
   h = fold(h, 16, 32).mul_(as_signed32(0x7FEB352Du));
   h = fold(h, 15, 32).mul_(as_signed32(0x846CA68Bu));
-  // Unsigned order is signed order with the highest bit turned.
+  // Unsigned order is signed order with the highest bit flipped.
   constexpr std::uint32_t kHighest = 0x80000000u;
   return fold(h, 16, 32)
       .bitwise_xor_(as_signed32(kHighest))

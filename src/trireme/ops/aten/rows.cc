@@ -16,7 +16,7 @@
 namespace trireme::ops::aten {
 namespace {
 
-// Rows of a table and whether they are in it; row 0 stands for those that are not.
+// Rows of a table and whether they are in it; absent ones have row 0.
 struct Places {
   at::Tensor rows;
   at::Tensor here;

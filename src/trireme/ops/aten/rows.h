@@ -10,8 +10,8 @@ namespace trireme::ops::aten {
 // Rows of `table`, whose ids begin with `first`, for ids [count]; zeros for ids of other tables.
 at::Tensor lookup(const at::Tensor& ids, const at::Tensor& table, std::int64_t first);
 
-// The gradient of such a table of `rows` rows from that of what was looked up, dy [count, d], in the type of
-// sums: added in one order, whatever the device's threads do.
+// Gradient of such a table of `rows` rows from that of the rows that were looked up, dy [count, d], in the type of
+// sums. The order of additions does not depend on the device's threads.
 at::Tensor lookup_backward(const at::Tensor& ids, const at::Tensor& dy, std::int64_t first,
                            std::int64_t rows);
 

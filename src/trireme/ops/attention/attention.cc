@@ -17,7 +17,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Who holds which tokens once heads have been exchanged.
+// The ranks that hold tokens after the exchange of heads.
 struct Holders {
   int rank = 0;
   int ranks = 1;

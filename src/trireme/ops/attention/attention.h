@@ -25,19 +25,19 @@ struct AttentionHeads {
   double dropout = 0;           // of probabilities, in [0, 1)
   std::uint64_t key = 0;        // of that noise
 
-  // With the values that 0 stands for; checks what must hold.
+  // Replaces each 0 by the value it means, and checks the constraints.
   AttentionHeads resolved() const;
   std::int64_t kv_head(std::int64_t head) const { return (head + offset) / group; }
 };
 
-// softmax(q k^T / sqrt(head_dim)) v over the keys that the mask shows (Vaswani et al. 2017); a query that sees none
-// gives 0. q: [samples, tokens, heads * head_dim]; k, v: [samples, tokens, kv_heads * head_dim]; result as q. Scores and
-// sums are fp32 (fp64 for fp64). Scores live for 64 rows and 2,048 columns at a time and are computed again in backward
-// (Dao et al. 2022): keeps q, k, v, the result and one number a row. These two can be computed again, which exchanges
-// once more what forward does of keys and values, and of results.
+// softmax(q k^T / sqrt(head_dim)) v over the keys that the mask shows (Vaswani et al. 2017); a query without keys gives
+// 0. `q`: [samples, tokens, heads * head_dim]; `k`, `v`: [samples, tokens, kv_heads * head_dim]; result as q. Scores
+// and sums are fp32 (fp64 for fp64). Scores exist for 64 rows and 2,048 columns at a time and are recomputed in
+// backward (Dao et al. 2022). Keeps q, k, v, the result and one number a row. The next two results can be recomputed,
+// which repeats the exchanges of keys, values and results of forward.
 //
-// Noise is a function of the key and the probability's sample, head, query and key in the whole problem, so that it does
-// not depend on how heads and tokens are spread.
+// Noise is a function of the key and of the probability's sample, head, query and key in the whole problem. It does not
+// depend on the distribution of heads and tokens over ranks.
 //
 // Under context parallelism every rank calls it with its own tokens (see context.h); the result and the gradients are
 // of these. Forward and backward are collective.

@@ -147,7 +147,7 @@ class Backward {
   Segments pieces_;
   typename Tiles::Backward tile_;
   Keys keys_;
-  std::array<std::int64_t, 3> keys_are_of_ = {-1, -1, -1};  // sample, key-value head and piece
+  std::array<std::int64_t, 3> keys_are_of_ = {-1, -1, -1};  // sample, key-value head and segment
   at::Tensor dq_, dk_, dv_;
 };
 

@@ -1,5 +1,5 @@
-// Attention of the queries of a rank with keys and values that are there: what all ways of spreading it come down to,
-// and the one place where another device would branch off.
+// Attention of a rank's queries with keys and values in its memory. All context-parallel methods end here, and another
+// device would need only another version of this.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@ struct Qkv {
   at::Tensor q, k, v;
 };
 
-// What is asked of every piece of one attention.
+// Settings shared by all segments of one attention.
 struct AttentionProblem {
   AttentionHeads heads;  // resolved
   Mask mask;
@@ -23,12 +23,12 @@ struct AttentionProblem {
   Segments queries;           // rows of q
 };
 
-// Fills `out`; returns the log-sum-exp of the scores of every row, [samples, heads, tokens] in the type of sums; -inf
-// for a row that sees nothing.
+// Fills `out` and returns the log-sum-exp of the scores of every row, [samples, heads, tokens] in the type of sums;
+// -inf for a row without keys.
 at::Tensor attention_forward(const AttentionProblem& problem, const Qkv& in, const Segments& keys,
                              const at::Tensor& out);
 
-// The same piece by piece: attention over the keys so far, in the type of sums.
+// The same segment by segment: attention over the keys so far, in the type of sums.
 struct PartialAttention {
   at::Tensor sum;   // [samples, heads, tokens, width], of e^(score - top) v
   at::Tensor tops;  // [samples, heads, tokens], the largest scores so far

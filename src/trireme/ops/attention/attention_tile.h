@@ -48,7 +48,7 @@ T* data(const kernels::Matrix& m) {
   return static_cast<T*>(m.data);
 }
 
-// The most tokens of a piece.
+// Tokens of the longest segment.
 inline std::int64_t most_tokens(const Segments& pieces) {
   std::int64_t most = 0;
   for (const Segment& piece : pieces) most = std::max(most, piece.tokens);
@@ -91,7 +91,7 @@ class TileScores {
   at::Tensor stored_;
 };
 
-// One tile as the kernels take it. `seen` has room for the rows and lives as long as the result.
+// One tile as the kernels take it. `seen` has space for the rows and lives as long as the result.
 inline kernels::ScoreBlock score_block(const AttentionProblem& problem, std::int64_t width,
                                        std::int64_t stride, std::int64_t sample, std::int64_t head,
                                        const Segment& rows, const BlockView& view,
@@ -125,7 +125,8 @@ struct TileSums {
   kernels::Into into;  // dq
 };
 
-// Of the head behind `head` a block's share of what it reads: of one of few keys, which would be done before it arrives.
+// Prefetches a block's share of the data of the next head. Only heads with few keys need it: they would be finished
+// before the data arrives.
 inline void prefetch_next(const AttentionProblem& problem, const Qkv& in, std::int64_t sample,
                           std::int64_t head, const Segment& block) {
   const std::int64_t next = sample * in.q.size(2) + head + 1;

@@ -26,13 +26,14 @@ struct ContextParallel {
   comm::Group* lane =
       nullptr;  // the ring's ranks once more, so that a rank sends and receives at once; may be null
   comm::Group* inner = nullptr;  // hierarchical: neighbours, equally many everywhere
-  comm::Group* outer = nullptr;  // hierarchical: who has this rank's place among the neighbours
+  comm::Group* outer = nullptr;  // hierarchical: the ranks with this rank's index in other groups
+                                 // of neighbours
   // all_gather only: every rank holds its mesh::share of so many tokens, in order. 0: those of plan/mesh/zigzag.h.
   std::int64_t rows = 0;
 
   int size() const { return group != nullptr ? group->size() : 1; }
   int rank() const { return group != nullptr ? group->rank() : 0; }
-  // Who exchanges heads for tokens before attention, and who passes keys round; null: nobody.
+  // The groups that exchange heads for tokens before attention, and that pass keys round; null: no such group.
   comm::Group* exchange() const;
   comm::Group* ring() const;
 };

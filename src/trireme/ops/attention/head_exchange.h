@@ -8,12 +8,12 @@
 
 namespace trireme::ops {
 
-// The heads of `heads` (resolved) that rank `rank` of `ranks` attends with: its mesh::share, with every key-value
-// head that they read, so that several ranks may hold one.
+// Heads of `heads` (resolved) that rank `rank` of `ranks` computes: its mesh::share, with every key-value head that
+// they read. Several ranks may hold the same key-value head.
 AttentionHeads head_share(const AttentionHeads& heads, int rank, int ranks);
 
-// From q, k and v of this rank's tokens (one packed tensor or three), heads `width` wide, to those of all tokens of the
-// group with this rank's share of heads, packed. Differentiable and collective, backward too.
+// Exchanges q, k and v of this rank's tokens (one packed tensor or three, heads `width` wide) for those of all tokens
+// of the group. The result has this rank's share of heads, packed. Differentiable and collective, backward too.
 at::Tensor gather_tokens(const at::Tensor& qkv, const AttentionHeads& heads, std::int64_t width,
                          comm::Group& group);
 at::Tensor gather_tokens(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

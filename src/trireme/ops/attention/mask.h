@@ -30,8 +30,7 @@ struct Mask {
   Documents documents{};
   std::int64_t window = -1;  // of causal masks
 
-  // With a window a token sees itself and so many tokens before it, and none further back (Beltagy et al. 2020); below 0
-  // it sees all before.
+  // With a window a token sees itself and so many tokens before it (Beltagy et al. 2020); below 0 it sees all before.
   static Mask causal(Documents documents = {}, std::int64_t window = -1) {
     return {.documents = std::move(documents), .window = window};
   }

@@ -19,8 +19,8 @@ struct Shift {
 
 class Ring {
  public:
-  // With a second group of the same ranks neighbours send in different lanes, so that a rank's send and receive need not
-  // wait for each other. Both outlive it.
+  // With a second group of the same ranks, neighbours send in different lanes: a rank's send and receive need not wait
+  // for each other. Both outlive it.
   explicit Ring(comm::Group& group, comm::Group* lane = nullptr)
       : group_(group), lane_(lane != nullptr ? *lane : group) {}
 

@@ -56,10 +56,10 @@ struct RowMask {
 
 // Scores exist for so many query rows and key columns at a time.
 inline constexpr std::int64_t kTileRows = 64, kTileColumns = 2048;
-// Tiles begin and end at multiples of this within their segment: products of ever new shapes would be prepared anew.
+// Tiles begin and end at multiples of this within their segment, because each new shape of a product costs preparation.
 inline constexpr std::int64_t kTileStep = 64;
 
-// The segments in pieces of `size` tokens at most, each cut from its segment's beginning.
+// The segments cut into segments of at most `size` tokens, each counted from the beginning of its own.
 inline Segments cut(std::span<const Segment> segments, std::int64_t size) {
   Segments pieces;
   for (const Segment& segment : segments)
@@ -84,7 +84,7 @@ struct BlockView {
     }
   }
 
-  // The part of a piece of keys that is computed; 0 tokens where nothing of it is seen.
+  // The part of a segment of keys that is computed; 0 tokens where the rows see nothing of it.
   Segment tile(const Segment& keys) const {
     const std::int64_t begin = std::max<std::int64_t>(0, all.begin - keys.position);
     const std::int64_t end = std::min(keys.tokens, all.end - keys.position);

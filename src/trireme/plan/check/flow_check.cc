@@ -53,7 +53,7 @@ void FlowCheck::put(int index, ValueId value, int mb, bool must_be_read) {
                  view_.program().values[value].name, mb, made->second.line);
 }
 
-// A segment runs again right before the first backward of its nodes.
+// A segment is recomputed right before the first backward of its nodes.
 void FlowCheck::follow_segment(int index, const Instr& line) {
   const std::optional<Instr> before = std::exchange(last_recompute_, std::nullopt);
   if (line.verb == Verb::kRecompute) last_recompute_ = line;

@@ -1,4 +1,4 @@
-// Checks of one list, line by line: the state machines behind validate().
+// Checks of one list, line by line: the state machines of validate().
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@
 
 namespace trireme::plan {
 
-// A list with what it stands in, and the one way to refuse it.
+// A list in its context, and the one way to refuse it.
 struct ListView {
   const PlanSet& plan;
   const GradientFlow& flow;

@@ -28,17 +28,17 @@ class LineClock {
   virtual void meet(std::span<const Side> sides) = 0;
 };
 
-// The walker of each rank. Where the ranks of every stage share a list they are interchangeable: from a run of one
-// representative a stage follows a run of all, in which the ranks of a stage move together. Where lists of some stage
-// differ, every rank walks.
+// The walker of each rank. If the ranks of every stage share a list, they are interchangeable. A complete walk with one
+// representative a stage implies one with all ranks, in which the ranks of a stage move together. Where lists of some
+// stage differ, every rank walks.
 std::vector<int> walkers_of(const PlanSet& plan);
 
 // How many lines of a lane of collectives may have begun and not ended. More can only help; transfers have no limit.
 enum class LaneRoom { kOneLine, kAnyLines };
 
-// A list stops at a line whose `after` has not ended, whose lane has no room, or while a node that exchanges something
-// waits for other ranks in the compute lane. Transfers wait in their queues, so a rank may send ahead of what others have
-// asked for. Queues run in order, so every order of steps ends the same lines and one walk decides.
+// A list stops at a line whose `after` has not ended, or whose lane is full. It also stops while a node with an
+// exchange waits for other ranks in the compute lane. Transfers wait in their queues, so a rank may send before others
+// ask for the data. Queues run in order, so every order of steps ends the same lines and one walk decides.
 class ListWalk {
  public:
   struct Waiting {
@@ -46,10 +46,10 @@ class ListWalk {
     std::deque<int> lines{};
   };
   struct Walker {
-    int rank = 0;  // the first of the ranks that it stands for
+    int rank = 0;  // the first of the ranks that it represents
     int stage = 0;
     const List* list = nullptr;
-    int next = 0;               // the line it stands before
+    int next = 0;               // the next line to start
     std::vector<bool> ended{};  // by line
     std::vector<Waiting> waiting{};
 
@@ -72,7 +72,7 @@ class ListWalk {
   Walker& at(int walker) { return walkers_[static_cast<std::size_t>(walker)]; }
   // Begins the walker's next line if it can, and ends what has met; wakes those whose lines end with it.
   bool advance(int index);
-  // Ends the head of a walker's queue for all who take part in it, if all of them stand in it now.
+  // Ends the first line of a walker's queue for all participants, if it is now the first for each of them.
   bool meet(int index, std::size_t place);
 
   const PlanSet& plan_;

@@ -8,14 +8,15 @@
 
 namespace trireme::plan {
 
-// Whether `line` of a list of `stage` and `theirs` of a list of `their_stage` are one collective, or the two sides of one
-// transfer: equal in every field but `after`, which each list has for itself. The sides of a transfer name each other.
+// Whether `line` of a list of `stage` and `theirs` of a list of `their_stage` are one collective, or the two sides of
+// one transfer. They must be equal in every field except `after`, which belongs to each list. The sides of a transfer
+// name each other.
 bool meets(const Instr& line, int stage, const Instr& theirs, int their_stage);
 
 // The axes over which ranks meet in a line that is no transfer: a collective's, or those of what a node exchanges in it.
 mesh::AxisSet meeting_axes(const Program& program, const Instr& line);
 
-// Who takes part in a line. A walker stands for ranks that move through one list together.
+// Participants of a line. A walker represents ranks that move through one list together.
 class Meetings {
  public:
   Meetings(const PlanSet& plan, std::vector<int> walker_of_rank);

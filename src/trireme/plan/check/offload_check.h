@@ -1,4 +1,4 @@
-// Checks of what leaves memory and comes back: the state machines behind reload and offload.
+// Checks of state that leaves memory and returns: the state machines of reload and offload.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@
 
 namespace trireme::plan {
 
-// Nothing is used while it is away or before it has come, nothing comes twice or is lost, what has changed is written
-// back, and few enough units are in memory for their steps at a time.
+// Nothing is used while it is away or before it has arrived, and nothing arrives twice or is lost. Changed state is
+// written back, and few enough units are in memory for their steps at a time.
 class OffloadCheck {
  public:
   explicit OffloadCheck(const ListView& view);

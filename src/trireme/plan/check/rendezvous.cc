@@ -29,7 +29,7 @@ class Stuck {
     return text;
   }
 
-  // Why a transfer at the head of its queue will never meet, if that can be told from the other side alone.
+  // Reason why a transfer at the head of its queue will never meet, if the other side alone shows it.
   std::string unmet(const Walker& walker, const Queue& queue, int head) const {
     const Instr& line = walker.line(head);
     if (!is_transfer(line)) return "";
@@ -48,7 +48,7 @@ class Stuck {
                        line_text(plan_.program, peer.line(standing)));
   }
 
-  // Where the walker stands: before a line that waits, or at the end with transfers that nobody takes.
+  // Position of the walker: before a line that waits, or at the end with transfers without a partner.
   int place(const Walker& walker) const {
     if (walker.next < static_cast<int>(walker.list->size())) return walker.next;
     for (const Waiting& one : walker.waiting)

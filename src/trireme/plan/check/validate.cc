@@ -104,7 +104,7 @@ void check_list(const PlanSet& plan, const GradientFlow& flow, int list) {
   moves.finish();
 }
 
-// What waits to be sent is bounded. After the rendezvous, which has more to say of a send that is not there.
+// The number of waiting sends is bounded. Runs after the rendezvous, which says more about a missing send.
 void check_unsent(const ListView& view) {
   const auto most = static_cast<std::size_t>(view.plan.recipe.unsent);
   std::map<std::tuple<int, ValueId, bool>, std::vector<int>> sends;

@@ -155,7 +155,7 @@ class Solver {
     return choice;
   }
 
-  // What no choice of the rest can be below.
+  // Lower bound of all choices of the rest.
   double bound(const Partial& one, std::size_t rest) const {
     return one.cost + dot(prices_, one.held) - dot(prices_, limits_) + bounds_[rest];
   }

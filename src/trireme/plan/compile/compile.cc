@@ -52,7 +52,7 @@ void check_grid_fits(const Program& program, const Recipe& recipe, const schedul
   }
 }
 
-// A joint loss stands behind all forwards, and all backwards begin with what it leaves.
+// A joint loss comes after all forwards, and all backwards begin with its result.
 void check_joint(const Program& program, const schedules::Grid& grid) {
   const auto joint = std::ranges::find_if(program.nodes, &Node::joint);
   if (joint == program.nodes.end()) return;
@@ -90,7 +90,7 @@ void check_offload(const Program& program, const mesh::Mesh& mesh, const Recipe&
            unit.name, program.units[static_cast<std::size_t>(unit.ema_of)].name);
 }
 
-// What a job asks to leave of the optimizer has something that can.
+// Optimizer state that a job asks to offload must exist and be able to leave.
 void check_states_leave(const PlanSet& plan) {
   const Offload& offload = plan.recipe.offload;
   const bool trains = std::ranges::any_of(plan.program.units, &Unit::trainable);
@@ -138,7 +138,7 @@ void order_lanes(const std::vector<Stage>& stages, PlanSet& plan) {
       const auto index = static_cast<std::size_t>(stage.index);
       plan.lists[index] = lanes(stage, lists[index]);
     }
-    // What stands still for another reason is the validator's to explain.
+    // The validator explains a plan that stops for another reason.
     if (stages.size() == 1 || plan.recipe.unsent > plan.recipe.micro_batches ||
         runs_to_the_end(plan))
       return;

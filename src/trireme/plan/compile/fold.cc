@@ -10,7 +10,7 @@
 namespace trireme::plan {
 namespace {
 
-constexpr char kHole = '#';  // where a number stood
+constexpr char kHole = '#';  // replaces a number
 
 // A word with its numbers taken out; a hole may hold a range.
 struct Shape {

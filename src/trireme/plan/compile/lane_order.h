@@ -7,8 +7,8 @@
 
 namespace trireme::plan {
 
-// Lines of a queue start and complete in order; a line starts when those it names in `after`, and with
-// them all earlier ones of their queues, have completed. One vector clock a line, over queues.
+// Lines of a queue start and complete in order. A line starts when those it names in `after`, and with them all earlier
+// ones of their queues, have completed. One vector clock a line, over queues.
 class LaneOrder {
  public:
   LaneOrder() = default;

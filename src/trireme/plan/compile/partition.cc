@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kSlack = 0.01;  // of the slowest stage's time, given for memory
 
-// What stretches of nodes cost as a stage.
+// Cost of ranges of nodes as a stage.
 class Stretches {
  public:
   Stretches(const Program& program, int stages, const Recipe& recipe)
@@ -84,14 +84,14 @@ class Stretches {
   int stages_;
   const Recipe& recipe_;
   GradientFlow flow_;
-  std::vector<bool> joined_;  // by the node behind a place
+  std::vector<bool> joined_;  // by the node after a place
   std::vector<double> time_before_;
   std::vector<double> saved_before_;
   std::vector<std::vector<double>> states_;  // bytes of the units of [begin, end), by end and begin
 };
 
-// Cuts [0, nodes) into `stages` stretches of least total, where two stretches' costs come together by `join`;
-// an infinite cost is not allowed. Empty if nothing is.
+// Cuts [0, nodes) into `stages` ranges of least total, where two ranges' costs are combined by `join`; an infinite cost
+// is not allowed. Empty if no cut is allowed.
 template <typename Cost, typename Join>
 Cuts best(const Stretches& stretches, int stages, const Cost& cost, const Join& join) {
   const int nodes = stretches.nodes();
@@ -124,7 +124,7 @@ Cuts best(const Stretches& stretches, int stages, const Cost& cost, const Join& 
   return cuts;
 }
 
-// Calls visit(stage, begin, end) for every stretch.
+// Calls visit(stage, begin, end) for every range.
 template <typename Visit>
 void for_stretches(const Cuts& cuts, const Visit& visit) {
   int begin = 0;

@@ -12,7 +12,7 @@ namespace trireme::plan {
 // Nodes of every stage, one after the other, at least one each.
 using Cuts = std::vector<int>;
 
-// Where the stages of a pipeline begin and who runs them.
+// First nodes of the stages of a pipeline, and their ranks.
 struct Pipeline {
   schedules::Placement placement = schedules::Placement::kLoop;
   int ranks = 1;
@@ -21,12 +21,12 @@ struct Pipeline {
   int rank_of(int stage) const { return schedules::rank_of(placement, ranks, stage); }
 };
 
-// The cuts under which the slowest stage takes least; among those within 1% of it, those under which the largest
-// stage needs least memory, and then the most even ones. Where ranks have several chunks, nodes then move between
-// stages as long as the slowest rank, or else the slowest stage, gets faster, wherever memory goes. A node takes its measured seconds where all nodes have
-// some, else its flops: forward, and backward if it has one (a frozen encoder has none). Memory is that of the
-// recipe's states for every unit once a stage, and what nodes save for as many micro-batches as 1F1B keeps there.
-// Throws Error{kUsage} for more stages than nodes.
+// The cuts with the fastest slowest stage. Among those within 1% of it: those whose largest stage needs least memory,
+// and then the most even ones. If ranks have several chunks, nodes then move between stages as long as the slowest
+// rank, or else the slowest stage, gets faster, whatever the memory. The cost of a node is its measured seconds if all
+// nodes have some, else its flops: forward, and backward if it has one (a frozen encoder has none). Memory is that of
+// the recipe's states for every unit once a stage, plus saved bytes of nodes for as many micro-batches as 1F1B keeps
+// there. Throws Error{kUsage} for more stages than nodes.
 Cuts balance(const Program& program, const Pipeline& pipeline, const Recipe& recipe);
 
 // The program with stage s on the rank that the placement says. Throws Error{kUsage} if the cuts are not as many

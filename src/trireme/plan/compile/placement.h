@@ -35,8 +35,8 @@ std::vector<NodeId> writers(const Program& program);
 // Inputs that nodes of the stage read, ascending: what `load` brings.
 std::vector<ValueId> inputs_of_stage(const Program& program, int stage);
 
-// Stages that hold a unit, ascending: those of its users; a unit no node uses lives where the unit
-// it follows does, or else on stage 0.
+// Stages that hold a unit, ascending: those of its users. A unit without users lives with the unit that it follows, or
+// else on stage 0.
 std::vector<int> stages_of_unit(const Program& program, UnitId unit);
 
 // Units that a stage holds, ascending.
@@ -46,16 +46,16 @@ std::vector<UnitId> units_of_stage(const Program& program, int stage);
 std::vector<NodeId> gradient_users(const Program& program, const GradientFlow& flow, UnitId unit,
                                    int stage);
 
-// Whether a node's backward is done in halves where a schedule has them. Nodes that run again go back whole: a
-// half would keep what recomputation saves.
+// Whether a node's backward is split where a schedule splits backwards. Recomputed nodes run an unsplit backward: one
+// part of it would keep what recomputation saves.
 bool goes_in_halves(const Program& program, const GradientFlow& flow, NodeId node);
 
-// Measured seconds with what the parts that are computed again take, as their operations are to those of the forward.
+// Measured seconds plus those of the recomputed parts, in proportion to their share of the forward's operations.
 NodeSeconds with_parts(const Node& node, NodeSeconds seconds);
 
-// What a node costs in a step, a micro-batch: its measured seconds if all nodes have some, else operations.
-// Backward is where the plan has it: a whole one in the input half, but in the weight half if it gives no
-// gradient to a value; recomputation is part of it.
+// Cost of a node in a step, per micro-batch: its measured seconds if all nodes have some, else operations. Backward is
+// in the part where the plan has it: an unsplit one in the input backward, or in the weight backward if it gives no
+// gradient to a value. Recomputation is part of it.
 std::vector<NodeSeconds> node_costs(const Program& program, const GradientFlow& flow);
 
 // Whether a value that a node reads is written in the node's own segment.

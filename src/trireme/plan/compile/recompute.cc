@@ -17,7 +17,7 @@ int next_segment(const Program& program) {
   return next;
 }
 
-// Nodes that run again and stand next to each other in a chunk.
+// Neighbouring recomputed nodes of a chunk.
 std::vector<std::vector<NodeId>> stretches(const Program& program) {
   const GradientFlow flow = gradient_flow(program);
   std::vector<std::vector<NodeId>> all;

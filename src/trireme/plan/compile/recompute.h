@@ -1,4 +1,4 @@
-// Which nodes of a program run again before their backward, whole or in parts. Decisions stand in the program.
+// Recomputed nodes of a program, whole or in parts. The program stores the decisions.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace trireme::plan {
 
-// Nodes that may run again whole: they have a backward and are no loss, whose backward follows its forward at once.
+// Nodes that can be recomputed whole: they have a backward and are no loss, whose backward follows its forward at once.
 std::vector<NodeId> recomputable(const Program& program);
 
 // Whether running it again whole gives memory back for work: an embedding that keeps where its rows lie does nothing
@@ -23,12 +23,12 @@ std::vector<std::string> parts_to_leave_out(const Program& program,
 // Each of these as a segment of its own. Nodes that have one already are left alone.
 void recompute_each(Program& program, const std::vector<NodeId>& nodes);
 
-// Joins neighbouring nodes that run again to segments of `every`, counted from the first of a chunk. A node
-// with a backward that keeps what it needs parts them.
+// Joins neighbouring recomputed nodes to segments of `every`, counted from the first of a chunk. A node that has a
+// backward and keeps its activations separates segments.
 void join_segments(Program& program, int every);
 
-// These nodes leave the part out, where it keeps something for their backward and they do not run again whole. Returns
-// how many do.
+// These nodes leave the part out, if it keeps something for their backward and they are not recomputed whole. Returns
+// the number of nodes that do.
 int recompute_part(Program& program, const std::vector<NodeId>& nodes, std::string_view part);
 
 // "12 of 14 nodes whole in 4 segments, norms in 2", or "" where everything is kept.

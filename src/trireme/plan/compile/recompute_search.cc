@@ -29,8 +29,8 @@ double recompute_cost(const Node& node, bool measured) {
   return cost_of(node, recompute_flops(node), measured);
 }
 
-// How a node takes part in a line: micro-batches whose forward it keeps, or whose input half it has done; and whether
-// the line is its own forward, or its way back.
+// Part of a node in a line: micro-batches whose forward it keeps, or whose input backward it has done; and whether the
+// line is its own forward, or its backward.
 struct Presence {
   int kept = 0;
   int halves = 0;
@@ -242,7 +242,7 @@ class Search {
     }
   }
 
-  // With everything computed again, if that fits.
+  // With everything recomputed, if that fits.
   Program everything(const std::function<PlanSet(const Program&)>& compile) {
     for (Candidate& one : nodes_) one.choice = one.options.size() - 1;
     PlanSet plan = compile(chosen());

@@ -1,4 +1,4 @@
-// The cheapest choice of what runs again that fits into memory.
+// The cheapest choice of recomputation that fits into memory.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,7 @@
 
 namespace trireme::plan {
 
-// Of nodes that run again and parts that are left out, operations more in a micro-batch; seconds where all nodes have
-// some.
+// Additional operations a micro-batch of recomputed nodes and omitted parts; seconds if all nodes have some.
 double recomputation_cost(const Program& program);
 
 // What a rank may take.
@@ -19,16 +18,17 @@ struct MemoryBudget {
   bool host = false;  // what waits in host memory counts: the tensors are there as well
 };
 
-// The program with the cheapest choice, for each of `nodes`, of parts to leave out or to run again whole, with which no
-// rank's peak, by the memory account of what `compile` makes of it, is above the budget. What is chosen already stays.
-// Throws Error{kNoRoom} with the arithmetic where nothing fits.
+// The program with the cheapest choice, for each of `nodes`, of parts to leave out or of whole recomputation. No rank's
+// peak, by the memory account of the plan that `compile` makes of it, is above the budget. Existing choices stay.
+// Throws Error{kNoRoom} with the arithmetic if nothing fits.
 //
-// At every line of a plan its nodes' choices add up. So: the cheapest choice that fits at the peaks seen so far, the plan
-// with it, its peak one more to fit at, until nothing is above the budget. That is the optimum where a choice changes
-// nothing in the plan but what its nodes hold, and as far as cheapest_choice is exact. Where it changes more (backwards in
-// halves become whole, searched schedules go by costs, inputs of what runs again leave) and so no choice seems to fit, or
-// the peaks go on moving for more than a few rounds, the stages that are above the budget leave out more, what costs least
-// for its bytes first, until the account agrees: that fits, but may cost more than it had to.
+// At every line of a plan its nodes' choices add up. The search repeats three steps until nothing is above the budget.
+// It finds the cheapest choice that fits at the peaks seen so far, compiles its plan, and adds the plan's peak to the
+// constraints. The result is optimal if a choice changes nothing in the plan except the memory of its nodes, and if
+// cheapest_choice is exact. A choice may change more: split backwards become whole, searched schedules depend on costs,
+// inputs of recomputed nodes are offloaded. Then it may seem that no choice fits, or peaks may move for more than a few
+// rounds. In that case the stages above the budget leave out more, the cheapest for its bytes first, until the account
+// agrees. The result fits, but may cost more than necessary.
 Program cheapest_within(Program program, const std::vector<NodeId>& nodes,
                         const MemoryBudget& budget,
                         const std::function<PlanSet(const Program&)>& compile);

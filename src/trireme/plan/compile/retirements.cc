@@ -9,7 +9,7 @@ namespace trireme::plan {
 
 std::vector<Retirement> retirements(const Program& program, std::span<const Instr> list) {
   using Piece = std::pair<int, int>;        // a value, of a micro-batch
-  std::map<Piece, std::size_t> last_touch;  // a value nobody reads goes where it appears
+  std::map<Piece, std::size_t> last_touch;  // a value without readers is dropped where it appears
   std::map<Piece, std::size_t> last_inner;  // the last recompute that reads what its segment writes
   const std::vector<NodeId> writer = writers(program);
   int count = 0;  // micro-batches

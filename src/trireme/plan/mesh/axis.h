@@ -28,7 +28,7 @@ class AxisSet {
   constexpr bool contains(Axis axis) const { return (bits_ & bit(axis)) != 0; }
   constexpr bool contains(AxisSet other) const { return (bits_ & other.bits_) == other.bits_; }
   constexpr bool empty() const { return bits_ == 0; }
-  // Bit i stands for Axis i: a key for tables, the same on every rank.
+  // Bit i belongs to Axis i: a key for tables, the same on every rank.
   constexpr std::uint8_t bits() const { return bits_; }
   constexpr AxisSet operator|(AxisSet other) const { return from_bits(bits_ | other.bits_); }
   constexpr AxisSet operator&(AxisSet other) const { return from_bits(bits_ & other.bits_); }

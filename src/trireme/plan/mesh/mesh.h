@@ -53,7 +53,7 @@ class Mesh {
 
   // World ranks that share every coordinate with `rank` except those along `axes`, in rank order.
   std::vector<int> group(int rank, AxisSet axes) const;
-  // Where `rank` stands in that group: group(rank, axes)[index_in_group(rank, axes)] == rank.
+  // Index of `rank` in that group: group(rank, axes)[index_in_group(rank, axes)] == rank.
   int index_in_group(int rank, AxisSet axes) const;
   // Every group over `axes` once, ordered by its first rank.
   std::vector<std::vector<int>> groups(AxisSet axes) const;

@@ -14,8 +14,8 @@ namespace trireme::mesh {
 // will do for one rank.
 std::int64_t zigzag_tokens(std::int64_t tokens, int ranks);
 
-// Position in the sequence of the first token of each of the rank's chunks, which have half its tokens each. One
-// rank: the halves of the sequence.
+// Position in the sequence of the first token of each of the rank's chunks, which have half its tokens each. For one
+// rank the chunks are the two parts of the sequence.
 std::array<std::int64_t, 2> zigzag_begins(std::int64_t tokens, int rank, int ranks);
 
 // Position in the sequence of each of the rank's tokens, in its order.

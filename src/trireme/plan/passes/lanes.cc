@@ -10,7 +10,7 @@
 namespace trireme::plan {
 namespace {
 
-// Walks a list and remembers the line behind every fact that a later line may depend on.
+// Walks a list and remembers the line of every fact that a later line may depend on.
 class Dependencies {
  public:
   explicit Dependencies(const Stage& stage) : stage_(stage) {}
@@ -208,7 +208,8 @@ class Dependencies {
   int grad_norm_ = -1;
 };
 
-// Makes the rank wait at a send until an earlier one of the same value has left, so that what is on its way is bounded.
+// Makes the rank wait at a send until an earlier one of the same value has left, so that the number of pending sends is
+// bounded.
 class Unsent {
  public:
   explicit Unsent(int most) : most_(static_cast<std::size_t>(most)) {}

@@ -60,7 +60,7 @@ class Lowering {
         {.verb = Verb::kForward, .node = node, .mb = mb, .keep = stage_.has_backward(node)});
   }
 
-  // What all micro-batches have written is there: losses of all of it, and the gradients that their backwards begin with.
+  // After the results of all micro-batches: losses of all of them, and the gradients that their backwards begin with.
   void run_joint(const std::vector<NodeId>& chunk) {
     const auto joint = [&](NodeId node) { return stage_.node(node).joint; };
     for (NodeId node : chunk | std::views::filter(joint)) run_forward(node, 0);
@@ -82,8 +82,8 @@ class Lowering {
     return units;
   }
 
-  // Nodes that add to gradients of units in the input half, because they have no other, and those that share
-  // units with them: a unit's gradient is of one micro-batch at a time.
+  // Nodes that add to gradients of units in the input backward, because they have no other, and nodes that share units
+  // with them. A unit's gradient belongs to one micro-batch at a time.
   void find_early(const std::vector<NodeId>& chunk) {
     std::set<UnitId> units;
     for (bool found = true; std::exchange(found, false);)

@@ -8,10 +8,10 @@
 
 namespace trireme::plan {
 
-// Inputs are loaded before the first forward that reads one. The input half of a backward runs what gives
-// gradients to values, the weight half the rest: nodes that split do their halves, a node that reads no value
-// with a gradient waits whole for the weight half, any other goes whole in the input half, and so does every node
-// of its chunk that shares a unit with it. Joint nodes run behind the last forward of their chunk, and at once back.
+// Inputs are loaded before the first forward that reads one. The input backward computes gradients of values, the
+// weight backward the rest. Nodes that split run one part in each. A node that reads no value with a gradient runs
+// whole in the weight backward. All others run whole in the input backward, and so do nodes of their chunk that share a
+// unit with them. Joint nodes run after the last forward of their chunk, and their backward follows at once.
 List lower(const Stage& stage, std::span<const schedules::Action> row);
 
 }  // namespace trireme::plan

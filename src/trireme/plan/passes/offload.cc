@@ -123,7 +123,7 @@ class GradientMoves {
   void add(UnitId unit) {
     const std::vector<Event> events = events_of(unit);
     std::map<int, int> pushed;  // by chunk
-    std::size_t left = 0;       // line behind which the last sum left
+    std::size_t left = 0;       // line after which the last sum left
     for (std::size_t i = 0; i < events.size(); ++i) {
       const Event& event = events[i];
       const bool last = i + 1 == events.size();
@@ -219,7 +219,7 @@ List offload_values(const Stage& stage, List list) {
     if (touched.stays || !touched.recomputed) continue;
     if (tier == Tier::kTp && !stage.program.values[static_cast<std::size_t>(piece.first)].whole)
       continue;
-    // What would come back at once has nowhere to go.
+    // A value that would return at once stays.
     const auto begin = list.begin() + static_cast<std::ptrdiff_t>(touched.last_forward) + 1;
     const std::size_t back =
         std::max(turns.ahead_of(*touched.recomputed), touched.last_forward + 1);
@@ -273,7 +273,7 @@ List offload_steps(const Stage& stage, List list) {
     for (Piece piece : {Piece::kGrads, Piece::kStates, Piece::kParams})
       if (away(unit, piece) && !(piece == Piece::kParams && second))
         insertion.before(ahead, reload(unit, piece));
-    // What is gathered behind a step has until the next one.
+    // A gather after a step has time until the next one.
     std::size_t behind = steps[i];
     if (stage.recipe.offload.params != Tier::kNone && stage.sharing(unit).gathers_after)
       behind = i + 1 < steps.size() ? steps[i + 1] : list.size() - 1;

@@ -5,20 +5,20 @@
 
 namespace trireme::plan {
 
-// Behind unshard. Parameters come back for every run of their users, or for what gathers them, and are dropped behind
-// it: nothing has changed.
+// Runs after unshard. Parameters return for every run of their users, or for the gather, and are dropped after it,
+// because nothing has changed.
 List offload_params(const Stage& stage, List list);
 
-// What nodes read that run again leaves behind its last forward and comes back ahead of the recomputation. Values
-// that a kept forward holds, that are sent or that are inputs stay.
+// Inputs of recomputed nodes leave after their last forward and return before the recomputation. Values that a kept
+// forward holds, sent values and inputs stay.
 List offload_values(const Stage& stage, List list);
 
-// Behind tail. A micro-batch's gradient meets the sums it is added to, which come back for that, and leaves as a part
-// of them; the step's sum leaves once it is reduced.
+// Runs after tail. The sums to which a micro-batch's gradient is added return for that and leave with it; the step's
+// sum leaves once it is reduced.
 List offload_gradients(const Stage& stage, List list);
 
-// Behind offload_gradients. Each unit's optimizer states, parameters and gradient come back before its step; what the
-// step has changed leaves behind it.
+// Runs after offload_gradients. Each unit's optimizer states, parameters and gradient return before its step; those
+// that the step has changed leave after it.
 List offload_steps(const Stage& stage, List list);
 
 }  // namespace trireme::plan

@@ -1,5 +1,5 @@
-// Recomputation of whole nodes (Chen et al. 2016): forwards of segments keep nothing, and run again before the first of
-// their backwards.
+// Recomputation of whole nodes (Chen et al. 2016): forwards of segments keep nothing, and are repeated before the first
+// of their backwards.
 #pragma once
 
 #include "trireme/plan/passes/stage.h"

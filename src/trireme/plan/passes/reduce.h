@@ -5,9 +5,9 @@
 
 namespace trireme::plan {
 
-// Right behind the backward that completes a gradient, so that it overlaps with the rest of backward:
-// the all-reduce of ZeRO-0, the reduce-scatter of ZeRO-1 (once) and ZeRO-2/3 (every micro-batch), then
-// over dp_replicate the all-reduce of the whole step's shard.
+// Inserts reductions right after the backward that completes a gradient, so that they overlap with the rest of
+// backward. These are the all-reduce of ZeRO-0 and the reduce-scatter of ZeRO-1 (once) and ZeRO-2/3 (every
+// micro-batch). Then follows, over dp_replicate, the all-reduce of the whole step's shard.
 List reduce(const Stage& stage, List list);
 
 }  // namespace trireme::plan

@@ -5,8 +5,8 @@
 
 namespace trireme::plan {
 
-// A stretch of neighbouring computing lines of one micro-batch and one direction (forward; or backward with its
-// recomputation) that all use the unit. The weight half of a backward needs no parameters, nor does any of a node that
+// A range of neighbouring computing lines of one micro-batch and one direction (forward; or backward with its
+// recomputation) that all use the unit. The weight backward needs no parameters, nor does any backward of a node that
 // looks rows up.
 struct Run {
   UnitId unit = -1;
@@ -17,8 +17,8 @@ struct Run {
 // In the order in which they begin.
 std::vector<Run> runs(const Stage& stage, const List& list);
 
-// Of each run the line before which its unit is brought: `prefetch` places where runs begin ahead of its own, in the
-// order of runs, behind the end of the unit's run before.
+// For each run the line before which its unit is gathered: `prefetch` beginnings of runs ahead of its own, in the order
+// of runs, after the end of the unit's previous run.
 std::vector<std::size_t> ahead_of(const std::vector<Run>& runs, int prefetch);
 
 }  // namespace trireme::plan

@@ -5,12 +5,12 @@
 
 namespace trireme::plan {
 
-// Where an update leaves a unit whole but stale, the next step gathers it at its head, in order of use, so that it comes in
-// while earlier nodes compute. Units of the first kAhead + 1 places where runs begin have nothing to hide behind there: tail
-// gathers them behind their step, as it does all others that no line here gathers.
+// If an update leaves a unit whole but stale, the next step gathers it at its beginning, in order of use. The gather
+// overlaps with the computation of earlier nodes. The gathers of units of the first kAhead + 1 beginnings of runs would
+// overlap with nothing there. The pass tail gathers them after their step, like all others that no line here gathers.
 //
-// ZeRO-3: every run (passes/runs.h) is gathered for itself, `prefetch` places where runs begin ahead of its own, so at most
-// prefetch + 1 nodes of a chain are in memory.
+// ZeRO-3: every run (passes/runs.h) has its own gather, `prefetch` beginnings of runs ahead. At most prefetch + 1 nodes
+// of a chain are in memory.
 List unshard(const Stage& stage, List list);
 
 }  // namespace trireme::plan

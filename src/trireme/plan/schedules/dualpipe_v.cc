@@ -13,7 +13,7 @@ class DualPipeV {
       : ranks_(ranks), micro_batches_(micro_batches), rank_(rank) {}
 
   Row row() {
-    const int after = ranks_ - 1 - rank_;  // ranks behind this one on the way down
+    const int after = ranks_ - 1 - rank_;  // ranks after this one on the way down
     for (int i = 0; i < 2 * after; ++i) forward(0);
     for (int i = 0; i < rank_ + 1; ++i) forward(0), forward(1);
     for (int i = 0; i < after; ++i) input(1), weight(), forward(1);

@@ -13,12 +13,12 @@ Row gpipe_row(int ranks, int micro_batches, int rank);
 // Narayanan et al. 2019: as many forwards ahead as there are ranks from here on, then one backward each.
 Row one_f_one_b_row(int ranks, int micro_batches, int rank);
 
-// Narayanan et al. 2021, in Megatron-LM's order: forwards go by groups of `ranks` micro-batches through one
-// chunk after the other, backwards through the chunks in reverse. Micro-batches divide by ranks.
+// Narayanan et al. 2021, in Megatron-LM's order. Forwards pass in groups of `ranks` micro-batches through one chunk
+// after the other, backwards through the chunks in reverse. The number of micro-batches is a multiple of ranks.
 Row interleaved_row(int ranks, int chunks, int micro_batches, int rank);
 
-// Qi et al. 2023, figure 2 and 3: 1F1B with W put off by as many micro-batches as the rank has fewer forwards ahead
-// than the first one, so that all ranks hold `ranks` (H1) or 2 ranks - 1 (H2).
+// Qi et al. 2023, figure 2 and 3: 1F1B with delayed W. The delay in micro-batches is the first rank's number of
+// forwards ahead minus the rank's own, so that all ranks hold `ranks` (H1) or 2 ranks - 1 (H2).
 Row zb_h1_row(int ranks, int micro_batches, int rank);
 Row zb_h2_row(int ranks, int micro_batches, int rank);
 

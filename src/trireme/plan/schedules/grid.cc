@@ -19,7 +19,7 @@ class RowCheck {
     for (std::size_t place = 0; place < row.size(); ++place)
       if (std::string reason = add(row[place]); !reason.empty())
         return GridFault{rank_, place, std::move(reason)};
-    // A schedule that knows no halves lacks none.
+    // A schedule without split backwards lacks none.
     const bool whole = std::ranges::none_of(row, [](const Action& action) {
       return action.work == Work::kBackwardInput || action.work == Work::kBackwardWeight;
     });
@@ -38,7 +38,7 @@ class RowCheck {
   }
 
  private:
-  // Micro-batches done of a chunk; a whole backward counts as both halves.
+  // Micro-batches done of a chunk; an unsplit backward counts as both parts.
   struct Counts {
     int forward = 0, input = 0, weight = 0;
   };

@@ -10,8 +10,7 @@
 
 namespace trireme::schedules {
 
-// F, B, I, W. A backward is one piece (B) or its two halves: gradients of what the stage read (I), then of
-// its parameters (W).
+// F, B, I, W. A backward is unsplit (B), or split into gradients of the stage's inputs (I), then of its parameters (W).
 enum class Work : std::uint8_t { kForward, kBackward, kBackwardInput, kBackwardWeight };
 char letter(Work work);
 
@@ -58,9 +57,9 @@ struct ScheduleShape {
   int micro_batches = 1;
   std::vector<StageCost> stages{};  // of every stage; empty: all 1
   double transfer = 0;              // between neighbouring stages on different ranks
-  // What zb_auto and v_auto may hold, as a multiple of 1F1B's peak (`ranks` micro-batches). `kept`: the share of a
-  // micro-batch's activations that W still needs after I (about half where attention keeps its
-  // probabilities, nearly all where it does not). v_auto counts all of them until W.
+  // Activations that zb_auto and v_auto may hold, as a multiple of 1F1B's peak (`ranks` micro-batches). `kept`: the
+  // share of a micro-batch's activations that W still needs after I. It is about half if attention keeps its
+  // probabilities, nearly 1 if not. v_auto counts all of them until W.
   double activation_limit = 1;
   double kept = 0.5;
   // Whether all ranks meet at the end of a step: searches then want a short `makespan`, else a short `longest_rank`.
@@ -70,8 +69,8 @@ struct ScheduleShape {
 struct GridTimes {
   std::vector<std::vector<std::pair<double, double>>> at{};  // start and end of every action
   double makespan = 0;
-  // From the first start to the last end of the rank where that is longest: the cost in the zero-bubble
-  // paper (Qi et al. 2023), a step of which has no barrier at its end.
+  // Time from the first start to the last end of a rank, maximum over ranks: the cost in the zero-bubble paper (Qi et
+  // al. 2023), whose steps have no barrier at their end.
   double longest_rank = 0;
   std::vector<double> peak_activations{};  // by rank: peak_activations(grid)
   std::vector<double> peak_memory{};       // the same with the shape's `kept`
@@ -81,8 +80,8 @@ struct GridTimes {
 // check_grid accepts.
 GridTimes time_grid(const Grid& grid, const ScheduleShape& shape);
 
-// By rank, in micro-batches of a rank's whole share, so that a chunk counts 1/chunks. Held from F to the
-// end of B or, of a split backward, to the end of W, to which `kept` of it stays after I.
+// By rank, in micro-batches of a rank's whole share, so that a chunk counts 1/chunks. Held from F to the end of B. For
+// a split backward all is held to the end of I, and `kept` of it to the end of W.
 std::vector<double> peak_activations(const Grid& grid, double kept = 1);
 
 // What is wrong with a grid, and where: the rank and the place in its row.
@@ -92,8 +91,8 @@ struct GridFault {
   std::string reason{};
 };
 
-// Nothing, if every micro-batch runs once through every stage, F before I (or B) before W, each of the
-// three in ascending order of micro-batches on a stage, and the ranks never wait for each other in a circle.
+// Nothing if three conditions hold. Every micro-batch runs once through every stage, F before I (or B) before W. On a
+// stage each of the three is in ascending order of micro-batches. The ranks never wait for each other in a circle.
 std::optional<GridFault> find_fault(const Grid& grid);
 
 // Throws Error{kInternal} with rank, place and action of what find_fault finds.

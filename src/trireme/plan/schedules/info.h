@@ -19,8 +19,8 @@ struct Pipe {
 
 enum class Place { kFirst, kMiddle, kLast };  // of a rank in the pipeline
 
-// Micro-batches that a rank holds at most, in times of its whole share: those whose forward waits for its backward, and those
-// whose input backward is done and whose weight backward is not.
+// Maximum number of micro-batches that a rank holds, in units of its whole share: those between forward and backward,
+// and those between input backward and weight backward.
 struct InFlight {
   double kept = 0;
   double waiting = 0;

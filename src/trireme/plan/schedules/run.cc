@@ -123,8 +123,8 @@ class Run {
     fill(now, id, ordered.at);
   }
 
-  // The first action after the order's next one that can start now. The actions in between still fit: a rank
-  // that needs room for a forward does the weight gradients that it has left.
+  // The first action after the order's next one that can start now. The actions between still fit: a rank that needs
+  // memory for a forward runs its remaining weight backwards.
   Choice ahead(double now, int id, const Row& order) const {
     const Rank& rank = ranks_[static_cast<std::size_t>(id)];
     int whole = 0, arrived = 0;  // chunks between F and I; actions that could start
@@ -159,7 +159,7 @@ class Run {
     const bool input_has_arrived = input.at <= here;
     const bool forward_has_arrived = forward.at <= here;
     const bool forward_has_room = forward_has_arrived && !full(rank);
-    // Forwards and input halves take turns; a forward without room gets some from a weight half.
+    // Forwards and input backwards alternate; a forward without memory gets some from a weight backward.
     const bool forward_is_next = rank.after_input && forward_has_arrived;
     if (forward_is_next && forward_has_room) return start(forward, id);
     if (forward_is_next)

@@ -10,8 +10,8 @@
 
 namespace trireme::schedules {
 
-// How a rank decides. It would rather do I than F and F than W, but takes turns between I and F, and waits for
-// the better work where that is under way and closer than a share of the worse one's duration.
+// Rules by which a rank decides. It prefers I to F and F to W, but alternates between I and F. It waits for the better
+// work if that arrives within a share of the worse one's duration.
 struct Policy {
   double limit =
       0;  // activations of a rank at once, in chunks; between I and W a chunk counts `kept`
@@ -19,9 +19,9 @@ struct Policy {
   double wait_at_first = 0;   // before F instead of the first I
   double wait_for_input = 0;  // before F instead of a later I
   double wait_at_weight = 0;  // before W
-  // Forwards and input gradients of each rank in order, so that W is left to decide; null: one chunk a rank, in
-  // the order of micro-batches. A rank that would idle takes an action from up to `ahead` places behind the
-  // next one in its order, if it can start and the limit leaves room for those in between.
+  // Forwards and input gradients of each rank in order, so that only W remains to decide. Null: one chunk a rank, in
+  // the order of micro-batches. A rank that would be idle takes an action up to `ahead` places after the next one in
+  // its order, if it can start and the limit leaves memory for those between.
   const std::vector<Row>* order = nullptr;
   std::size_t ahead = 0;
 };

@@ -31,8 +31,8 @@ std::optional<Schedule> schedule_of(std::string_view name);
 // Not of kGiven.
 Placement placement_of(Schedule schedule);
 
-// Chunks of a rank when a job asks for `virtual_stages` of them, 0 for the schedule's own count: 1, 2 of
-// the V shapes, for interleaved any from 2 on. Throws Error{kUsage} for others.
+// Chunks of a rank when a job asks for `virtual_stages` of them, 0 for the schedule's own count. It is 1, or 2 for the
+// V shapes, or for interleaved any number from 2. Throws Error{kUsage} for others.
 int chunks_of(Schedule schedule, int virtual_stages);
 
 // Throws Error{kUsage} for counts that the schedule cannot take, naming the nearest that it can.

@@ -122,7 +122,7 @@ Grid search_v(const ScheduleShape& shape, int limit) {
   return search.best();
 }
 
-// Half and a third of what 1F1B holds, and some room at the turns of the V.
+// Half and a third of 1F1B's activations, and some more at the turns of the V.
 int half_limit(int p) { return p <= 2 ? p + 1 : p / 2 * 2 + 2; }
 int least_limit(int p) {
   constexpr int kRoom[] = {6, 4, 8};
@@ -178,7 +178,7 @@ Grid search_v_auto(const ScheduleShape& shape) {
   const double all = 2.0 * shape.micro_batches;
   const int most = static_cast<int>(std::min(limit + 1e-9, all));
   Search search(shape, Placement::kV, most, 1);
-  // What keeps within less is allowed too, and at costs that are unlike may be shorter.
+  // Orders within a smaller limit are allowed too, and may be shorter if costs differ.
   for (const int less : {least_limit(shape.ranks), half_limit(shape.ranks), 2 * shape.ranks})
     if (less < most) try_v(shape, less, search);
   try_v(shape, most, search);

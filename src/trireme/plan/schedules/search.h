@@ -1,5 +1,5 @@
-// Schedules that are searched: many runs on the shape's clock, of which the shortest wins (GridTimes::longest_rank, or
-// with a barrier makespan), the first one found among equals.
+// Schedules that are searched: many runs on the shape's clock, of which the shortest wins. Its length is
+// GridTimes::longest_rank, or makespan with a barrier; among equals the first one wins.
 #pragma once
 
 #include "trireme/plan/schedules/grid.h"

@@ -82,8 +82,8 @@ bool row_fits(const Row& row, int limit) {
   });
 }
 
-// Gradients at the end of the step move to where they would be if the last F up the V were followed by nothing else: down
-// the V and up again, one every two ticks.
+// Gradients at the end of the step move to the ticks that they would have if nothing else followed the last F up the V:
+// down the V and up again, one every two ticks.
 int drained(int tick, std::size_t action, int behind, int rank, int ranks, int last, int limit) {
   const int up = (limit + 1) / 2, down = std::min(rank + 1, limit - up);
   if (action == 3 && behind < up) return last - rank + 2 * ranks - 2 * behind;

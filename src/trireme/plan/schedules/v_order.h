@@ -8,8 +8,8 @@
 
 namespace trireme::schedules {
 
-// ZB-V (Qi et al. 2023, section 6): as many forwards down as the V lets run before its first gradient, then F and I of
-// both chunks in turn.
+// ZB-V (Qi et al. 2023, section 6): as many forwards down as the V allows before its first gradient, then F and I of
+// both chunks alternate.
 std::vector<Row> zb_v_order(int ranks, int micro_batches);
 
 // A building block (Qi et al. 2024): the ticks of one micro-batch's actions on every rank, repeated every

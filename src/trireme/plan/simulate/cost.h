@@ -8,10 +8,10 @@
 
 namespace trireme::simulate {
 
-// Rates of one rank and its links. The defaults are those of one core of a current server CPU with
-// matrix units, ranks on one host: LibTorch GEMM 0.15 TFLOP/s in fp32 and about 0.9 in bf16, elementwise
-// work at memory speed, 0.9 GB/s for collectives between processes on loopback, some microseconds of
-// host time a line. Measured rates make better forecasts.
+// Rates of one rank and its links. The defaults are those of one core of a current server CPU with matrix units, with
+// ranks on one host. LibTorch GEMM: 0.15 TFLOP/s in fp32 and about 0.9 in bf16. Elementwise work: memory speed.
+// Collectives between processes on loopback: 0.9 GB/s. Host time: some microseconds a line. Measured rates make better
+// forecasts.
 struct CostModel {
   double fp64_flops = 0.075e12;  // a second
   double fp32_flops = 0.15e12;
@@ -22,13 +22,13 @@ struct CostModel {
   double host_bytes_per_s = 5e9;  // to host memory and back: one copy
   double disk_bytes_per_s = 1e9;  // each way
   double line_s = 5e-6;           // host time of a line that computes
-  // What a training process holds beside tensors: LibTorch 1.13 for CPUs with its kernels in use, and ours.
+  // Memory of a training process apart from tensors: LibTorch 1.13 for CPUs with its kernels in use, and ours.
   std::int64_t process_bytes = 186'000'000;
 
   double flops(DType compute) const;
 };
 
-// What a line takes: of its queue, and until what it brings is there. Another may follow before that.
+// Seconds of a line: occupation of its queue, and time until its data has arrived. Another line may follow before that.
 struct LineSeconds {
   LineSeconds(double busy, double latency = 0) : busy(busy), latency(latency) {}
   double busy = 0;
@@ -38,11 +38,11 @@ struct LineSeconds {
   double all() const { return busy + latency; }
 };
 
-// Collectives are rings: n ranks send (n-1)/n of the bytes in n-1 messages for an all-gather or a
-// reduce-scatter, twice that for an all-reduce (Thakur, Rabenseifner & Gropp 2005). Backward costs two
-// forwards. A transfer occupies its queue for its bytes and arrives a latency later. A node moves what it reads, writes and saves; a step reads and writes all states. What
-// leaves memory or comes back moves at the rate of where it waits. A node with
-// measured seconds takes these instead of those of its operations.
+// Collectives are rings. For an all-gather or a reduce-scatter n ranks send (n-1)/n of the bytes in n-1 messages, for
+// an all-reduce twice that (Thakur, Rabenseifner & Gropp 2005). Backward costs two forwards. A transfer occupies its
+// queue for its bytes and arrives a latency later. A node moves its inputs, results and saved data; a step reads and
+// writes all states. Offloads and reloads move at the rate of their storage. A node with measured seconds takes these
+// instead of those of its operations.
 LineSeconds seconds(const CostModel& model, const plan::PlanSet& plan, int rank,
                     const plan::Instr& line);
 

@@ -1,4 +1,4 @@
-// What bounds a step: the chain of lines, each started behind the one before, that ends with the step.
+// Critical path of a step: the chain of lines, each started after the one before, that ends with the step.
 #pragma once
 
 #include <string>
@@ -42,8 +42,8 @@ struct PathShare {
 };
 std::vector<PathShare> path_shares(const plan::PlanSet& plan, const Forecast& forecast);
 
-// "bound by backward on stage 3: 71% of the critical path; forward 20%, transfers 4%": the kind of work that has
-// most of the path, on the stage that has most of that.
+// "bound by backward on stage 3: 71% of the critical path; forward 20%, transfers 4%". It names the kind of work with
+// the largest share of the path, and the stage with the largest share of that.
 std::string bound_by(const plan::PlanSet& plan, const Forecast& forecast);
 
 }  // namespace trireme::simulate

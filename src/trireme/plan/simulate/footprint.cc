@@ -41,7 +41,7 @@ MemoryPoint at_peak(const Footprint& one) {
                           : account.at_line[static_cast<std::size_t>(account.peak_line)]);
 }
 
-// The most bytes live in each of `columns` equal stretches of the list.
+// Maximum of live bytes in each of `columns` equal ranges of the list.
 std::vector<std::int64_t> stretches(const Footprint& one, std::size_t columns) {
   const std::size_t lines = one.account.at_line.size();
   std::vector<std::int64_t> most(std::min(columns, lines));
@@ -117,7 +117,7 @@ bool keeps_logits(const plan::Program& program) {
   });
 }
 
-// What could leave memory and does not; averages need both parameters and states.
+// State that could be offloaded and is not; averages need both parameters and states.
 std::string offloading(const plan::PlanSet& plan, plan::Piece piece, const std::string& key) {
   const bool averages = std::ranges::any_of(
       plan.program.units, [](const plan::Unit& unit) { return unit.ema_of >= 0; });

@@ -1,4 +1,4 @@
-// What a plan needs of memory on every rank, drawn and compared with what there is.
+// Memory need of a plan on every rank, drawn and compared with the available memory.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,8 @@ std::string needed_text(const Footprint& one);
 
 const Footprint& largest(const std::vector<Footprint>& lists);
 
-// Nothing if every rank needs at most `allowed` bytes; else one line: the rank that needs most, its need, what is
-// allowed, the largest kind, and what would help.
+// Nothing if every rank needs at most `allowed` bytes. Else one line: the rank with the largest need, its need, the
+// allowed bytes, the largest kind, and a remedy.
 std::optional<std::string> misfit(const plan::PlanSet& plan, const std::vector<Footprint>& lists,
                                   std::int64_t allowed);
 

@@ -55,7 +55,7 @@ plan::NodeSeconds seconds(const plan::Node& node, const NodeMeans& means) {
   plan::NodeSeconds result{.forward = means.forward.value(),
                            .input = means.input.value(),
                            .weight = means.weight.value()};
-  // The next plan may keep what this one computed again.
+  // The next plan may keep what this one recomputed.
   const double recomputed =
       node.flops > 0 ? result.forward * recompute_flops(node) / node.flops : 0;
   result.input = std::max(0.0, result.input - recomputed);

@@ -1,4 +1,4 @@
-// Retiming: what a list's forecast counts of its lines' times, and the same anew where ranks share cores.
+// Retiming: sums of a list's forecast over its lines' times, recomputed where ranks share cores.
 #pragma once
 
 #include <vector>
@@ -13,11 +13,10 @@ namespace trireme::simulate {
 void busy(ListForecast& list, const plan::Instr& line, double start, double end,
           const LineSeconds& seconds = 0);
 
-// A wait behind a communication is exposed communication, as far as that was running; so with offload.
+// A wait for a communication is exposed communication for as long as that was running; likewise for offload.
 void expose(ListForecast& list, const plan::Instr& behind, const LineTime& blocking, double waited);
 
-// Puts the times of tasks in the place of those that lines have alone, and counts anew what follows from them.
-// `tasks`: of every list by line.
+// Replaces the times of lines alone by those of tasks, and recomputes the results. `tasks`: of every list by line.
 void retime(const plan::PlanSet& plan, const std::vector<TaskTime>& times,
             const std::vector<std::vector<int>>& tasks, Forecast& forecast);
 

@@ -11,7 +11,7 @@
 namespace trireme::simulate {
 namespace {
 
-// As long, as far as forecasts tell.
+// Equal times, within the accuracy of forecasts.
 constexpr double kAsLong = 1.01;
 
 // Of the rank that needs most.

@@ -8,8 +8,8 @@
 
 namespace trireme::simulate {
 
-// Where another schedule takes as long as the plan's by `step_seconds`, or less, and needs less memory, or as much: both in
-// numbers, why, and the key to set. "" where none does.
+// A schedule that takes no longer than the plan's by `step_seconds` and needs no more memory: both in numbers, the
+// reason, and the key to set. "" if there is none.
 std::string rival_text(const plan::PlanSet& plan,
                        const std::function<double(const plan::PlanSet&)>& step_seconds);
 

@@ -5,8 +5,8 @@
 
 namespace trireme::simulate {
 
-// Cores that the ranks of a step share. A line of a rank asks for one core as long as it has work; all that have work
-// run at one speed, as an operating system's scheduler has it.
+// Cores that the ranks of a step share. A line of a rank uses one core as long as it has work. All lines with work run
+// at one speed, as under an operating system's scheduler.
 struct Cores {
   int count = 0;  // 0: every rank has one of its own
   double crowding =
@@ -18,7 +18,7 @@ struct Cores {
   bool operator==(const Cores&) const = default;
 };
 
-// What waits for what in a step: the same whatever lines take, as order within a queue is the plan's.
+// Dependencies in a step. They do not depend on durations, because order within a queue is the plan's.
 struct TaskGraph {
   struct Task {
     double work = 0;                // seconds of one core for each of its ranks
@@ -31,7 +31,7 @@ struct TaskGraph {
   std::vector<Task> tasks;
 };
 
-// When tasks start and end, and which one they started behind (-1: they start with the step).
+// Start and end of tasks, and the task that each started after (-1: it starts with the step).
 struct TaskTime {
   double start = 0;
   double end = 0;

@@ -25,12 +25,12 @@ struct QueueTime {
 
 // One walker's time.
 struct WalkerTime {
-  int rank = 0;    // the first that it stands for
+  int rank = 0;    // the first one that it represents
   int number = 0;  // of its list
   const plan::List* list = nullptr;
   double now = 0;
   LineRef behind{};                 // whose end is now
-  double ranks = 1;                 // that it stands for
+  double ranks = 1;                 // that it represents
   int task = -1;                    // that it has come to
   std::vector<int> tasks{};         // by line; before a meeting, of its issue
   std::vector<QueueTime> queues{};  // as the walk numbers them

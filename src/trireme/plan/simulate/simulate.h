@@ -27,8 +27,8 @@ struct LineRef {
 // Of the ranks that run one list.
 struct ListForecast {
   std::vector<LineTime> lines;
-  // What each line started behind: the previous of its queue, one of its `after`, or what kept a partner from
-  // coming earlier. None for lines that start with the step.
+  // The cause of each line's start: the previous of its queue, one of its `after`, or the line that delayed a partner.
+  // Empty for lines that start with the step.
   std::vector<LineRef> behind;
   double comp_busy_s = 0;    // the compute lane works, and does not wait within a line
   double nodes_busy_s = 0;   // of it: forwards and backwards
@@ -38,7 +38,7 @@ struct ListForecast {
       0;  // the compute lane waits for a communication, between lines or within one
   double exposed_transfers_s = 0;  // of it: for one between stages; the rest is collectives
   double exposed_offload_s = 0;    // it waits for what leaves memory or comes back
-  double bubble_fraction = 0;      // share of the step in which the compute lane stands idle
+  double bubble_fraction = 0;      // share of the step in which the compute lane is idle
   double sent_bytes = 0;           // by one rank
   plan::MemoryAccount memory;
 };
@@ -59,14 +59,13 @@ struct Forecast {
 // Of a line on a rank.
 using LineCost = std::function<LineSeconds(int rank, const plan::Instr& line)>;
 
-// Runs a valid plan as the executor does: one walk per rank in list order, compute and grad_norm in
-// place, other lanes as queues beside it; a collective or transfer starts when all who take part have
-// come to it. Exact for the given costs.
+// Runs a valid plan like the executor: one walk per rank in list order, compute and grad_norm in place, other lanes as
+// concurrent queues. A collective or transfer starts when all participants have reached it. Exact for the given costs.
 Forecast simulate(const plan::PlanSet& plan, const LineCost& cost);
 Forecast simulate(const plan::PlanSet& plan, const CostModel& model);
 
-// On cores that ranks share: every line works on its ranks' cores for its seconds, collectives included, as they do where
-// ranks are threads or processes of one host.
+// The same on shared cores. Every line uses its ranks' cores for its seconds, collectives included, as for ranks that
+// are threads or processes of one host.
 Forecast simulate(const plan::PlanSet& plan, const LineCost& cost, const Cores& cores);
 
 }  // namespace trireme::simulate

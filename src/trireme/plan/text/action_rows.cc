@@ -98,7 +98,7 @@ Cells by_unit_time(const Grid& grid) {
   return cells;
 }
 
-// Where a stage without a backward stands behind one that has some, no times follow from the grid.
+// If a stage without a backward follows one that has some, no times follow from the grid.
 bool has_times(const Grid& grid) {
   schedules::Walk walk(grid);
   walk.run([](int, std::size_t, schedules::Action, int) {});

@@ -64,7 +64,7 @@ std::string recipe_text(const PlanSet& plan) {
       types, recomputed.empty() ? "" : "recompute " + recomputed + "\n", offload_line(plan));
 }
 
-// A row of the table of units: one, or several alike.
+// A row of the table of units: one unit, or several equal ones.
 struct UnitRow {
   std::string names;
   int count = 1;

@@ -35,8 +35,8 @@ struct StepNumbers {
   std::vector<StageNumbers> stages{};
 };
 
-// Mesh, recipe, units, communication, memory, forecast and the step in compact notation or, of a pipeline, its
-// stages and schedule; at most 50 lines of 110 columns. `account` and `numbers` are those of `rank`.
+// Mesh, recipe, units, communication, memory, forecast and the step in compact notation or, for a pipeline, its stages
+// and schedule. At most 50 lines of 110 columns; `account` and `numbers` are those of `rank`.
 std::string explain_text(const PlanSet& plan, int rank, const MemoryAccount& account,
                          const StepNumbers& numbers);
 Json explain_json(const PlanSet& plan, int rank, const MemoryAccount& account,

@@ -290,7 +290,7 @@ class Parser {
     list.push_back(std::move(instr));
   }
 
-  // What the line is about, or a number with its key.
+  // The subject of the line, or a number with its key.
   void number(Line& line, std::string_view key, std::string_view subject, int Instr::*field,
               Instr& instr) const {
     const Subject about = subject_of(instr.verb);
@@ -305,7 +305,7 @@ class Parser {
     }
   }
 
-  // A unit's piece, or a value.
+  // A unit's shard, or a value.
   void moved(Line& line, std::string_view name, Instr& instr) const {
     for (Piece piece : {Piece::kStates, Piece::kParams, Piece::kGrads})
       if (line.flag(plan::name(piece))) instr.piece = piece;

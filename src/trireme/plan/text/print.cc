@@ -111,7 +111,8 @@ bool runs_jointly(const Program& program, const Instr& line) {
          program.nodes[static_cast<std::size_t>(line.node)].joint;
 }
 
-// Writes a line's fields one by one; a number that is its field's default is none. The lane has a column of its own.
+// Writes a line's fields one by one; a number equal to its field's default is omitted. The lane has a column of its
+// own.
 struct LineText {
   const Program& program;
   const Instr& line;

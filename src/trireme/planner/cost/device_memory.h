@@ -42,7 +42,7 @@ struct DeviceMemory {
   double needed() const;
 };
 
-// Beside facts: what measurements had to tell. docs/planner.md has the rows that each came from.
+// Constants that were fitted to measurements, in addition to facts. docs/planner.md has the rows that each came from.
 struct MemoryConstants {
   // Of kept activations, as holes between those of several micro-batches, where segments do not grow.
   double holes = 0.18;

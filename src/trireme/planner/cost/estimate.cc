@@ -16,7 +16,7 @@ namespace {
 namespace schedules = schedules;
 using plan::Verb;
 
-// Of a stage's nodes in one micro-batch: computing, and what its units' shards take beside it.
+// Times of a stage's nodes in one micro-batch: computation, and concurrent communication of its units' shards.
 struct StageTime {
   double forward = 0, input = 0, weight = 0;
   double gathers = 0;    // all units once
@@ -41,7 +41,7 @@ class StageTimes {
       add(program.nodes[n], flow.node_has_backward[n]);
   }
 
-  // From the first forward to the last backward. Behind computing, units come and gradients go.
+  // From the first forward to the last backward. Units arrive and gradients leave during computation.
   double makespan(const Practice& practice) const {
     const double between = grid_.ranks() > 1 ? pricing_.transfer(transferred()) : 0;
     const double wait = practice.overlaps_transfers ? 0 : between;

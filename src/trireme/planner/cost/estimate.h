@@ -25,7 +25,7 @@ class Candidate {
   // cover.
   double step_seconds(const Cluster& cluster) const;
 
-  // Of one micro-batch through one block in the middle: forward, and backward with what runs again before it.
+  // Seconds of one micro-batch through one block in the middle: forward, and backward with the recomputation before it.
   std::pair<double, double> block_seconds(const Cluster& cluster) const;
 
   // The plan, compiled, and its simulation, line by line.

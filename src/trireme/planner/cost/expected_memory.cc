@@ -22,8 +22,8 @@ void scale(std::int64_t& bytes, double share) {
   bytes = std::llround(share * static_cast<double>(bytes));
 }
 
-// Of a value as many rows are expected as of the node that reads it first, but of a loss, which may read a part of
-// them, as of the node that writes it.
+// A value has as many expected rows as the node that reads it first. A loss, which may read a part of them, has those
+// of the node that writes it.
 std::vector<double> shares_of_values(const plan::Program& program, const Share& share) {
   std::vector<double> shares(program.values.size(), 1);
   std::vector<bool> read(program.values.size());

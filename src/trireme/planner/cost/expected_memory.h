@@ -15,8 +15,9 @@ plan::PlanSet with_expected_rows(plan::PlanSet plan, const config::Job& job);
 // The same for the fullest micro-batch of a run, which has up to 1.2 times the expected rows.
 plan::PlanSet with_fullest_rows(plan::PlanSet plan, const config::Job& job);
 
-// Bytes of samples that wait in the memory of a rank while a step is computed: the next step's micro-batches, and the two samples
-// that threads are reading (data/loaders/read_ahead). 0 where a job reads no files of samples, and on stages without inputs.
+// Bytes of samples that wait in the memory of a rank during a step: the next step's micro-batches, and the two samples
+// that threads are reading (data/loaders/read_ahead). 0 where a job reads no files of samples, and on stages without
+// inputs.
 std::int64_t samples_ahead(const plan::PlanSet& plan, const config::Job& job, int rank);
 
 }  // namespace trireme::planner

@@ -25,7 +25,7 @@ std::vector<double> covered(std::int64_t side, std::int64_t length) {
   return chance;
 }
 
-// Tiles of an image, beside the one of all of it.
+// Tiles of an image, in addition to the one of the whole image.
 double mean_tiles(std::int64_t most) {
   const std::vector<formats::TileGrid> grids = formats::tile_grids(most);
   double sum = 0;

@@ -1,4 +1,4 @@
-// Expected shares: of the most rows that a node may have, what it is expected to have.
+// Expected shares: expected number of rows of a node, as a share of the maximum.
 #pragma once
 
 #include <string_view>
@@ -8,15 +8,16 @@
 
 namespace trireme::planner {
 
-// Of a clip's tokens, by the student seen and for the predictor to guess.
+// Shares of a clip's tokens: seen by the student, and guessed by the predictor.
 struct MaskShares {
   double seen = 0;
   double hidden = 0;
 };
 
-// Rows that vary from micro-batch to micro-batch are described as the most there can be, which memory is counted by;
-// time is priced by what is expected: of masks what their blocks leave of a frame, of chunks one of `ratio`, of tiles as if
-// all grids were as likely, unless rows are filled with samples, of regions their budget. Of a node of a resolved job; 1 where nothing varies.
+// For rows that vary, memory is counted for the maximum and time for the expected number. Expected are: for masks the
+// tokens of a frame outside their blocks; for chunks one of `ratio`; for tiles the mean over all grids, unless samples
+// are packed into rows; for regions their budget. Shares belong to a node of a resolved job and are 1 where nothing
+// varies.
 class ExpectedShare {
  public:
   explicit ExpectedShare(const config::Job& job);
@@ -40,8 +41,8 @@ class ExpectedShare {
 // Of a grid of rows x columns, what `blocks` places of a block of `scale` of it leave, on average over places and aspects.
 double seen_of_frame(std::int64_t rows, std::int64_t columns, std::int64_t blocks, double scale);
 
-// Of a square grid, what jepa.cut_batch leaves of masks of such blocks, on average over a fixed set of draws: the least of
-// `samples` samples whose blocks have one size.
+// Share of a square grid outside the blocks that jepa.cut_batch masks, on average over a fixed set of draws. Each draw
+// takes the minimum over `samples` samples, whose blocks have one size.
 MaskShares cut_shares(std::int64_t side, std::int64_t blocks, double scale, std::int64_t samples);
 
 }  // namespace trireme::planner

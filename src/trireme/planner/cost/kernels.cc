@@ -65,7 +65,7 @@ double core_seconds(const Core& core, const Kernel& kernel) {
   return 0;
 }
 
-// Nobody has said what a processor does in fp64.
+// The fp64 rate of the processor is unknown.
 std::pair<double, std::string_view> rate_of(const Gpu& gpu, Math math) {
   switch (math) {
     case Math::kFp64: return {0, "fp64"};

@@ -33,8 +33,8 @@ struct Kernel {
 
 Kernel gemm(Math math, double m, double n, double k, double batch = 1);
 Kernel attention(Math math, double flops);
-// As ops/attention computes it on CPUs, of `rows` queries in sequences of `tokens`: 64 queries of a head at a time, against the
-// keys up to the last that one of them sees.
+// The kernel of ops/attention on CPUs for `rows` queries in sequences of `tokens`. It computes 64 queries of a head at
+// a time, against the keys up to the last that one of them sees.
 Kernel tiled_attention(Math math, double rows, double tokens, double heads, double width,
                        bool causal);
 Kernel times(Kernel attention, double more);  // as much of it
@@ -42,9 +42,9 @@ Kernel times(Kernel attention, double more);  // as much of it
 Kernel stream(double bytes, double kernels = 1);
 Kernel operators(double bytes, double count);
 
-// A product takes as many waves of tiles as the processor's units need for all of them, each as long as its inner
-// dimension and a tile's beginning and end; of several tile shapes the fastest. It takes no less than moving its operands
-// takes. Rows that are no multiple of 16 bytes go by slower instructions.
+// A product takes as many waves of tiles as the processor's units need for all of them. A wave takes as long as its
+// inner dimension and a tile's beginning and end; the fastest of several tile shapes counts. It takes no less than
+// moving its operands takes. Rows that are no multiple of 16 bytes use slower instructions.
 double seconds(const Gpu& gpu, const Kernel& kernel);
 double seconds(const Gpu& gpu, const std::vector<Kernel>& kernels);
 double count(const std::vector<Kernel>& kernels);

@@ -180,8 +180,8 @@ void add_elementwise(const Shape& shape, NodeKernels& node) {
         stream(shape.tokens * (shape.q + 2 * shape.kv + shape.ffn) * e + 2 * row * e, 4));
 }
 
-// What a block keeps of torchtitan's list of operators: attention, and q, v, the first of the feed-forward part and its last.
-// Products in fp8 are none of the list's.
+// Operators of torchtitan's list that a block keeps: attention, and q, v, the first of the feed-forward part and its
+// last. Products in fp8 are not in the list.
 std::vector<Kernel> kept_operators(const Shape& shape, const NodeKernels& node) {
   std::vector<Kernel> kept;
   for (const auto& [name, part] : node.parts)
@@ -241,7 +241,7 @@ NodeKernels embed_kernels(const Shape& shape) {
   return node;
 }
 
-// What a node of another type than the others' reads and writes is converted, and so are the gradients of it.
+// Inputs and results of a node whose type differs from the others' are converted, and so are their gradients.
 void add_conversions(const Shape& shape, NodeKind kind, NodeKernels& node) {
   const Kernel one = stream(shape.rows * shape.d * (shape.element + shape.outside));
   if (kind != NodeKind::kEmbed) {

@@ -19,12 +19,12 @@ struct NodeKernels {
   std::vector<Kernel> weight;           // and of its parameters
   std::vector<Kernel> attention_input;  // of `input`, what is attention's
   std::vector<Kernel> last;  // of forward, what backward reads nothing of, or what is kept
-  // Of forward, what a part of the node takes that is computed again (model/account/parts.h).
+  // Kernels of each part of the node's forward that can be recomputed (model/account/parts.h).
   std::vector<std::pair<std::string_view, std::vector<Kernel>>> parts;
 };
 
-// `job` is resolved. Shapes are those of the rank with most; a rank of several tp ranks without sequence parallelism
-// has every row between the parallel regions, with it its own.
+// `job` is resolved. Shapes are those of the rank with most rows. Without sequence parallelism a tp rank has every row
+// between the parallel regions, with it a share.
 NodeKernels node_kernels(const config::Job& job, const Practice& practice, const NodeForm& form);
 
 // Kernels that stream do it in the type of activations.

@@ -11,7 +11,7 @@
 
 namespace trireme::planner {
 
-// What of a micro-batch's activations is computed again in backward.
+// Part of a micro-batch's activations that backward recomputes.
 enum class Recomputed : std::uint8_t {
   kNothing,
   kAttention,  // norms and attention's result: recompute.parts=norms,attention
@@ -50,7 +50,8 @@ Away away_of(const config::Offload& given);
 // The job with this layout; its other keys stay as they are.
 config::Job with_layout(config::Job job, const Layout& layout);
 
-// Whether that can be asked of a resolved job: frozen nodes and those of some families keep nothing to compute again.
+// Whether a resolved job supports this recomputation: frozen nodes and those of some families keep nothing that could
+// be recomputed.
 bool can_recompute(const config::Job& job, Recomputed recomputed);
 
 // What is chosen, one by one: explained and compared.

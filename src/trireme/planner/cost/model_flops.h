@@ -5,8 +5,8 @@
 
 namespace trireme::planner {
 
-// Matrix products and attention of all ranks' forwards and backwards (model::kComputedFlops), of the rows that are expected
-// where rows vary (ExpectedShare). `job` is resolved; its layout changes nothing.
+// Operations of matrix products and attention in all ranks' forwards and backwards (model::kComputedFlops). Rows that
+// vary count as expected (ExpectedShare). `job` is resolved; its layout changes nothing.
 double expected_flops(const config::Job& job);
 
 }  // namespace trireme::planner

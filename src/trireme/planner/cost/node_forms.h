@@ -20,7 +20,7 @@ NodeKind kind_of(std::string_view node);
 struct NodeForm {
   NodeKind kind = NodeKind::kBlock;
   DType type = DType::kF32;  // that it computes in
-  bool trains = true;        // the matrices of its own, beside adapters
+  bool trains = true;        // its own matrices, apart from adapters
   auto operator<=>(const NodeForm&) const = default;
 };
 

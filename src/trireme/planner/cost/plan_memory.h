@@ -1,4 +1,5 @@
-// Plan memory: what a rank of a compiled plan takes of its GPU: the plan's own account of tensors, and what is beside it.
+// Plan memory: GPU memory of a rank of a compiled plan, as the sum of the plan's own account of tensors and everything
+// else.
 #pragma once
 
 #include "trireme/plan/plan.h"
@@ -11,8 +12,8 @@ namespace trireme::planner {
 DeviceMemory plan_memory(const plan::PlanSet& plan, int rank, bool expandable,
                          const MemoryConstants& constants = {});
 
-// The groups that the rank's lines and the nodes of its stage exchange in: one for each set of axes, one for each stage
-// that it sends to or receives from.
+// Number of groups of the rank's lines and the nodes of its stage: one for each set of axes, one for each stage that it
+// sends to or receives from.
 int plan_communicators(const plan::PlanSet& plan, int rank);
 
 }  // namespace trireme::planner

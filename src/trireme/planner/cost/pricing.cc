@@ -57,7 +57,7 @@ bool follows_transfer(const plan::PlanSet& plan, const plan::Instr& line) {
          other(line.node + 1);
 }
 
-// What units that are shared over the same axes exchange beside a node, in seconds.
+// Exchanges of units that are shared over the same axes, concurrent with a node, in seconds.
 struct Collectives {
   plan::UnitAxes axes;
   double all = 0;
@@ -176,8 +176,9 @@ double Pricing::node(const plan::Node& node, Verb verb) const {
   return compute + tensor(node, cost, verb, compute) + (kept ? 0 : context(node, cost, verb));
 }
 
-// What tensor-parallel exchanges add to a line. Megatron-LM's backward sums gradients of what a layer reads while it computes those
-// of weights, and gathers what these need while it computes the former; gradients of what a layer gives are waited for.
+// Seconds that tensor-parallel exchanges add to a line. Megatron-LM's backward sums gradients of a layer's inputs while
+// it computes those of weights. It gathers the inputs of the latter while it computes the former; it waits for
+// gradients of a layer's results.
 double Pricing::tensor(const plan::Node& node, const NodeCost& cost, Verb verb,
                        double compute) const {
   const double share = program_ ? program_->share_of(node.name) : 1;
@@ -202,8 +203,9 @@ double Pricing::tensor(const plan::Node& node, const NodeCost& cost, Verb verb,
   return all - hidden;
 }
 
-// Beside its even share of attention. Half of a rank's own block is masked; then it attends to a whole one at a turn, or what it
-// has for another rank goes there and back: queries and a result, in backward with gradients. `keys`: bytes of a block's.
+// In addition to its even share of attention. Half of a rank's own block is masked. Then it attends to a whole one at a
+// turn, or its results for another rank travel there and back: queries and a result, in backward with gradients.
+// `keys`: bytes of a block's.
 double Pricing::helped(const NodeCost& cost, bool forward, double keys) const {
   const model::Sizes sizes(job_.model, model::per_rank(job_));
   const auto queries =
@@ -233,7 +235,7 @@ double Pricing::context(const plan::Node& node, const NodeCost& cost, Verb verb)
         (heads ? *heads_ : network_).seconds(one.kind, one.axes, static_cast<double>(one.bytes));
     if (one.kind != plan::Exchange::kSendRecv || !practice_.overlaps_context) {
       waited += times * once;
-    } else if (!one.part.empty()) {  // attention computed again
+    } else if (!one.part.empty()) {  // recomputed attention
       waited += times * std::max(once - cost.attention / (times + 1), 0.0);
     } else {
       const bool gradients = one.forward == 0;
@@ -308,7 +310,7 @@ simulate::LineSeconds Pricing::of_node(const plan::PlanSet& plan, const plan::No
   return waited;
 }
 
-// What a line pays for that the practice does not do beside computing.
+// Seconds of a line for exchanges that the practice does not overlap with computation.
 simulate::LineSeconds Pricing::waits(const plan::PlanSet& plan, int rank,
                                      const plan::Instr& line) const {
   simulate::LineSeconds sum = 0;

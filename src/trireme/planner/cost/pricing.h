@@ -19,7 +19,7 @@ struct NodeCost {
   double weight = 0;
   double last = 0;                                   // of forward, NodeKernels::last
   double attention = 0, attention_input = 0;         // of forward and input
-  std::map<std::string, double, std::less<>> parts;  // of forward, computed again
+  std::map<std::string, double, std::less<>> parts;  // seconds of recomputed forward
 };
 
 // What the ranks that share a unit exchange for it, in seconds.

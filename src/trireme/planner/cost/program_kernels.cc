@@ -19,7 +19,7 @@ bool is_linear(const model::ParamSpec& param) {
          param.name.find("conv1d") == param.name.npos;
 }
 
-// Of a block that attends to what stands elsewhere: its third value, whose rows are other than the block's own.
+// The third value of a block that attends to rows elsewhere; these rows differ from the block's own.
 bool is_of_seen(const model::ParamSpec& param) {
   return param.name.ends_with(".attn.to_kv.weight");
 }
@@ -34,15 +34,15 @@ bool is_norm(const model::ParamSpec& param) {
   return param.shape.size() == 1 && param.name.ends_with(".weight");
 }
 
-// What the plan is made of without what it leaves out, for names and shapes alone.
+// The job without the features that a plan leaves out, for names and shapes alone.
 config::Job plain(config::Job job) {
   job.recompute = {};
   job.parallel.costs.clear();
   return job;
 }
 
-// What blocks of towers and of H-Nets move beside what a language model's do, in elements of a row: an activation of several operations
-// (model/blocks/encoder, activated) of each inner feature, queries and keys that are turned by several (rotate) of each of attention's.
+// Additional traffic of blocks of towers and of H-Nets, in elements of a row. Each inner feature has an activation of
+// several operations (model/blocks/encoder, activated); queries and keys are rotated by several (rotate).
 struct TowerExtra {
   double activated = 0, turned = 0, operations = 0;
 };
@@ -61,7 +61,7 @@ TowerExtra tower_extra(const config::Job& job) {
   return more;
 }
 
-// Where a row has room for many more images than the one that is expected, of what its bytes count; else of its shape.
+// Expected rows if a row has space for many more images than expected, from the bytes that count; else from its shape.
 double rows_of(const plan::Value& value, const config::Job& job) {
   if (config::crosses(job))
     return static_cast<double>(value.bytes) /

@@ -12,10 +12,10 @@
 
 namespace trireme::planner {
 
-// Every matrix among a node's parameters is a linear layer, on as many rows as its operations make. A block, which writes what
-// it reads anew, has all rows of that, and what its operations are more than its layers' is attention. What else it does
-// streams what is read, written and kept. The decoder of a vision-language model has the kernels of one. Rows that vary are
-// those expected.
+// Every matrix among a node's parameters is a linear layer, on as many rows as its operations make. A block, which
+// overwrites its input, applies them to all its rows. Its operations beyond those of its layers are attention. The rest
+// of its work streams the bytes that it reads, writes and keeps. The decoder of a vision-language model has the kernels
+// of one. Rows that vary count as expected.
 class ProgramKernels {
  public:
   // `job` is resolved, and no decoder's alone; it must outlive this.
@@ -30,7 +30,8 @@ class ProgramKernels {
  private:
   struct Layers;
   Layers layers_of(std::size_t node) const;
-  // What a node is expected to compute: rows of its layers and of what a block sees, and operations beside theirs.
+  // Expected work of a node: rows of its layers, rows that a block sees, and operations in addition to those of its
+  // layers.
   struct Expected {
     bool block = false;
     double rows = 0, seen = 0, attended = 0;

@@ -17,8 +17,9 @@ SmallOperators small_operators_of(double forward, double backward, double bytes 
   return all;
 }
 
-// blocks/towers/scorers and texture: colours, edges and places of every pixel as 13 channels, with their means, deviations
-// and the entropy over 32 bins; scores; and the share of every region, by 60 bisections of nine operators each.
+// blocks/towers/scorers and texture: colours, edges and places of every pixel as 13 channels, with their means,
+// deviations and the entropy over 32 bins; scores. The share of every region takes 60 bisections of nine operators
+// each.
 SmallOperators scorers(const config::Job& job) {
   constexpr double kTextureSide = 256;                     // towers/texture.h
   constexpr double kColours = 110, kColoursMoved = 370;    // operators; numbers of a pixel
@@ -68,7 +69,7 @@ SmallOperators vicreg(const config::Job& job) {
   return small_operators_of(forward, forward);
 }
 
-// Blocks find the places of chunks anew, and the predictor's those of targets, mask by mask.
+// Blocks compute the places of chunks in each call, and the predictor those of targets, mask by mask.
 SmallOperators hvjepa(const config::Job& job, std::string_view node) {
   constexpr double kPlaces = 15, kTurns = 30, kOfMask = 4;
   const double packing = 2 * kPlaces + kOfMask * clips_of(job, true);

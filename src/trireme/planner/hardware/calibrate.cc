@@ -22,7 +22,7 @@ Math product_math(const config::Job& job) {
   return job.precision.compute == DType::kF32 ? Math::kFp32 : Math::kHalf;
 }
 
-// What is too little to be told has a finite rate, as it has to be written.
+// A duration that is too short to measure gets a finite rate, because it must be written to a file.
 double rate_of(double seconds) {
   constexpr double kLeast = 1e-18;
   return 1 / std::max(seconds, kLeast);
@@ -91,8 +91,8 @@ class NodesOf {
 
 CoreRates& rates_of(Core& core, Math math) { return math == Math::kFp32 ? core.fp32 : core.half; }
 
-// The rest of a precision's constants, and what products take longer than alone because others come between them: from
-// lines of nodes, each weighted by its part of the step.
+// The rest of a precision's constants, and the slowdown of products among others. Lines of nodes are fitted, each
+// weighted by its part of the step.
 void fit_nodes(const std::vector<Seen>& probes, Math math, Gpu& gpu) {
   std::vector<std::vector<double>> rows;
   std::vector<double> taken;
@@ -163,8 +163,8 @@ double rate_of_lines(const std::vector<Seen>& probes, bool (*of)(const plan::Ins
   return seconds > 0 ? bytes / seconds : none;
 }
 
-// Of all cores at once, as Network has it: 2 (share of the bytes / rate + latency). What it takes on a crowded machine
-// is more than its work.
+// Of all cores at once, as Network has it: 2 (share of the bytes / rate + latency). Additional time on a crowded
+// machine.
 NetworkTier fit_tier(const Measurements& measured, const std::string& transport, double crowding) {
   std::vector<std::vector<double>> rows;
   std::vector<double> ones;
@@ -189,7 +189,8 @@ double weighted_median(std::vector<std::pair<double, double>> values) {
   return 0;
 }
 
-// What a step takes beside its lines, which short ones tell best, and how far four of five forecasts of the probes are off.
+// Time of a step outside its lines, which short steps show best, and the error that four of five forecasts of the
+// probes stay below.
 void fit_steps(const std::vector<Seen>& probes, Cluster& machine) {
   std::vector<std::pair<double, double>> beside;
   for (const Seen& seen : probes)

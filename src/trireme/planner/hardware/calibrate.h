@@ -56,9 +56,10 @@ struct Measurements {
 // Throws Error{kData} beginning with `what`.
 Measurements read_measurements(const Json& json, const std::string& what);
 
-// What something takes that was measured in several rounds, while the machine's own speed changed: `pulses` are the seconds that
-// the same products took beside each. Each measurement is brought to the speed at which these take `usual`; of the larger half
-// with the fastest pulses the middle one counts, as what slows a machine down slows some work more than other.
+// Duration of work that was measured in several rounds while the machine's speed changed. `pulses` are the seconds of
+// one fixed set of products, run next to each measurement. Each measurement is scaled to the speed at which these
+// products take `usual`. The result is the median of the larger half with the fastest pulses, because a slow machine
+// slows some work more than other work.
 double at_one_speed(const std::vector<double>& seconds, const std::vector<double>& pulses,
                     double usual);
 

@@ -52,7 +52,7 @@ struct Section {
   std::string place(const YamlNode& node) const {
     return fmt::format("{}:{}:{}: ", what, node.line, node.column);
   }
-  // The value of a key of this map, if it stands there.
+  // The value of a key of this map, if it is present.
   const YamlNode* value(std::string_view key) const {
     const auto found = std::ranges::find(map.keys, key, &YamlNode::text);
     return found == map.keys.end() ? nullptr : &map.items[index(found)];
@@ -130,7 +130,7 @@ void need_name(const std::string& name, std::string_view key, const Section& in)
   if (name.empty()) in.refuse(key, "missing or empty; needs a name");
 }
 
-// `name` stands in the map under `key`.
+// `name` is in the map under `key`.
 Gpu shipped_gpu(const std::string& name, std::string_view key, const Section& in) {
   const ShippedFile* file = find_shipped(shipped_gpu_files(), name);
   if (file == nullptr)

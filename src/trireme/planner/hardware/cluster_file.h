@@ -9,13 +9,13 @@
 
 namespace trireme::planner {
 
-// Reads the text of a cluster file; `like` and a GPU's name refer to those that are shipped. Throws Error{kUsage} as
-// "WHAT:LINE:COLUMN: KEY: what it has; what it needs" for keys that do not exist or are missing, numbers that cannot
-// be, tiers that do not nest, and prices that contradict each other.
+// Reads the text of a cluster file; `like` and a GPU's name refer to shipped files. Throws Error{kUsage} as
+// "WHAT:LINE:COLUMN: KEY: value seen; value needed". Causes: unknown and missing keys, impossible numbers, tiers that
+// do not nest, and prices that contradict each other.
 Cluster parse_cluster(std::string_view text, const std::string& what);
 
-// Reads the file of that path if there is one, a cluster file or a calibration (machine.h), else the shipped cluster of that name; throws Error{kUsage} with the
-// names there are.
+// Reads the file of that path if it exists, a cluster file or a calibration (machine.h), else the shipped cluster of
+// that name. Throws Error{kUsage} with the existing names.
 Cluster find_cluster(const std::string& name_or_path);
 
 // The shipped GPU of that name; throws Error{kUsage} with the names there are.

@@ -20,15 +20,15 @@ struct Efficiency {
   double attention = 0.6;   // of the peak rate, by fused attention of the second generation
   double tile = 0.2;        // of the rate a product loses with every halving of its tiles
   double misaligned = 0.5;  // of the rate, by products whose rows are no multiple of 16 bytes
-  double shared = 0.95;     // of the compute rate while a collective runs beside it
-  double kernel_s = 4e-6;   // of every kernel, beside its work
+  double shared = 0.95;     // share of the compute rate that remains while a collective runs
+  double kernel_s = 4e-6;   // seconds of every kernel in addition to its work
   double blocked_s =
       5e-5;  // more of every kernel where the host waits for each (CUDA_LAUNCH_BLOCKING)
   bool operator==(const Efficiency&) const = default;
 };
 
-// A product [m, k] x [k, n] on a CPU core takes 2mnk / rate, and beside that so many seconds for every element of its
-// operands, which are packed and perhaps widened, and of its result.
+// A product [m, k] x [k, n] on a CPU core takes 2mnk / rate. In addition, every element of its operands (packed and
+// perhaps widened) and of its result takes so many seconds.
 struct ProductCurve {
   double rate = 0;    // operations a second
   double left = 0;    // of mk
@@ -38,7 +38,7 @@ struct ProductCurve {
   bool operator==(const ProductCurve&) const = default;
 };
 
-// What one CPU core does in one precision, as `trireme bench calibrate` has measured it while the others were idle.
+// Rates of one CPU core in one precision, measured by `trireme bench calibrate` while the others were idle.
 struct CoreRates {
   ProductCurve forward;
   ProductCurve input;      // gradients of what layers read
@@ -57,10 +57,10 @@ struct Core {
   CoreRates fp32, half;
   double update_rate = 0;    // bytes a second, of the optimizer
   double norm_rate = 0;      // the same of norms of gradients and of running averages
-  double load_rate = 0;      // bytes a second of pictures and clips that are made up
+  double load_rate = 0;      // bytes a second of generating synthetic pictures and clips
   double operator_s = 0;     // of every small operator of LibTorch: gathers, scatters, elementwise
   double operator_rate = 0;  // bytes a second that these read and write
-  double step_s = 0;         // of every step, beside its lines
+  double step_s = 0;         // seconds of every step in addition to its lines
   double crowding = 1;       // as simulate::Cores
   double process = 0;  // bytes that a training process of one rank holds in addition to tensors
   double process_rank = 0;  // bytes more for each further rank that is a thread of it
@@ -122,9 +122,10 @@ struct Cluster {
   double disk_rate = 0;            // bytes a second of a host's own disk, each way
   double checkpoint_rate = 0;      // bytes a second that one host writes to where checkpoints stay
   double failures_per_gpu_hour = 0;
-  double restart_s = 0;  // from a failure to the next step, without what is repeated
-  double replace_s = 0;  // beside it, until there is another host for a spot host that was taken
-  double watts_per_host = 0;  // beside its GPUs
+  double restart_s = 0;       // from a failure to the next step, without what is repeated
+  double replace_s = 0;       // additional seconds until another host replaces a spot host that was
+                              // taken
+  double watts_per_host = 0;  // watts of a host without its GPUs
   double power_usage = 1;     // of the building, in times what its machines use
   std::vector<Price> prices;
   bool operator==(const Cluster&) const = default;

@@ -17,12 +17,12 @@ const FieldList<Gpu>& gpu_fields();
 const FieldList<NetworkTier>& tier_fields();
 const FieldList<Price>& price_fields();
 const FieldList<Cluster>&
-cluster_fields();  // but for gpu, tiers and prices, which are maps and lists of these
+cluster_fields();  // without gpu, tiers and prices, which are maps and lists of these
 
-// What a value is as a number, if it is one.
+// The value as a number, if it is one.
 std::optional<double> number_of(const config::Value& value);
 
-// Whether what the owner holds is none of the field's values; true of a new owner: the key is needed.
+// Whether the owner's value is outside the field's values; true for a new owner: the key is needed.
 template <typename Owner>
 bool is_missing(const config::FieldOf<Owner>& field, const Owner& owner = {}) {
   const std::optional<double> number = number_of(field.get(owner));

@@ -66,8 +66,8 @@ void visit(Json& json, Cluster& machine, const Visit& each) {
   for (NetworkTier& tier : machine.tiers) each(json["tiers"][tier.name], fields(tier));
 }
 
-// What one core multiplies in LibTorch at sizes of models that train on CPUs: round numbers, of Zen 3 to 5 and Sapphire Rapids.
-// bf16 is widened where there is nothing for it.
+// Rate of one core in LibTorch at sizes of models that train on CPUs: round numbers for Zen 3 to 5 and Sapphire Rapids.
+// bf16 is widened if the CPU has no unit for it.
 simulate::CostModel cost_model(MatrixUnit unit) {
   struct Rates {
     double fp32, half;
@@ -131,7 +131,7 @@ std::string processor_of(std::string_view cpuinfo, int cores) {
       text += key == "model name" ? fmt::format("{}, ", value)
               : list              ? fmt::format("{} {:08x}, ", key, hash64(value) >> 32)
                                   : fmt::format("{} {}, ", key, value);
-      break;  // the first core stands for all
+      break;  // the first core represents all
     }
   return fmt::format("{}{} core{}", text.empty() ? "unnamed, " : text, cores,
                      cores == 1 ? "" : "s");

@@ -23,8 +23,8 @@ struct Calibration {
   bool brief = false;  // measured for a few seconds
   bool operator==(const Calibration&) const = default;
 };
-// What tells processors apart, of the text of /proc/cpuinfo: names, families and parts, a digest of what they can, and
-// how many `cores` there are.
+// Identity of a processor, from the text of /proc/cpuinfo: names, families and parts, a digest of its features, and the
+// number of `cores`.
 std::string processor_of(std::string_view cpuinfo, int cores);
 
 std::string print_calibration(const Calibration& calibration);
@@ -34,7 +34,7 @@ bool is_calibration(std::string_view text);
 Calibration parse_calibration(std::string_view text, const std::string& what);
 
 struct StepForecast {
-  simulate::Forecast lines;  // the step without what comes beside its lines
+  simulate::Forecast lines;  // the step without the time outside its lines
   double step_s = 0;         // 0: not known
   double low_s = 0,
          high_s = 0;         // four of five measurements are expected between these; 0: not known
@@ -42,11 +42,11 @@ struct StepForecast {
   std::string source{};      // "by the calibration of 2026-11-22", "uncalibrated: ..."
 };
 
-// By constants of no machine in particular, but for the rates of products, which are those of CPUs with such a unit.
+// Uses constants of no particular machine, except for the rates of products, which are those of CPUs with such a unit.
 StepForecast uncalibrated_step(const plan::PlanSet& plan, const std::string& why,
                                MatrixUnit unit = matrix_unit());
 
-// Nothing is known of the step's time, which is 0; what it keeps in memory and who waits for whom is.
+// The time of the step is unknown and set to 0; memory and the order of waits are known.
 StepForecast no_forecast(const plan::PlanSet& plan, const std::string& why);
 
 // Why a job's steps cannot be forecast by the machine's constants, such as a precision that was not calibrated; empty

@@ -9,12 +9,12 @@
 
 namespace trireme::planner {
 
-// Seconds of computing `flops` on `gpus` that each reach `flops_per_gpu` a second; with 8 TP FLOPs of T tokens through P
-// parameters where activations are recomputed, 6 TP where not, it is Megatron-LM's training time (arXiv 2104.04473,
+// Seconds of computing `flops` on `gpus` that each reach `flops_per_gpu` a second. For T tokens and P parameters,
+// `flops` is 8 TP with recomputed activations and 6 TP without. This is Megatron-LM's training time (arXiv 2104.04473,
 // section 5.1).
 double train_seconds(double flops, double gpus, double flops_per_gpu);
 
-// A part of a run whose steps are alike: a sequence length, a resolution, a batch size.
+// A part of a run whose steps are equal: a sequence length, a resolution, a batch size.
 struct Phase {
   std::string name;
   double steps = 0;
@@ -37,7 +37,7 @@ struct Item {
 };
 double dollars(const std::vector<Item>& items);
 
-// A run as those who let machines see it.
+// A run as a cloud provider sees it.
 struct Rental {
   double useful_hours = 0;  // if nothing stopped it and checkpoints were free
   double gpus = 0;
@@ -47,7 +47,7 @@ struct Rental {
   double dollars_per_kwh = 0;  // 0: in the price of the GPUs
 };
 
-// Seconds between the run's checkpoints: none is of use behind its end.
+// Seconds between the run's checkpoints, at most the length of the run.
 double interval_of(const Rental& run, double best_s);
 
 // What one of a cluster's prices comes to.

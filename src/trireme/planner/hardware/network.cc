@@ -20,7 +20,7 @@ int stride_of(const mesh::Mesh& mesh, mesh::Axis axis) {
   return stride;
 }
 
-// How many members of a group are among `span` neighbouring ranks, where all groups lie alike.
+// Number of members of a group among `span` neighbouring ranks, if all groups are placed equally.
 std::optional<int> alike(const mesh::Mesh& mesh, mesh::AxisSet axes, int span) {
   int members = 1;
   for (const mesh::Axis axis : mesh::kAllAxes) {
@@ -62,14 +62,14 @@ Met meet(const std::vector<std::vector<int>>& groups, int inner, int outer) {
 
 double bytes_per_s(const NetworkTier& tier) { return tier.rate * tier.efficiency; }
 
-// Seconds for a byte of an all-reduce that its switch sums: a rank sends all and receives its part of the sum, then sends
-// that and receives all.
+// Seconds for a byte of an all-reduce that its switch sums: a rank sends all and receives its part of the sum. Then it
+// sends that and receives all.
 double switched_s(const NetworkTier& tier, int members) {
   return (1 + 1.0 / members) / (bytes_per_s(tier) * tier.in_switch);
 }
 
-// NCCL's protocols for few bytes against the one for many. Flags stand beside the data (4 of 8 bytes, 8 of 128), so that
-// nobody waits for a fence: latencies by its own tables (src/graph/tuning.cc), of a tree over 4 hosts of 8.
+// NCCL's protocols for few bytes against the one for many. Flags travel with the data (4 of 8 bytes, 8 of 128), so that
+// no rank waits for a fence. Latencies come from its own tables (src/graph/tuning.cc), for a tree over 4 hosts of 8.
 struct Protocol {
   double rate, latency;
 };

@@ -11,23 +11,23 @@
 
 namespace trireme::planner {
 
-// Ranks of a mesh on the hosts of a cluster, in rank order. All groups over the same axes communicate at the same time, so
-// that the members a group has on a host get their share of its links and no more, and wait for the group that lies worst:
-// over most hosts, or with fewest members on one.
+// Ranks of a mesh on the hosts of a cluster, in rank order. All groups over the same axes communicate at the same time:
+// the members of a group on a host get their share of its links. The slowest group counts: that over most hosts, or
+// with fewest members on one.
 class Network {
  public:
   // Throws Error{kUsage} where the cluster has fewer processors than the mesh has ranks, or no tier joins them all.
   Network(const Cluster& cluster, const mesh::Mesh& mesh);
 
-  // `bytes` as of plan::NodeExchange: of the whole that is reduced, gathered or scattered; of what a rank gives to an
-  // all_to_all or send_recv. A ring within each tier, over the hosts through all links that the group has on each; of
-  // few bytes a tree (its latency grows with the logarithm of the ranks).
+  // `bytes` as in plan::NodeExchange: the whole that is reduced, gathered or scattered; for all_to_all and send_recv
+  // the bytes that a rank gives. A ring within each tier, over the hosts through all links that the group has on each.
+  // For few bytes a tree, whose latency grows with the logarithm of the ranks.
   double seconds(plan::Exchange kind, mesh::AxisSet axes, double bytes) const;
 
   // Between neighbouring stages of a pipeline.
   double transfer(double bytes) const;
 
-  // Of a collective that runs beside computing, how much of the processor it takes, of what one over the fastest links takes:
+  // Share of the processor that a collective takes from overlapped computation, relative to one over the fastest links.
   // NCCL opens channels, each with a unit of its own, until the links are busy.
   double channels(mesh::AxisSet axes) const;
 
@@ -38,7 +38,7 @@ class Network {
   const mesh::Mesh& mesh() const { return mesh_; }
 
  private:
-  // What bytes take, and messages; by a ring, or with sums made by switches that can.
+  // Seconds of the bytes and of the messages, by a ring or with sums in the switches that support them.
   struct Parts {
     double bytes_s = 0;
     double messages_s = 0;

@@ -20,7 +20,7 @@ enum class Fusion {
   kCompiled  // chains of elementwise operations in one kernel, as a compiler makes them
 };
 
-// What tensor-parallel ranks exchange beside computing.
+// Exchanges of tensor-parallel ranks that overlap computation.
 enum class TensorOverlap {
   kNothing,
   kBackward,   // in backward, while either gradients of a layer that needs them are computed
@@ -34,21 +34,23 @@ struct Practice {
   bool fp8 = false;                   // products of linear layers in fp8
   bool causal = true;                 // attention kernels leave out what the mask hides
   bool adds_weight_gradients = true;  // a kernel of its own adds each micro-batch's to a sum
-  bool overlaps_reduction = true;     // gradients travel behind backward; else after it
-  bool overlaps_gathers = false;      // of stepped parameters, behind the next forward
-  bool overlaps_shards = true;        // ZeRO-2's and 3's gathers and reductions, behind computing
+  bool overlaps_reduction = true;     // gradients travel during backward; else after it
+  bool overlaps_gathers = false;      // gathers of stepped parameters overlap the next forward
+  bool overlaps_shards = true;        // ZeRO-2's and 3's gathers and reductions overlap computation
   bool overlaps_context = true;       // keys and values go round a ring while attention is computed
   bool fuses_context = true;          // attention among cp ranks is fused; else as kRows
   // Of a sequence in order, ranks that see no more keys attend for others: a ring in half the turns (DistFlashAttn).
   bool ring_helped = false;
   // Backward begins where forward's keys ended: their gradients, in 16 bits, end at home (TransformerEngine).
   bool ring_homeward = false;
-  // A block that runs again has what its attention gave (DistFlashAttn).
+  // A recomputed block keeps the result of its attention (DistFlashAttn).
   bool keeps_attention = false;
   TensorOverlap tensor = TensorOverlap::kNothing;
   bool overlaps_transfers = true;  // between pipeline stages; else compute waits for them
-  bool stops_early = false;        // a block that runs again ends with what its last product reads
-  // A block that runs again has attention's result and of every other product that of 16 bits: torchtitan's selective checkpoints
+  bool stops_early = false;        // recomputation of a block ends with the input of its last
+                                   // product
+  // A recomputed block keeps attention's result and that of every second product in 16 bits: torchtitan's selective
+  // checkpoints
   bool keeps_operators = false;
   bool blocks_launches = false;   // the host waits for every kernel (CUDA_LAUNCH_BLOCKING)
   bool splits_transfers = false;  // each tp rank sends a part, gathered inside the host (SC21)

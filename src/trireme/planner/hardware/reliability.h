@@ -14,14 +14,14 @@ double mttf_s(double failures_per_gpu_hour, double gpus);
 
 // What a checkpoint costs.
 struct Checkpointing {
-  double stall_s = 0;  // training stands still for each
+  double stall_s = 0;  // seconds for which each stops training
   double write_s =
       0;  // until a run can start from it, counted from the beginning of the stall, at least stall_s
 };
 
 // Training waits for `bytes` to be written at `rate` bytes a second.
 Checkpointing write_at_once(double bytes, double rate);
-// Training waits for a copy of them in host memory at `copy_rate`, and goes on while that is written.
+// Training waits for a copy of them in host memory at `copy_rate`, and continues while the copy is written.
 Checkpointing write_behind(double bytes, double rate, double copy_rate);
 
 // Seconds of training between checkpoints: sqrt(2 stall M) (Young 1974), infinite without failures.
@@ -38,10 +38,10 @@ struct Goodput {
   double restarting = 0;
 };
 
-// Exact for exponential failures that also strike while restarting: with s = interval + stall and e = write - stall,
-// a lasting interval takes M exp((restart + e) / M) (exp(s / M) - 1) seconds (Daly 2006, equation 20, for e = 0; a
-// checkpoint that is not written yet costs like a longer restart). Throws Error{kUsage} where a checkpoint is begun
-// before the one before is written.
+// Exact for exponential failures that also occur during a restart. With s = interval + stall and e = write - stall, a
+// lasting interval takes M exp((restart + e) / M) (exp(s / M) - 1) seconds. This is Daly 2006, equation 20, for e = 0;
+// an unwritten checkpoint costs like a longer restart. Throws Error{kUsage} where a checkpoint begins before the
+// previous one is written.
 Goodput goodput(const Failures& failures, const Checkpointing& checkpoint, double interval_s);
 
 // Machines that may be taken away.
@@ -49,14 +49,15 @@ struct Spot {
   double preemption_s =
       0;  // mean seconds between preemptions of any host of the run; infinite: none
   double notice_s = 0;
-  double replace_s = 0;  // until there is another host, beside the restart
+  double replace_s = 0;  // seconds until a replacement exists, in addition to the restart
 };
 
 // Whether a checkpoint can be written between notice and loss.
 bool saves_in_time(const Spot& spot, const Checkpointing& checkpoint);
 
-// Preemptions beside failures. With notice enough nothing is repeated, and each costs a write and a restart; else they are
-// failures. Left out, to be on the safe side: that the checkpoint at a notice also shortens what a failure undoes.
+// Preemptions in addition to failures. With enough notice no step is repeated, and each preemption costs a write and a
+// restart; without it, preemptions are failures. To be on the safe side, the checkpoint at a notice does not shorten
+// the loss of a later failure.
 Goodput goodput(const Failures& failures, const Checkpointing& checkpoint, const Spot& spot,
                 double interval_s);
 double best_interval_s(const Failures& failures, const Checkpointing& checkpoint, const Spot& spot);

@@ -29,8 +29,8 @@ struct Spending {
   std::optional<Mix> in_time;  // the cheapest that ends by the deadline
 };
 
-// Checkpoints are of what the optimizer steps and its states, written by all hosts, behind training where the job
-// says so. Throws Error{kUsage} where no offer ends within `deadline_hours`, of which 0 is none.
+// Checkpoints hold stepped parameters and optimizer states, and are written by all hosts, asynchronously where the job
+// has checkpoint.async. Throws Error{kUsage} where no offer ends within `deadline_hours`; 0 means no deadline.
 Spending spending(const Question& question, const Option& option, double tokens,
                   double deadline_hours = 0);
 

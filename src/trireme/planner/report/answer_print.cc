@@ -23,7 +23,7 @@ std::string bytes_text(double bytes) {
                                      : fmt::format("{:.0f} MiB", bytes / kMib);
 }
 
-// Three digits that tell, with the unit that people use.
+// Three significant digits, with the usual unit.
 std::string seconds_text(double seconds) {
   if (std::isinf(seconds)) return "never";
   if (seconds < 1) return fmt::format("{:.3g} ms", 1e3 * seconds);

@@ -22,7 +22,8 @@ struct ChoiceRow {
   Choice choice;
   std::string_view key;  // of the job; one that ends with "." is a section; empty: no key says it
   const char*
-      label;  // beside its value where whole layouts are compared; "": the value alone; null: it is left out
+      label;  // printed next to its value where whole layouts are compared; "": the value alone;
+              // null: left out
   bool (*open)(const Layout& layout);                   // whether there is anything to choose
   std::string (*heading)(const Layout& layout);         // "tp 8", "micro-batch 2"
   bool (*same)(const Layout& one, const Layout& twin);  // whether `one` has the value of `twin`

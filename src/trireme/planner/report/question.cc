@@ -32,7 +32,7 @@ void check_offload(const Question& question) {
   need(Tier::kNvme, "nvme", "disk_rate", cluster.disk_rate);
 }
 
-// What a layout does not say stays as the user has it: how long to wait, how cp ranks attend.
+// Keys that a layout does not set stay as the user has them: timeouts, the method of context parallelism.
 bool stays(std::string_view key) {
   return key == "parallel.comm_timeout_s" || key == "parallel.context" || key == "parallel.costs" ||
          key == "recompute.logits";

@@ -33,7 +33,8 @@ bool chosen(std::string_view key);
 // Whether ranks are GPUs; else cores, whose memory is the host's.
 bool on_gpus(const Cluster& cluster);
 
-// Bytes that a rank has for everything, and what it needs beside tensors. Few ranks on cores share all of the host's.
+// Memory of a rank in bytes for everything, and its need apart from tensors. Few ranks on cores share all of the
+// host's.
 double memory_of(const Question& question);
 MemoryConstants memory_constants(const Question& question);
 

@@ -175,7 +175,7 @@ std::vector<Change> changes(const Answer& answer, const Screened& now) {
   const Option& option = answer.options.front();
   const Layout& chosen = option.layout;
   const std::optional<Priced> own = now.estimated(chosen);
-  // Estimates are compared with estimates, and told as the simulation of the choice has them.
+  // Estimates are compared with estimates, and shown in proportion to the simulation of the choice.
   const double told = own ? option.seconds / own->estimate : 1;
   for (const auto& [what, question] : changed(answer.question)) {
     const Screened then(question, chosen.away);
@@ -192,7 +192,7 @@ std::vector<Change> changes(const Answer& answer, const Screened& now) {
     const bool divides =
         question.job.run.global_batch % (std::int64_t{chosen.micro_batch} * chosen.dp()) == 0;
     const std::optional<Priced> same = divides ? then.estimated(chosen) : std::nullopt;
-    // What was ahead by the estimate before, and was not chosen, has to be further ahead now.
+    // Layouts that were ahead by the estimate before, and were not chosen, must be further ahead now.
     double ahead = 1;
     if (const auto before = now.estimated(first.layout); own && before && fits(now)(*before))
       ahead = std::max(ahead, own->estimate / before->estimate);

@@ -15,7 +15,7 @@ std::vector<Reason> reasons(const Answer& answer, const Screened& screened);
 // The question asked again with 10 % more memory, half and twice the network between hosts, and half and twice the batch.
 std::vector<Change> changes(const Answer& answer, const Screened& now);
 
-// What the layout uses that has not been shown to work, or what the job does not use of the machine.
+// Untested features that the layout uses, and resources of the machine that the job does not use.
 std::vector<std::string> notes(const Answer& answer);
 
 }  // namespace trireme::planner

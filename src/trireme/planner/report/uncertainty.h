@@ -14,12 +14,12 @@ struct Band {
   double high = 0;
 };
 
-// Of a language model's step that was forecast, around `seconds`: on a GPU whose efficiency was fitted as far as such
-// runs are off; on another as far as they are off by the defaults of hardware.h (`./dev bench scoreboard --unmeasured`).
+// Error band of a language model's forecast step, around `seconds`. For a GPU whose efficiency was fitted, it is the
+// error of such runs; for another, their error with the defaults of hardware.h (`./dev bench scoreboard --unmeasured`).
 Band band(const Gpu& gpu, double seconds);
 
-// Of a step of another family, or of kernels that nothing was measured of: wider, as far as steps of such families were
-// off on a CPU whose constants were measured (docs/planner.md).
+// Band for a step of another family, or with unmeasured kernels. Its width is the error of such families' steps on a
+// CPU with measured constants (docs/planner.md).
 Band wider(const Band& band);
 
 }  // namespace trireme::planner

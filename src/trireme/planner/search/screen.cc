@@ -20,7 +20,7 @@ using mesh::Axis;
 using schedules::InFlight;
 using schedules::Place;
 
-// What one pipeline rank has.
+// Nodes of one pipeline rank.
 struct Screen::Stage {
   double forward = 0, input = 0, weight = 0;
   double kept = 0, waiting = 0, once = 0, transient = 0;  // `once`: of one micro-batch only
@@ -235,7 +235,7 @@ struct Screen::Exchanges {
   double replicas = 0;  // of gradients among replicas
 };
 
-// What a step is made of, in seconds, on the rank that computes longest.
+// Terms of a step, in seconds, on the rank that computes longest.
 struct Screen::StepTerms {
   double forward = 0, backward = 0;  // of a micro-batch, with what runs at the same time
   double bubble = 0;                 // waiting for other stages

@@ -1,5 +1,5 @@
-// Screen: what a layout costs by closed forms, from the prices of one block, the embedding and the head: no program of all
-// layers, no schedule and no plan is made. Within some per cent; microseconds a layout.
+// Screen: cost of a layout by closed forms, from the prices of one block, the embedding and the head. It needs no
+// program of all layers, no schedule and no plan. Accurate within some per cent; microseconds a layout.
 #pragma once
 
 #include <array>
@@ -16,31 +16,31 @@ namespace trireme::planner {
 
 struct Costs {
   double seconds = 0;  // of a step
-  double bytes = 0;    // of the rank that needs most, with all that is beside tensors
+  double bytes = 0;    // bytes of the rank that needs most, including everything apart from tensors
   double host = 0;     // bytes of a rank's that wait in host memory
   double offload = 0;  // of the seconds, for what leaves memory and comes back
 };
 
 // A node on one rank and one micro-batch.
 struct Piece {
-  double forward = 0, input = 0, weight = 0;  // seconds, with what it exchanges and computes again
+  double forward = 0, input = 0, weight = 0;  // seconds, including exchanges and recomputation
   double kept = 0;       // bytes from forward to backward, what it reads among them
   double waiting = 0;    // bytes from the input half of a backward to the weight half
-  double transient = 0;  // bytes beside that while it runs
+  double transient = 0;  // additional bytes while it runs
   double numel = 0;      // of its unit
   double trained = 0;    // of that
   double flops = 0;      // by which stages are cut
 };
 
-// How many blocks stages have, by who runs them.
+// Number of blocks of the stages, by the rank that runs them.
 struct Cut {
   double first = 0, most = 0,
          last = 0;        // on the ranks with the embedding, with most blocks, with the head
   bool together = false;  // embedding and head on one rank
 };
 
-// What layouts of one (tp, cp, sequence parallelism, micro-batch, recomputation) have in common. Of a program that is no
-// decoder's alone `embed` is its first node, `head` its last, and `block` the mean of those between.
+// Shared prices of layouts with one tp, cp, sequence parallelism, micro-batch and recomputation. For a program of more
+// than one decoder, `embed` is its first node, `head` its last, and `block` the mean of those between.
 struct Parts {
   Piece embed, block, head;
   double layers = 0;
@@ -118,7 +118,7 @@ class Screen {
   std::array<config::Offload, 4> offloads_;  // by Away
   MemoryConstants constants_;
   double param_ = 0, states_ = 0, grad_ = 0, reduce_ = 0;  // bytes of an element
-  std::array<double, 4> masters_{};  // of a master beside its parameter, by Away
+  std::array<double, 4> masters_{};  // bytes of a master copy per parameter, by Away
   mutable std::map<std::tuple<int, int, bool, int, Recomputed>, std::unique_ptr<Parts>> parts_;
   mutable std::map<std::array<int, 4>, Traffic> traffic_;
   mutable std::map<int, std::array<double, 2>> transfers_;

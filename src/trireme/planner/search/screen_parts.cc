@@ -1,4 +1,4 @@
-// What layouts have in common for closed forms: the prices of a program's nodes.
+// Shared inputs of layouts for closed forms: the prices of a program's nodes.
 #include <algorithm>
 #include <set>
 
@@ -71,7 +71,7 @@ config::Job Screen::job_of(const Layout& layout) const {
   job = with_layout(std::move(job), alike);
   // Its groups, wherever they lie among all ranks.
   job.parallel.dp_replicate = layout.world() / (layout.tp * layout.cp);
-  // What fits is chosen for real ranks, by the second screen; until then whole blocks, which need least.
+  // The second screen chooses recomputation that fits, for real ranks; until then whole blocks, which need least.
   if (job.recompute.policy == config::RecomputePolicy::kAuto) {
     job.recompute.policy = config::RecomputePolicy::kFull;
     job.recompute.memory = {};

@@ -49,7 +49,7 @@ double Screened::limit() const {
                    : all;
 }
 
-// What making the schedule takes, about: some are searched, as is what to recompute, plan by plan.
+// Approximate effort of making the schedule: some are searched, and so is recomputation, plan by plan.
 double Screened::actions(const Layout& layout) const {
   const bool searched = schedules::info(layout.schedule).search != nullptr;
   const bool weighed = question_.job.recompute.policy == config::RecomputePolicy::kAuto;

@@ -33,7 +33,7 @@ class Screened {
   const std::optional<Priced>& crowded() const { return crowded_; }
   std::int64_t seen() const { return seen_; }
 
-  // The `count` that take least by closed forms, estimated anew and sorted; those that the runtime refuses are left out.
+  // The `count` fastest by closed forms, estimated in detail and sorted, without those that the runtime refuses.
   // `count` more of them surely fit.
   std::vector<Priced> best(int count) const;
 
@@ -46,7 +46,7 @@ class Screened {
   const Screen& screen() const { return screen_; }
   double limit() const;
 
-  // Why the first of those that cannot be cannot; nothing if there is none.
+  // Reason of the first refused layout; nothing if no layout was refused.
   const Refusal& refusal() const { return refusal_; }
 
  private:

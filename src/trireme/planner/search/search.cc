@@ -26,7 +26,7 @@ double cost(Objective by, const Layout& layout, double seconds) {
   return by == Objective::kTime ? seconds : seconds * layout.world();
 }
 
-// Layouts alike but for details are one shape.
+// Layouts that differ only in details have one shape.
 bool same_shape(const Layout& a, const Layout& b) {
   return a.world() == b.world() && a.pp == b.pp && a.tp == b.tp && a.cp == b.cp &&
          (a.zero == 3) == (b.zero == 3);

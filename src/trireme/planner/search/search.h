@@ -1,6 +1,6 @@
-// Search: the best layouts of a job on a cluster, through three screens: closed forms for all of them, the costs of stages
-// and the schedule's clock for the best few dozen, and for the last handful the compiled plan: proven, simulated line
-// by line, its memory counted.
+// Search: the best layouts of a job on a cluster, through three screens. Closed forms judge all of them; the costs of
+// stages and the schedule's clock the best few dozen. For the last handful the plan is compiled, proven and simulated
+// line by line, and its memory is counted.
 #pragma once
 
 #include <functional>

@@ -15,14 +15,14 @@ struct Family {
   const Traffic* traffic = nullptr;
 };
 
-// Calls visit for every layout of the question's GPUs and batch that keeps what is kept. Degrees divide the GPUs and what they
-// share out; tp spans at most two hosts or one innermost link; shards stay inside a host or fill whole ones; of schedules those
-// that a named order or search makes, but gpipe, which holds more than 1f1b for the same time. `away`: what waits in host memory,
-// where that is not kept.
+// Calls visit for every layout of the question's GPUs and batch that keeps what is kept. Degrees divide the GPUs and
+// the quantities that they share. tp spans at most two hosts or one innermost link; shards stay inside a host or fill
+// whole ones. Schedules are those of named orders and of search, without gpipe, which holds more than 1f1b for the same
+// time. `away`: state in host memory, where the question does not fix it.
 void for_layouts(const Question& question, const Screen& screen, Away away,
                  const std::function<void(const Layout&, const Family&)>& visit);
 
-// Why no layout exists, where there is none: what divides by nothing. Throws Error{kUsage}.
+// Reports why no layout exists, where that is so: which size has no fitting divisor. Throws Error{kUsage}.
 [[noreturn]] void refuse_space(const Question& question);
 
 }  // namespace trireme::planner

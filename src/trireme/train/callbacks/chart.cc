@@ -23,7 +23,7 @@ struct Extent {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  // Room for a line even when all values are equal.
+  // Space for a line even when all values are equal.
   void widen() {
     if (high - low > 1e-12 * std::max(1.0, std::abs(high))) return;
     const double room = high == 0 ? 0.5 : std::abs(high) / 2;

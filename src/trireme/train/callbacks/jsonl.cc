@@ -121,7 +121,7 @@ class Jsonl final : public Callback {
   }
   void on_rewind(std::int64_t step) override {
     file_.reset();
-    // What goes is at the end, where a full disk is no obstacle.
+    // Removed lines are at the end, where a full disk is no obstacle.
     const History history = repaired(read_history(path_, step), step);
     const std::string& text = history.text;
     if (std::filesystem::exists(path_) && read_file(path_).starts_with(text))
@@ -138,13 +138,13 @@ class Jsonl final : public Callback {
   void on_eval(const EvalMetrics& metrics) override { add(jsonl_line(metrics, info_)); }
   void before_checkpoint() override {
     file_->finish();
-    // A copy: where the disk has no room for it, the lines themselves are there.
+    // A copy: if the disk has no space for it, the lines themselves still exist.
     std::ofstream(last_lines_, std::ios::trunc) << newest_;
   }
   void on_end(const RunEnd&) override { file_->finish(); }
   void on_fault(const formats::Event& fault) override {
     std::ofstream file(events_, std::ios::app);
-    // Where a full disk is the fault, the run goes on without the line.
+    // If a full disk is the fault, the run continues without the line.
     file << formats::event_line(fault, std::chrono::system_clock::now()) + "\n" << std::flush;
   }
   void on_checkpoint(const CheckpointMetrics& m) override {
@@ -158,7 +158,7 @@ class Jsonl final : public Callback {
   }
 
  private:
-  // On a full disk lines wait, and the run goes on.
+  // On a full disk lines wait, and the run continues.
   void add(const std::string& line) {
     newest_ += line + "\n";
     file_->add(line + "\n");

@@ -21,15 +21,14 @@ inline constexpr char kLastLinesName[] = ".metrics-last.jsonl";
 std::string jsonl_line(const StepMetrics& metrics, const RunInfo& info);
 std::string jsonl_line(const EvalMetrics& metrics, const RunInfo& info);
 
-// Writes RUNDIR/metrics.jsonl, each line at once. When a run resumes, lines of steps after
-// RunInfo::first_step are dropped first, and later ones when training goes back; a torn last line is repaired where it is of
-// that step, so that the file becomes what an uninterrupted run would have written. Where steps are missing all the same, an
-// event says which. RUNDIR/events.jsonl appears with the first fault and
-// keeps all, as far as the disk takes them. Throws Error{kData} when metrics.jsonl cannot be written.
+// Writes RUNDIR/metrics.jsonl, each line at once. When a run resumes, lines of steps after RunInfo::first_step are
+// dropped first, and later ones when training returns to an earlier step. A torn last line is repaired if it belongs to
+// that step. The file becomes that of an uninterrupted run. If steps are missing nevertheless, an event names them.
+// RUNDIR/events.jsonl appears with the first fault and keeps all that the disk accepts. Throws Error{kData} when
+// metrics.jsonl cannot be written.
 std::unique_ptr<Callback> jsonl_callback();
 
-// What a metrics.jsonl says about steps up to `last_step`; unreadable lines are left out. A file
-// that is not there is empty.
+// Contents of a metrics.jsonl for steps up to `last_step`, without unreadable lines. Empty if the file does not exist.
 struct History {
   std::vector<StepMetrics> steps;
   std::vector<EvalMetrics> evals;

@@ -18,7 +18,7 @@ namespace {
 
 // Weight of the newest step in the mean step time that the ETA uses.
 constexpr double kNewest = 0.1;
-constexpr std::size_t kRanks = 1;  // whose memory is told at the end
+constexpr std::size_t kRanks = 1;  // whose memory is reported at the end
 
 std::string rate_text(const StepMetrics& m) {
   std::string text = short_count(m.tokens_per_s) + " tok/s";
@@ -55,7 +55,7 @@ class Progress final : public Callback {
                                      : (1 - kNewest) * mean_step_s_ + kNewest * m.step_ms / 1e3;
     last_ = m;
     step_s_.emplace_back(m.step, m.step_ms / 1e3);
-    if (m.skipped && m.loss_scale != 1)  // without a scale it is a fault, and told as one
+    if (m.skipped && m.loss_scale != 1)  // without a scale it is a fault, and reported as one
       line(fmt::format("step {}  overflow at loss scale {}: no update", m.step, m.loss_scale));
     if (options_.columns) {
       if (drawn_ && redraw_.seconds() < options_.redraw_s && m.step < info_.steps) return;

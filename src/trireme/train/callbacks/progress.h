@@ -1,4 +1,4 @@
-// What a run tells the person who started it: a bar on a terminal, plain lines elsewhere.
+// Progress output for the person who started a run: a bar on a terminal, plain lines elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct ProgressOptions {
   std::function<int()> columns;    // of the terminal, asked before each redraw; empty: plain lines
   std::int64_t log_every = 1;      // steps between plain lines
   double redraw_s = 0.1;           // shortest time between two bars
-  std::optional<double> baseline;  // bits per byte to print beside the model's
+  std::optional<double> baseline;  // bits per byte to print next to the model's
   bool colours = false;            // warnings and faults in yellow
 };
 

@@ -207,7 +207,7 @@ class ReportWriter final : public Callback {
     History history = read_history(info.out / kMetricsName, info.first_step);
     report_.steps = std::move(history.steps);
     report_.evals = std::move(history.evals);
-    // What another run left in this directory is not this one's.
+    // A timeline of another run in this directory is not this one's.
     if (info.first_step == 0) earlier_timeline_ = timeline_in(info.out);
   }
   void on_step(const StepMetrics& metrics) override { report_.steps.push_back(metrics); }

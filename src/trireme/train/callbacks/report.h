@@ -23,13 +23,13 @@ struct EventLine {
   std::string action{};
 };
 
-// What a model wrote, and what it was given to begin with.
+// Text that a model wrote, and the beginning that it was given.
 struct Written {
   std::string prompt{};
   std::string text{};
 };
 
-// What the page tells.
+// Contents of the page.
 struct Report {
   RunInfo info;
   RunEnd end;
@@ -38,15 +38,15 @@ struct Report {
   std::optional<double> baseline;   // bits per byte
   std::vector<EventLine> events{};  // in the order in which they were written
   std::vector<Written> written{};   // samples of what the trained model writes
-  std::string timeline{};           // of a measured step, as SVG; empty: the forecast's stands in
+  std::string timeline{};           // of a measured step, as SVG; empty: the forecast's is shown
   double end_time = 0;              // in seconds since 1970
 };
 
-// The page: curves, forecast beside measurement, events, samples, timeline, where the run comes from, plan, job. Any text
-// is escaped; nothing is loaded.
+// The page: curves, forecast and measurement, events, samples, timeline, origin of the run, plan, job. Any text is
+// escaped; nothing is loaded.
 std::string html(const Report& report);
 
-// What an events.jsonl has; unreadable lines are left out, and a file that is not there is empty.
+// Contents of an events.jsonl without unreadable lines; empty if the file does not exist.
 std::vector<EventLine> read_events(const Path& file);
 
 struct ReportOptions {
@@ -55,8 +55,8 @@ struct ReportOptions {
   std::function<std::vector<Written>(const Path& checkpoint)> write{};
 };
 
-// Writes RUNDIR/report.html at the end of a run, also of an interrupted one; a resumed run's page
-// begins with the steps that metrics.jsonl tells of.
+// Writes RUNDIR/report.html at the end of a run, also of an interrupted one. A resumed run's page begins with the steps
+// in metrics.jsonl.
 std::unique_ptr<Callback> report_callback(ReportOptions options = {});
 
 }  // namespace trireme::train

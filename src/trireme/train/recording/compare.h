@@ -29,24 +29,24 @@ struct Comparison {
   bool loss = false;       // an activation that is one
   bool by_sample = false;  // an activation whose rows are samples
 
-  // |a - b| / max(|a|, kSmallNorm x the norm of all tensors of this step and kind), Euclidean norms. Of copies that
-  // ranks of one run hold, the one that lies furthest from the first run's values. Of updates, |a - b| leaves out
-  // elements that rounding explains: Adam makes whole steps of either sign of gradients that are noise. These are
-  // elements whose largest gradient so far is no more than the largest difference so far of its copies /
-  // default_tolerance, and elements no further apart than two ulps of the parameter. A parameter that follows another
-  // has the noise of that one's gradients.
+  // |a - b| / max(|a|, kSmallNorm x the norm of all tensors of this step and kind), Euclidean norms. Of copies on
+  // several ranks of one run, the one furthest from the first run's values counts. For updates, |a - b| leaves out
+  // elements that rounding explains: Adam makes whole steps of either sign for gradients that are noise. These are of
+  // two kinds. One has a largest gradient so far of at most the largest difference so far of its copies /
+  // default_tolerance. The other differs by at most two ulps of the parameter. A parameter that follows another has the
+  // noise of that one's gradients.
   double relative = 0;
 
-  // The element's coordinates, one that counts before one left out; the first is a row of the global batch, of
-  // activations with other rows than samples a row of `micro_batch`.
+  // The element's coordinates, the slowest dim first. The first is a row of the global batch; for activations whose
+  // rows are not samples it is a row of `micro_batch`.
   std::vector<std::int64_t> at{};
   std::int64_t micro_batch =
       -1;  // the second run's that the element is of, in the global batch; -1: of none
   double a = 0;
   double b = 0;
   std::uint64_t ulps = 0;
-  int rank = 0;   // who computed b
-  int peer = -1;  // who holds the element as well, and has other bits; -1: all who hold it agree
+  int rank = 0;            // the rank that computed b
+  int peer = -1;           // a rank that holds the element with other bits; -1: all copies agree
   bool first_run = false;  // these peers are the first run's, and so is b
 
   int strays = 0;  // copies in both runs whose bits are not those of their peers

@@ -24,7 +24,7 @@ struct Apart {
 std::string describe(const Apart& apart);
 
 // Compares digests of parameters and optimizer states of every unit among the ranks that hold the same elements, in
-// memory or where they wait. Collective; the same on every rank. Empty ranks: all are alike.
+// memory or offloaded. Collective; the same on every rank. Empty ranks: all are equal.
 Apart compare_replicas(const exec::Units& units, const std::vector<model::UnitSpec>& specs,
                        comm::World& world);
 

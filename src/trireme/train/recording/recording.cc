@@ -17,7 +17,7 @@
 namespace trireme::train {
 namespace {
 
-// What one rank has of a step.
+// Part of a step on one rank.
 class RankRecorder : public exec::Observer {
  public:
   RankRecorder(const Contents& contents, int rank)
@@ -150,7 +150,7 @@ class RecordedRun {
       merge(of_all(tensor, &RankRecorder::take), whole);
   }
 
-  // What ranks have of it, by rank.
+  // Parts of the ranks, by rank.
   template <typename T>
   std::vector<T> of_all(std::size_t tensor, std::vector<T> (RankRecorder::*take)(std::size_t)) {
     std::vector<T> all;

@@ -45,8 +45,8 @@ struct RecordedTensor {
   // Of the node that writes it, NODE/VALUE where it writes several; or of the parameter.
   std::string name{};
   DType type = DType::kF32;  // what it was computed in
-  // Activations: rows of the global batch, micro-batch after micro-batch, then what a row has; of those that are not
-  // recorded, of the most rows there can be. A loss: [micro-batches], or [1] where the step has one.
+  // Activations: rows of the global batch, micro-batch after micro-batch, then the dims of a row. For unrecorded ones
+  // the maximum number of rows. A loss: [micro-batches], or [1] where the step has one.
   std::vector<std::int64_t> shape{};
   std::vector<double> values{};  // of several ranks that hold an element, the first one's
   // Without values; of parameters by rank, of activations by micro-batch and rank.
@@ -76,16 +76,16 @@ struct Recording {
   std::string ended;                    // why before the last step; empty: it did not
 };
 
-// Runs `steps` steps of a resolved job of any family, ranks as threads of this process, and records the initial
+// Runs `steps` steps of a resolved job of any family, with ranks as threads of this process. Records the initial
 // parameters (model.weights, if the job names any), the outputs of every node, the reduced gradients before they are
-// clipped, and the updates: parameters after a step less those before it. A step whose loss or gradient norm is not
+// clipped, and the updates. An update is a step's change of the parameters. A step whose loss or gradient norm is not
 // finite is the last one; its updates are not recorded. `load` is called by all threads.
 Recording record(const config::Job& job, int steps, const JobSession::Load& load);
 
 struct RecordingBytes {
-  std::int64_t kept = 0;  // of the result, but for strays
+  std::int64_t kept = 0;  // bytes of the result, without strays
   std::int64_t passing =
-      0;  // beside it while record() runs: the ranks themselves and their parts of a step
+      0;  // additional bytes while record() runs: the ranks themselves and their parts of a step
 };
 RecordingBytes recording_bytes(const config::Job& job, int steps);
 

@@ -1,4 +1,4 @@
-// What a recording holds, before any step has run: which tensors there are, and how ranks share each.
+// Contents of a recording, before any step has run: its tensors, and how ranks share each.
 #pragma once
 
 #include <cstddef>

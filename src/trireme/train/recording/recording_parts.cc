@@ -21,8 +21,8 @@ std::int64_t product(const Sizes& sizes, std::size_t begin, std::size_t end) {
   return all;
 }
 
-// The losses of cp ranks are parts of a sum, and so are those of data-parallel ranks where a step has one loss: their
-// sums, by the first one's parts.
+// The losses of cp ranks are parts of a sum, and so are those of data-parallel ranks if a step has one loss. Returns
+// their sums, by the first one's parts.
 std::vector<Part> added_losses(std::vector<Observed> seen, const mesh::Mesh& mesh, bool joint) {
   std::map<std::pair<std::int64_t, int>, Part> sums;  // by micro-batch and tp coordinate
   for (Observed& one : seen) {
@@ -40,7 +40,7 @@ std::vector<Part> added_losses(std::vector<Observed> seen, const mesh::Mesh& mes
   return parts;
 }
 
-// A decoder's rows are tokens of [samples, tokens] flattened: those of a cp rank, and where tp ranks share rows those of
+// A decoder's rows are tokens of [samples, tokens] flattened: those of a cp rank, and if tp ranks share rows those of
 // one of them (ops/tensor_parallel.h). Places are within the micro-batch.
 std::vector<model::Extent> token_extents(const Observed& one, const Contents& contents) {
   const config::Job& job = contents.job();
@@ -79,7 +79,7 @@ class MicroBatch {
 
   const Sizes& whole() const { return whole_; }
 
-  // The places of a rank's part; nothing where its copy has other rows than the first rank's, which is told.
+  // The places of a rank's part; nothing if its copy has other rows than the first rank's, which is reported.
   std::vector<model::Extent> extents(std::size_t index, std::vector<Miscount>& miscounts) const {
     const Observed& one = seen_[index];
     const Sizes own = whole_of(index);

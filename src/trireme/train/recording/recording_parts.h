@@ -22,8 +22,8 @@ struct Observed {
 // Parts, by rank, in their places. Throws Error{kInternal} where an element has no part. No parts: nothing is recorded.
 void merge(std::vector<Part> parts, RecordedTensor& whole);
 
-// `seen`, by rank, of the activation at place `tensor` of a step: fills in shape and rows, and tells copies that have
-// other rows. Throws Error{kInternal} where a micro-batch is missing.
+// `seen`, by rank, of the activation at place `tensor` of a step: fills in shape and rows, and identifies copies that
+// have other rows. Throws Error{kInternal} if a micro-batch is missing.
 void merge_activation(std::vector<Observed> seen, const Contents& contents, std::size_t tensor,
                       RecordedTensor& whole);
 

@@ -1,4 +1,4 @@
-// What of a user's files could not be used, told once each.
+// Unusable parts of a user's files, reported once each.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ class BadSamples {
 
   // Whether there can be any.
   bool possible() const;
-  // Samples, and entries of vlm.features, that any rank has come across and that were not told: the first kNamed as a fault each, with file and cause,
-  // and how many there are of the others. Collective.
+  // Samples, and entries of vlm.features, that any rank has found and that were not reported: the first kNamed as a
+  // fault each, with file and cause, and the number of the others. Collective.
   void tell(std::int64_t step);
 
   static constexpr std::size_t kNamed = 100;

@@ -13,8 +13,8 @@ struct MemoryTrial {
   MemoryPeaks measured;
 };
 
-// Trains `steps` steps on samples of the job, of text on random tokens, and leaves nothing behind. Collective; `tensors` as for MemoryMeter, `scratch`
-// as for JobSession.
+// Trains `steps` steps on samples of the job, or for text on random tokens, and writes no files that remain.
+// Collective; `tensors` as for MemoryMeter, `scratch` as for JobSession.
 MemoryTrial try_memory(const config::Job& job, comm::World& world, TensorMemory* tensors, int steps,
                        const Path& scratch = {});
 

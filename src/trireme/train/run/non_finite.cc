@@ -12,7 +12,7 @@ namespace {
 
 // The first element that is not finite, or -1.
 std::int64_t first_non_finite(const at::Tensor& flat) {
-  // A sum is finite where all are, but for those that overflow only together.
+  // A sum is finite if all elements are, except for elements that overflow only together.
   if (at::isfinite(flat.sum(at::kDouble)).item<bool>()) return -1;
   const at::Tensor finite = at::isfinite(flat);
   return finite.all().item<bool>() ? -1 : finite.to(at::kByte).argmin().item<std::int64_t>();

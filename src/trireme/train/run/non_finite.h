@@ -32,7 +32,7 @@ class NonFiniteFinder final : public exec::Observer {
 
 // Where they begin: the first rank that has some before sums go over ranks.
 struct NonFinite {
-  int rank = -1;  // none: run again, the step is finite everywhere
+  int rank = -1;  // -1: the repeated step is finite everywhere
   std::string host;
   std::string what;
 };

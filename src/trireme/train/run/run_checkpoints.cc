@@ -53,7 +53,7 @@ std::int64_t RunCheckpoints::begin() {
   } else {
     steps_.begin_with_weights();
   }
-  if (from_memory()) newest_ = setup_.resume;  // what is told as saved lies on a disk
+  if (from_memory()) newest_ = setup_.resume;  // a checkpoint reported as saved is on a disk
   if (memory_) memory_->keep_only(from_memory() ? steps : -1);
   if (world_.rank() == 0) {
     make_directories(root());
@@ -177,7 +177,7 @@ std::optional<RunCheckpoints::Rewind> RunCheckpoints::rewind(const Spike& spike,
   return rewind;
 }
 
-// Checkpoints to come name model.weights as what they leave out: it must be what this run goes on with.
+// Later checkpoints name model.weights as their base: these must be the weights that this run continues with.
 void RunCheckpoints::check_base(const formats::Manifest& manifest, const Path& directory) const {
   if (!job_.checkpoint.trainable_only) return;
   if (manifest.base.empty())

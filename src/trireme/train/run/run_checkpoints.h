@@ -16,7 +16,7 @@
 
 namespace trireme::train {
 
-// Of one rank; the end of every checkpoint is told to the callbacks. Every call is collective.
+// Belongs to one rank; the end of every checkpoint is reported to the callbacks. Every function is collective.
 class RunCheckpoints {
  public:
   // All of them outlive it.
@@ -28,7 +28,7 @@ class RunCheckpoints {
   // Throws Error{kData} where they are of other data or another base, Error{kUsage} where fixed keys differ.
   std::int64_t begin();
 
-  // Where from, if it was memory; and tells what was of no use.
+  // The source if it was memory; also reports unusable checkpoints.
   std::string resumed() const;
   void tell_refused();
 
@@ -36,22 +36,22 @@ class RunCheckpoints {
   void snapshot(std::int64_t step);
   // After `step` steps. One at a time: a disk that is slower than checkpoint.every gets fewer of them.
   void save(std::int64_t step, std::optional<double> eval_loss);
-  // Nothing comes after it to try again, and nothing to write it behind. Throws Error{kData} where it fails.
+  // No later checkpoint follows, so it is written at once, without overlap. Throws Error{kData} if it fails.
   void save_last(std::int64_t step, std::optional<double> eval_loss);
-  // Goes on with what is under way, between two steps.
+  // Continues a checkpoint in progress, between two steps.
   void poll();
   // Waits for what is under way.
   void finish();
 
-  // Where training went back to because of a spike.
+  // The checkpoint that training returned to because of a spike.
   struct Rewind {
     std::int64_t step = 0;
     loaders::BatchRange left_out;
     double lost_s = 0;  // since that checkpoint, as far as in this process and not lost before
   };
-  // Loads the newest usable checkpoint of at most `last` steps and goes on from it without the batches from there to the
-  // spike's; it says so itself from then on, and those after it are deleted. Nothing where there is none. Throws
-  // Error{kData} where the disk fails.
+  // Loads the newest usable checkpoint of at most `last` steps and continues from it without the batches from there to
+  // the spike's. The checkpoint records this from then on, and later ones are deleted. Nothing if there is no such
+  // checkpoint. Throws Error{kData} if the disk fails.
   std::optional<Rewind> rewind(const Spike& spike, std::int64_t last);
 
   const Path& newest() const { return newest_; }  // empty: none

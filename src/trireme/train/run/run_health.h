@@ -10,27 +10,28 @@
 
 namespace trireme::train {
 
-// Of one rank; what is found is told to the callbacks. Every call is collective, and ends alike on every rank.
+// Belongs to one rank; findings are reported to the callbacks. Every function is collective, and ends with the same
+// result on every rank.
 class RunHealth {
  public:
-  // All of them outlive it. Throws Error{kUsage} where replicas are to be compared and there are none.
+  // All of them outlive it. Throws Error{kUsage} if replicas are to be compared and there are none.
   RunHealth(const config::Job& job, JobSession& steps, RunCheckpoints& checkpoints,
             comm::World& world, const Callbacks& callbacks);
 
-  // Of the step-th step (from 1), which took `seconds`. One that was not finite has changed nothing and is passed
-  // over, traced to where it began; as many in a row as the job allows throw Error{kNonFinite}.
+  // Checks step `step` (from 1), which took `seconds`. A step that was not finite has changed nothing. It is skipped
+  // and traced to its origin; more in a row than the job allows throw Error{kNonFinite}.
   void check_finite(std::int64_t step, const exec::StepResult& result, const JobSession::Load& load,
                     double seconds);
 
-  // Ranks that compute for longer than others with the same work are told of.
+  // Reports ranks that compute for longer than others with the same work.
   void check_stragglers(std::int64_t step, const exec::StepResult& result);
 
-  // Of the step-th step: where a spike of the loss begins with it, training goes back. Returns the steps done, fewer
-  // then; the same where there is no checkpoint to go back to, which is told. Throws Error{kNonFinite} where it went
-  // back as often as the job allows.
+  // If a spike of the loss begins with step `step`, training returns to a checkpoint. Returns the steps done, fewer
+  // after such a return; unchanged without a usable checkpoint, which is reported. Throws Error{kNonFinite} after as
+  // many returns as the job allows.
   std::int64_t rewind_spike(std::int64_t step);
 
-  // Whether what several ranks hold alike is to be compared after this step, which may be about to be saved.
+  // Whether replicated state is to be compared after this step, which may be about to be saved.
   bool compares(std::int64_t step, bool saving) const;
   // Throws Error{kPeerLost} where they differ.
   void compare(std::int64_t step);

@@ -1,5 +1,5 @@
-// Spikes of the training loss, found by a robust z-score: (loss - median) / (1.4826 MAD) of the losses before it, MAD
-// being the median of their distances from the median (Rousseeuw & Croux 1993).
+// Spikes of the training loss, found by a robust z-score: (loss - median) / (1.4826 MAD) of the losses before it. MAD
+// is the median of their distances from the median (Rousseeuw & Croux 1993).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace trireme::train {
 
 struct SpikeRule {
-  double zscore = 0;          // of a spike, at least; 0: there are none
+  double zscore = 0;          // minimum z-score of a spike; 0: no detection
   std::int64_t window = 100;  // losses that one is compared with; half as many are enough
 };
 
@@ -37,7 +37,7 @@ class SpikeDetector {
   // begins with it. A loss that stays high is one spike, and normal once it is half the window.
   std::optional<Spike> judge(std::int64_t step, double loss);
 
-  // Goes on from an earlier state because of a spike.
+  // Continues from an earlier state because of a spike.
   void rewind(const SpikeState& earlier, const Spike& spike);
 
   const SpikeState& state() const { return state_; }

@@ -1,4 +1,4 @@
-// TrainState: what a run carries from step to step beside its tensors; checkpoints keep it.
+// TrainState: state that a run carries from step to step in addition to its tensors; checkpoints keep it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace trireme::train {
 
-// What was done before a run by those whose optimizer states it continues.
+// Work before a run by earlier runs whose optimizer states it continues.
 struct Earlier {
   std::int64_t steps = 0;
   std::int64_t updates = 0;

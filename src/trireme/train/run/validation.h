@@ -16,9 +16,9 @@ class Validation {
   Validation(const config::Job& job, const loaders::Sources& sources, JobSession& steps,
              const Callbacks& callbacks);
 
-  // After `step` steps; tells the callbacks. Collective. Does nothing with run.eval_every=-1.
+  // Validates after `step` steps and reports to the callbacks. Collective. Does nothing with run.eval_every=-1.
   void run(std::int64_t step);
-  // What that gave, if it was this step and finite.
+  // The loss, if it belongs to this step and is finite.
   std::optional<double> loss_at(std::int64_t step) const;
 
  private:

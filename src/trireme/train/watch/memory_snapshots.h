@@ -11,8 +11,8 @@
 
 namespace trireme::train {
 
-// Of one rank. A snapshot that fails, or does not take an older one's place, is told once and costs nothing else. Every call but those that only ask is
-// collective.
+// Belongs to one rank. A snapshot that fails, or does not replace an older one, is reported once without further
+// effect. Every function except queries is collective.
 class MemorySnapshots {
  public:
   // All of them outlive it. Throws Error{kUsage} where a rank has no memory to keep them in.
@@ -24,7 +24,7 @@ class MemorySnapshots {
   checkpoint::InMemory::Found find(std::int64_t after) {
     return place_.find(after, units_, specs_);
   }
-  // The run goes on from that of this step (-1: from none): no other is of its past.
+  // The run continues from the snapshot of this step (-1: from none): all others are deleted.
   void keep_only(std::int64_t step);
 
   // Begins one, unless the one before is under way.

@@ -1,4 +1,4 @@
-// What run.trace asks for: one step as it ran, beside its forecast.
+// Implementation of run.trace: one step as it ran, with its forecast.
 #pragma once
 
 #include <cstdint>

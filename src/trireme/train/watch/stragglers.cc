@@ -27,7 +27,7 @@ std::string describe(const Straggler& s) {
                      1e3 * s.others);
 }
 
-// What this rank's work takes others; its own first steps where there are none, 0 while those are not known.
+// Time of this rank's work on other ranks; its own first steps if there are none, 0 while those are not known.
 double Stragglers::usual(std::size_t rank, std::size_t kind,
                          const std::vector<exec::Busy>& busy) const {
   constexpr std::size_t kEnough = 16;  // as good as all

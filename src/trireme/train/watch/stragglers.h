@@ -1,4 +1,4 @@
-// Stragglers: ranks that compute for longer than those who do the same. Pure: equal numbers in, equal verdicts out.
+// Stragglers: ranks that compute for longer than those with the same work. Pure: equal inputs give equal verdicts.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct Straggler {
   int rank = 0;
   std::size_t kind = 0;  // of exec::Busy
   double seconds = 0;    // a step, in the middle of the last ones
-  double others = 0;     // of those who do the same, or its own before where nobody does
-  bool alone = false;    // nobody does the same
+  double others = 0;     // seconds of ranks with the same work, or its own before if there are none
+  bool alone = false;    // no other rank does the same
 };
 
 // "rank 1 takes 45.0 ms a step for forward, others with its work 15.0 ms"
@@ -26,9 +26,9 @@ class Stragglers {
   // `work`: by rank; ranks of equal entries do the same (plan::PlanSet::list_of_rank).
   explicit Stragglers(std::vector<int> work) : work_(std::move(work)), ranks_(work_.size()) {}
 
-  // A step's times, by rank. Returns who has become one: more than 30 % and 5 ms longer than the middle of the others
-  // with its work, or than in its first steps where there are none, in 16 steps of 18. It is told again only
-  // after 18 steps in which it was none.
+  // A step's times, by rank. Returns new stragglers. A straggler takes 30 % and 5 ms longer than the median of the
+  // others with its work, or than in its first steps if there are none, in 16 steps of 18. It is reported again only
+  // after 18 normal steps.
   std::vector<Straggler> add(const std::vector<exec::Busy>& busy);
 
  private:

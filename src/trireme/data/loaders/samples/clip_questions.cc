@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kClipAnswer = 4;  // tokens, with the end
 constexpr std::int64_t kNotEmbedded = -1, kNotAsked = -100;
 
-// Tokens behind a clip's, the last of which is not read.
+// Tokens after a clip's, the last of which is not read.
 std::vector<std::int64_t> asked_and_answered(std::int64_t direction) {
   const std::string text = kClipQuestion + clip_answer(direction);
   std::vector<std::int64_t> tokens;

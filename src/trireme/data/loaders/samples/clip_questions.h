@@ -17,12 +17,12 @@ inline constexpr char kClipQuestion[] = "which way?";
 // The direction that squares move in: three digits of degrees, from right by down.
 std::string clip_answer(std::int64_t direction);
 
-// What model::vlm_spec reads of the clips with these numbers: the tokens of each, then the question, and the answer with an
-// end of its own, which alone are targets.
+// Inputs of model::vlm_spec for the clips with these numbers: the tokens of each, then the question, and the answer
+// with an end token of its own. Only the answer is a target.
 std::vector<at::Tensor> clip_questions(const config::Job& job,
                                        std::span<const std::int64_t> numbers);
 
-// Weighs by the tokens of answers. Throws Error{kUsage} where model.seq_len has no room for clip and question.
+// Weighs by the tokens of answers. Throws Error{kUsage} if model.seq_len has no space for clip and question.
 Sources open_clip_questions(const config::Job& job);
 
 }  // namespace trireme::loaders

@@ -1,4 +1,4 @@
-// Made-up clips as sources: what a family reads beside them.
+// Sources of synthetic clips, with the further inputs of each family.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,8 @@
 
 namespace trireme::loaders {
 
-// Clips with these numbers of data.source=squares and, but for families with masks, the directions of their squares, int64.
+// Clips with these numbers of data.source=squares and, except for families with masks, the directions of their squares,
+// int64.
 std::vector<at::Tensor> squares(const config::Job& job, std::span<const std::int64_t> numbers);
 
 // Clips of data.source=squares: for families jepa and hvjepa with the masks of each, else with the direction in which the squares move.
@@ -21,8 +22,8 @@ Sources open_clips(const config::Job& job, Evaluated evaluated);
 // Clips of data.source=arm with actions and states.
 Sources open_arm(const config::Job& job);
 
-// Context, its bounds, targets, their bounds of `count` samples from the order's `first` on, as model::jepa_spec reads
-// them; masks depend on the key and the sample's place in this order.
+// Context, its bounds, targets and their bounds of `count` samples from the order's `first` on, as inputs of
+// model::jepa_spec. Masks depend on the key and the sample's place in this order.
 std::vector<at::Tensor> packed_masks(const config::Job& job, std::uint64_t key, std::int64_t first,
                                      std::int64_t count);
 // Takes the targets from the `sample`-th of such masks, which then has no loss: it only fills up a batch.

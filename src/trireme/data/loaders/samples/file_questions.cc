@@ -1,4 +1,4 @@
-// Questions about a user's pictures: "questions" of the .json beside each, and "images" where it is about several.
+// Questions about a user's pictures: "questions" in the .json of each, and "images" for questions about several.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

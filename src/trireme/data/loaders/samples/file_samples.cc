@@ -135,7 +135,7 @@ class Files : public Source {
       return reader_.read(*samples, number, view.training ? &draws : nullptr);
     });
   }
-  // What `make` gives of a sample; nothing where it is bad, which is noted.
+  // Result of `make` for a sample; nothing for a bad one, which is noted.
   template <typename Make>
   auto good(std::int64_t index, const Make& make) const
       -> std::optional<std::decay_t<decltype(make())>> {

@@ -22,16 +22,16 @@ Inputs stacked(const std::vector<Inputs>& samples);
 
 // How a family reads samples. All of these may be called by several threads at once.
 struct FileReader {
-  // Of one sample, each input without the dim of samples. `draws` are of seed, epoch and number, so that every layout
-  // draws the same; null: held out. Error{kData}: the sample is bad, and another stands in.
+  // Reads one sample, each input without the dim of samples. `draws` depend on seed, epoch and number, so that every
+  // layout draws the same; null: held out. Error{kData}: the sample is bad, and another replaces it.
   std::function<Inputs(const media::Samples& samples, std::int64_t number, Draws* draws)> read;
   // Of several samples, where that is not stacking each input.
   std::function<Inputs(const std::vector<Inputs>& samples)> collate{};
-  // What the losses of a sample are divided by, together with those of its global batch; 1 where nothing is given.
+  // Divisor of a sample's losses, summed over its global batch; 1 if not given.
   std::function<double(const Inputs& sample)> weigh{};
-  // Where given, samples share rows: what one takes of a row at most in any epoch, without decoding it (Error{kData}: it
-  // is bad), what a row has room for, and several samples as one row, which may be none. A bad sample is left out of
-  // its row.
+  // If given, samples share rows. Its functions return a sample's maximum use of a row in any epoch, without decoding
+  // it (Error{kData}: it is bad); the capacity of a row; and several samples, perhaps none, as one row. A bad sample is
+  // left out of its row.
   struct Packing {
     std::function<Outline(const media::Samples& samples, std::int64_t number)> outline;
     Outline room;
@@ -50,9 +50,10 @@ struct FileReader {
   bool labelled = false;
 };
 
-// data.path of a resolved job whose data.source reads files. Training: each sample once an epoch, in an order of its own,
-// or with data.weights drawn by weight, and read ahead by threads. Held out: in the order of their numbers, filled up to whole global batches by the first
-// ones. A bad sample is left out and the next good one of its part stands in; Error{kData} where none is good.
+// data.path of a resolved job whose data.source reads files. Training: each sample once an epoch, in an order of its
+// own, or with data.weights drawn by weight, and read ahead by threads. Held out: in the order of their numbers, filled
+// up to whole global batches by the first ones. A bad sample is replaced by the next good one of its part; Error{kData}
+// if none is good.
 Sources open_files(const config::Job& job, const FileReader& reader, Evaluated evaluated);
 
 }  // namespace trireme::loaders

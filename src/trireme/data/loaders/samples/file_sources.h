@@ -7,13 +7,14 @@ namespace trireme::loaders {
 
 // Of family vit: float [3, frames, image, image], which repeats the picture, and its class.
 FileReader image_reader(const config::Job& job);
-// Of family clip: the picture, its caption as bytes, int64 [seq_len], of which the first 0 is its end and fills the rest,
-// and the place of that end. A longer caption is cut.
+// Samples of family clip: the picture; its caption as bytes, int64 [seq_len], of which the first 0 is its end and fills
+// the rest; the place of that end. A longer caption is cut.
 FileReader caption_reader(const config::Job& job);
 // Of families jepa and hvjepa: float [3, frames, image, image].
 FileReader clip_reader(const config::Job& job);
-// Of family probe: as many clips as a sample has segments, [segments, 3, frames, image, image] (of one segment without that
-// dim), and the class; a held-out sample is as many rows as it has views, whose labels but the first are model::kSameSample.
+// Samples of family probe: as many clips as a sample has segments, [segments, 3, frames, image, image] (for one segment
+// without that dim), and the class. A held-out sample has as many rows as views; all labels except the first are
+// model::kSameSample.
 FileReader probe_reader(const config::Job& job);
 // Of family jepa_ac: the same, what was done between two frames and the state of the first of them, both float
 // [frames - 1, 7].

@@ -36,9 +36,9 @@ struct Mask {
 // again where nothing is left to see; throws Error{kUsage} where that never ends.
 Mask draw_mask(const TokenGrid& grid, const BlockRule& rule, std::uint64_t key);
 
-// Masks of the samples with these keys as V-JEPA 2 makes them of a device's batch: `key` draws one size for all blocks of
-// all samples, and contexts and targets are cut to the shortest of the samples. Both keep their first tokens, so that
-// those of late frames are dropped and belong to neither. Throws as draw_mask.
+// Masks of the samples with these keys, made like V-JEPA 2's for a device's batch. `key` draws one size for all blocks
+// of all samples, and contexts and targets are cut to the shortest of the samples. Both keep their first tokens, so
+// that those of late frames are dropped and belong to neither. Throws as draw_mask.
 std::vector<Mask> draw_cut_masks(const TokenGrid& grid, const BlockRule& rule, std::uint64_t key,
                                  std::span<const std::uint64_t> samples);
 

@@ -69,7 +69,7 @@ QuestionRow row_of(const config::Job& job, const Sequence& sequence,
   return row;
 }
 
-// With `tokens` in each row. Behind its samples a row has zeros, which are a document of their own.
+// With `tokens` in each row. After its samples a row has zeros, which are a document of their own.
 std::vector<at::Tensor> filled_up(const config::Job& job, const std::vector<QuestionRow>& rows,
                                   std::int64_t tokens) {
   const auto filling = [&](std::size_t input, std::int64_t count) {
@@ -113,7 +113,7 @@ std::vector<ImageSize> sizes_of_images(std::span<const media::Image> images) {
   return sizes;
 }
 
-// What a made-up question says, with marks for its images.
+// Text of a synthetic question, with marks for its images.
 std::string marked(const Question& asked) {
   std::string text = asked.before;
   for (std::int64_t image = 0; image < asked.images(); ++image) {
@@ -179,7 +179,7 @@ void check_room(const config::Job& job) {
          job.model.seq_len, config::tile_tokens(job), job.vlm.max_tiles, longest, longest);
 }
 
-// Rows of several made-up questions each: those that are trained on, then those held out.
+// Rows of several synthetic questions each: first those of the training part, then the held-out ones.
 class PackedQuestions {
  public:
   PackedQuestions(const config::Job& job, SyntheticCounts samples) : job_(job) {

@@ -12,9 +12,9 @@
 
 namespace trireme::loaders {
 
-// What model::arrcoc_spec reads of one question: a picture, which is shrunk by areas if a side has more than vision.image
-// pixels, the text behind it and the tokens that have been answered so far. The last of these is a target, behind which
-// the answer goes on. Throws Error{kUsage} where model.seq_len has no room for it.
+// Inputs of model::arrcoc_spec for one question: a picture, shrunk by areas if a side has more than vision.image
+// pixels; the text after it; and the answer's tokens so far. The last of these is a target, after which the answer
+// continues. Throws Error{kUsage} if model.seq_len has no space for it.
 std::vector<at::Tensor> region_prompt(const config::Job& job, const media::Image& image,
                                       const std::string& text,
                                       const std::vector<std::int64_t>& answered);

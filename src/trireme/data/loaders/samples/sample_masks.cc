@@ -42,7 +42,7 @@ void SampleMasks::cut_group(std::int64_t group) {
     std::vector<std::uint64_t> samples;
     for (std::int64_t place = 0; place < group_size_; ++place)
       samples.push_back(key_of(group * group_size_ + place, rule));
-    // Keys of groups are none of a sample's.
+    // Keys of groups differ from those of samples.
     cut_masks_.push_back(
         draw_cut_masks(grid_, rules_[rule], key_of(group, rules_.size() + rule), samples));
   }

@@ -12,7 +12,7 @@ namespace trireme::loaders {
 
 class SampleMasks {
  public:
-  // Of a resolved job of family jepa or hvjepa; `key` tells streams of masks apart.
+  // For a resolved job of family jepa or hvjepa; `key` distinguishes streams of masks.
   SampleMasks(const config::Job& job, std::uint64_t key);
 
   // Short and long range. They are cut with the others of the sample's group: jepa.cut_batch

@@ -1,4 +1,4 @@
-// Samples that are made up on the way: each a pure function of a seed and its number.
+// Synthetic samples: each a pure function of a seed and its number.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class Draws {
 // What the program reads of the samples with these numbers.
 using MakeBatch = std::function<std::vector<at::Tensor>(std::span<const std::int64_t> numbers)>;
 
-// What the losses of a sample are divided by, together with those of its global batch.
+// Divisor of a sample's losses, summed over its global batch.
 using Weigh = std::function<double(std::int64_t number)>;
 
 // Those that are trained on have the first numbers, those held out the next ones, which fill whole global batches.

@@ -86,7 +86,7 @@ bool covers(std::int64_t shape, double y, double x) {
   }
 }
 
-// A thing where it stands, in pixels.
+// A shape with its place, in pixels.
 struct Placed {
   Thing thing;
   double row, column, size;

@@ -117,7 +117,7 @@ std::vector<std::int64_t> choose_frames(const media::VideoInfo& info, const Fram
   if (spare >= 0) {
     const std::int64_t first = draws != nullptr ? draws->below(spare + 1) : spare / 2;
     if (rule.recorded == Recorded::kClip) return spread(first, window, rule.frames);
-    std::vector<std::int64_t> frames;  // equally far apart, so that actions are alike
+    std::vector<std::int64_t> frames;  // equally far apart, so that actions are comparable
     for (std::int64_t i = 0; i < rule.frames; ++i) frames.push_back(first + i * stride);
     return frames;
   }

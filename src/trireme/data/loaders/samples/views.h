@@ -23,8 +23,8 @@ struct Box {
 // A widest aspect of 4/3 is that of V-JEPA 2's probes, of 1.35 that of its pretraining.
 inline constexpr double kWidestBox = 1.35;
 
-// Of a share of the area from U(least, 1) and a width over height that is log-uniform in [0.75, widest]; after ten draws
-// that do not fit `middle_box`.
+// Box of a share of the area from U(least, 1) and a ratio of width to height that is log-uniform in [0.75, widest];
+// after ten draws that do not fit `middle_box`.
 Box random_box(media::ImageSize size, double least, Draws& draws, double widest = kWidestBox);
 // The largest square in the middle.
 Box centre_box(media::ImageSize size);
@@ -66,8 +66,8 @@ struct FrameRule {
 // A window of `frames` strides, at a random place or, without draws, in the middle.
 std::vector<std::int64_t> choose_frames(const media::VideoInfo& info, const FrameRule& rule,
                                         Draws* draws);
-// Frames of `segments` clips of a video, one clip after the other: each from a segment of its own, or overlapping, evenly
-// apart from the first frame to the last, where segments are shorter than a clip.
+// Frames of `segments` clips of a video, one clip after the other, each from a segment of its own. If segments are
+// shorter than a clip they overlap, evenly spaced from the first frame to the last.
 std::vector<std::int64_t> choose_segments(const media::VideoInfo& info, const FrameRule& rule,
                                           std::int64_t segments, Draws* draws);
 

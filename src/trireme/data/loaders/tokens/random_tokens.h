@@ -1,4 +1,4 @@
-// Batches where nobody cares what is learnt.
+// Random batches, for runs whose learning does not matter.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -17,10 +17,10 @@
 
 namespace trireme::loaders {
 
-// Where a picture stands in a text.
+// Mark of a picture in a text.
 inline constexpr std::string_view kImageMark = "<image>";
 
-// What `visual` says of a token at which no projected row stands, and a target that has no loss.
+// Values of `visual` for a token without a projected row, and a target that has no loss.
 inline constexpr std::int64_t kEmbedded = -1, kNewline = -2, kNoTarget = -100;
 
 // What a tower makes of images, as far as their tokens go.
@@ -41,8 +41,8 @@ struct Tiling {
 // bicubic does it.
 at::Tensor tiles_of(const Tiling& tiling, const media::Image& image);
 
-// A sample as a sequence: of each token its id, the projected row that stands there, or the first of those that it sees, its
-// place, and whether it is an answer's.
+// A sample as a sequence. Each token has its id, its projected row or the first of those that it sees, its place, and a
+// mark if it belongs to an answer.
 class Sequence {
  public:
   using Place = std::array<std::int64_t, 3>;  // time, row, column

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kWords = 32;
 constexpr std::int64_t kModulus = 251;
 constexpr std::array<std::int64_t, 8> kFactors = {3, 5, 7, 11, 13, 17, 19, 23};
-// Numbers of held-out samples begin behind those of any run.
+// Numbers of held-out samples begin after those of any run.
 constexpr std::int64_t kHeldOut = std::int64_t{1} << 48;
 
 using Random = std::mt19937_64;

@@ -1,4 +1,4 @@
-// Tokens that are made up on the way, for language models that need no file.
+// Synthetic tokens for language models, without a file.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace trireme::loaders {
 
-// `count` bytes of random words, each with a space behind it: of 32 words of 2 to 6 lower-case letters, a function of
+// `count` bytes of random words, each followed by a space. The 32 words of 2 to 6 lower-case letters are a function of
 // `seed`. Nothing predicts the next word, so that no model gets below ln 32 nats a word. A function of seed and number.
 std::vector<std::int64_t> words_sample(std::uint64_t seed, std::int64_t number, std::int64_t count);
 
@@ -16,8 +16,8 @@ std::vector<std::int64_t> words_sample(std::uint64_t seed, std::int64_t number, 
 std::vector<std::int64_t> affine_sample(std::uint64_t seed, std::int64_t number,
                                         std::int64_t count);
 
-// {tokens, targets} of data.source words or affine: data.samples an epoch, all of which are drawn anew, and
-// what data.validation says of that number held out.
+// {tokens, targets} of data.source words or affine. An epoch has data.samples new samples; data.validation gives the
+// number of held-out ones.
 Sources open_synthetic_tokens(const config::Job& job);
 
 }  // namespace trireme::loaders

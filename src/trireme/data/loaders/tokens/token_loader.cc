@@ -13,7 +13,7 @@ namespace {
 struct Rows {
   at::Tensor tokens;
   at::Tensor targets;
-  at::Tensor positions;  // undefined: nobody asks for documents
+  at::Tensor positions;  // undefined if documents do not matter
 
   std::vector<at::Tensor> batch() const {
     if (!positions.defined()) return {tokens, targets};

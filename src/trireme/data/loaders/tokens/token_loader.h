@@ -14,9 +14,9 @@ namespace trireme::loaders {
 
 inline constexpr std::int64_t kIgnoredTarget = -100;  // as the field marks targets without loss
 
-// Training samples: the stream is cut into windows of seq_len tokens (each predicts the token after
-// it), in shuffled order; every epoch cuts at another offset. Throws Error{kData} when the stream is
-// shorter than two windows or holds a token outside [0, vocab).
+// Training samples: the stream is cut into windows of seq_len tokens (each predicts the token after it), in shuffled
+// order. Every epoch cuts at another offset. Throws Error{kData} when the stream is shorter than two windows or holds a
+// token outside [0, vocab).
 class TokenLoader {
  public:
   // documents: batches have `positions` as well.
@@ -25,8 +25,8 @@ class TokenLoader {
 
   std::int64_t samples_per_epoch() const { return samples_; }
 
-  // {tokens, targets}, both int64 [count, seq_len], of samples `first` .. `first + count - 1` in the
-  // order of consumption; and positions, alike, of tokens within the part of their document that the sample has.
+  // {tokens, targets}, both int64 [count, seq_len], of samples `first` .. `first + count - 1` in the order of
+  // consumption. Also positions of the same shape, of tokens within the part of their document that the sample has.
   std::vector<at::Tensor> batch(std::int64_t first, std::int64_t count) const;
 
  private:

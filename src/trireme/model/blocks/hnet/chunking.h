@@ -17,8 +17,8 @@ struct Routing {
   at::Tensor boundary;  // bool [rows]: p > 0.5
   at::Tensor last;      // [1, d]: the direction of query x of the last row
 };
-// p = (1 - cos(query x_{t-1}, key x_t)) / 2. x: [rows, d]; query, key: [d, d]. `before` is `last` of the rows that these
-// follow in their sequence, undefined where there are none.
+// p = (1 - cos(query x_{t-1}, key x_t)) / 2. `x`: [rows, d]; `query`, `key`: [d, d]. `before` is `last` of the rows
+// before these in their sequence, undefined where there are none.
 Routing route(const at::Tensor& x, const at::Tensor& query, const at::Tensor& key,
               const Sequences& sequences, const at::Tensor& before = {});
 
@@ -26,13 +26,13 @@ Routing route(const at::Tensor& x, const at::Tensor& query, const at::Tensor& ke
 at::Tensor chunk_rows(const at::Tensor& boundary);
 at::Tensor chunk_of_rows(const at::Tensor& boundary);
 
-// Chunks, [chunks, d], smoothed by how sure the router was, p [chunks] clamped to [1e-4, 1 - 1e-4]:
-// y_k = (1 - p_k) y_{k-1} + p_k z_k, from 0 in each sequence. `state` as of scan().
+// Chunks, [chunks, d], smoothed by the router's confidence: y_k = (1 - p_k) y_{k-1} + p_k z_k, from 0 in each sequence.
+// p [chunks] is clamped to [1e-4, 1 - 1e-4]; `state` as in scan().
 at::Tensor smoothed(const at::Tensor& z, const at::Tensor& p, const Sequences& sequences,
                     at::Tensor* state = nullptr);
 
-// What the router was sure of, p where a chunk begins and else 1 - p, as a factor that is 1 and whose gradient is the
-// confidence's (a straight-through estimator).
+// Confidence of the router, p where a chunk begins and else 1 - p, as a factor of value 1. Its gradient is that of the
+// confidence (a straight-through estimator).
 at::Tensor straight_through_confidence(const at::Tensor& p, const at::Tensor& boundary);
 
 // Of each sequence N/(N-1) ((N-1) F G + (1-F)(1-G)), [sequences]: F is its share of boundaries, through which no gradient

@@ -40,8 +40,8 @@ class Embed final : public BoundBlock {
   }
 };
 
-// Reads rows and where sequences begin; writes the rows that go around the inner stage, the router's p and boundaries, the
-// chunks and where their sequences begin.
+// Reads rows and the beginnings of sequences. Writes the rows that bypass the inner stage, the router's p and
+// boundaries, the chunks and the beginnings of their sequences.
 class Route final : public BoundBlock {
  public:
   Route(double norm_eps, int parts, at::ScalarType outside, Ranks ranks)
@@ -68,7 +68,7 @@ class Route final : public BoundBlock {
  private:
   enum Param { kNorm, kQuery, kKey, kFill };
 
-  // What no rows are.
+  // Result without rows.
   std::vector<at::Tensor> none_of(const std::vector<at::Tensor>& inputs) const {
     const at::Tensor &x_td = inputs[0], &starts = inputs[1];
     const std::int64_t more = params() > kFill ? param(kFill).size(0) : 0;

@@ -9,14 +9,14 @@
 
 namespace trireme::blocks {
 
-// Turns pairs (i, i + width / 2) in the first `width` channels of each head by position * theta^(-2i / width), computed in
-// fp64. x: [rows, heads, head_dim]; positions: [rows].
+// Rotates pairs (i, i + width / 2) in the first `width` channels of each head by position * theta^(-2i / width),
+// computed in fp64. Shapes: x [rows, heads, head_dim]; positions [rows].
 at::Tensor turned(const at::Tensor& x, const at::Tensor& positions, std::int64_t width,
                   double theta);
 
-// x + mixer(norm(x)) and, of letters T and M, x + swiglu(norm(x)) then; x may be fp32 beside narrower parameters, and
-// stays so. Reads rows and where their sequences begin, beyond
-// which attention (t, T; causal) and Mamba-2 (m, M) do not look. Reads a sequence in parts where it is given its past.
+// x + mixer(norm(x)), then for letters T and M x + swiglu(norm(x)). x may be fp32 with narrower parameters, and stays
+// so. Reads rows and the beginnings of their sequences. Attention (t, T; causal) and Mamba-2 (m, M) do not look beyond
+// these. Given the past of a sequence, it reads the sequence in parts.
 std::unique_ptr<exec::Block> hnet_block(const config::Model& model, const config::HnetStage& stage,
                                         char letter, const Ranks& ranks);
 

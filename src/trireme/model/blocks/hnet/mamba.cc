@@ -32,8 +32,8 @@ at::Tensor convolved(const at::Tensor& x_tc, const at::Tensor& taps, const at::T
   return sum_tc;
 }
 
-// The same of rows that follow others of their sequence: `before` has the last ones, [taps - 1, channels], undefined where
-// there are none, and becomes those of these.
+// The same for rows that follow others of their sequence. `before` has the last of those, [taps - 1, channels],
+// undefined if there are none, and becomes the last of these.
 at::Tensor convolved_on(const at::Tensor& x_tc, const at::Tensor& taps, const at::Tensor& bias,
                         at::Tensor& before) {
   constexpr std::int64_t kBack = Mamba::kTaps - 1;

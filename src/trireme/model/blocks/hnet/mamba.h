@@ -18,11 +18,11 @@ struct MambaParams {
   at::Tensor in, taps, taps_bias, step_bias, log_rate, skip, norm, out;
 };
 
-// u -> z, x, B, C and steps by `in`; x, B and C through a causal convolution of four rows and SiLU; with a step
-// softplus(step + bias) the state of each head decays by exp(-exp(log_rate) step) and takes in step x B^T, giving
-// y = S C + skip x; then out(rms_norm(y SiLU(z))). u: [rows, d]; result the same. What comes between the layers is fp32
-// (fp64 for fp64). tp ranks share out the heads; each has B and C, and the norm's mean is of all. With `past`, u follows the
-// rows of which that keeps the convolution's last inputs and the state.
+// u -> z, x, B, C and steps by `in`; x, B and C pass a causal convolution of four rows and SiLU. With step =
+// softplus(step + bias), the state S of each head decays by exp(-exp(log_rate) step) and adds step x B^T. The result is
+// out(rms_norm(y SiLU(z))) with y = S C + skip x. Shapes: u [rows, d]; result the same. Computation between the layers
+// is fp32 (fp64 for fp64). Heads are distributed over tp ranks; each rank has B and C, and the norm's mean is over all
+// heads. With `past`, u follows earlier rows, of which `past` keeps the convolution's last inputs and the state.
 at::Tensor mamba(const ops::Operand& u, const MambaParams& params, const Sequences& sequences,
                  double norm_eps, const ops::TensorParallel& tp = {},
                  const ops::WeightGradientsPtr& gradients = {}, exec::Past* past = nullptr);

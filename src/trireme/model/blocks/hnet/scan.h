@@ -18,11 +18,11 @@ struct Sequences {
   std::int64_t count() const { return static_cast<std::int64_t>(bounds.size()) - 1; }
 };
 
-// The recurrence of state space models (Dao and Gu 2024), with each head's state S, [width, state], zero before a
-// sequence: S <- exp(log_decay) S + x in^T, y = S out. log_decay: [rows, heads], not above 0; x, y: [rows, heads,
-// width]; in, out: [rows, state], the same for all heads. Computed for `piece` rows at a time as products of matrices,
-// their decays in fp64. With `state`, rows are of one sequence and follow those that left it, undefined if there are none; it
-// becomes the state after the last row.
+// The recurrence of state space models (Dao and Gu 2024). Each head's state S, [width, state], is zero before a
+// sequence: S <- exp(log_decay) S + x in^T, y = S out. Shapes: log_decay [rows, heads], at most 0; x, y [rows, heads,
+// width]; in, out [rows, state], the same for all heads. Computes `piece` rows at a time as matrix products, with
+// decays in fp64. With `state`, the rows belong to one sequence and continue from that state, which is undefined at the
+// beginning. It becomes the state after the last row.
 struct Scan {
   at::Tensor log_decay;
   at::Tensor x;

@@ -10,8 +10,8 @@
 
 namespace trireme::blocks {
 
-// Time, row and column of what the predictor reads of `frames` frames: the action and the state of a frame at its time,
-// row 0 and column 0, before its patches. int64 [tokens, 3].
+// Time, row and column of the predictor's inputs of `frames` frames, int64 [tokens, 3]. The action and the state of a
+// frame have its time, row 0 and column 0, and come before its patches.
 at::Tensor action_positions(std::int64_t frames, std::int64_t rows, std::int64_t columns);
 
 // The mean distance of what was predicted of all frames from features of real ones, and of what was rolled out, summed

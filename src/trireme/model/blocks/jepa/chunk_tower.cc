@@ -10,9 +10,9 @@
 namespace trireme::blocks {
 namespace {
 
-// Inputs: features of chunks [chunks, hidden], the trees of their clips [clips, tokens, columns], and the tokens [clips,
-// tokens, chunk.hidden] if a layer of the first parameter adds them. Writes features of tokens, [clips, tokens, hidden],
-// for targets `normalised`.
+// Inputs: features of chunks [chunks, hidden], the trees of their clips [clips, tokens, columns], and the tokens
+// [clips, tokens, chunk.hidden] if a layer of the first parameter adds them. Writes features of tokens, [clips, tokens,
+// hidden], for targets `normalised`.
 class ReadOut : public BoundBlock {
  public:
   ReadOut(int parts, ClipNorm::Gives gives, Ranks across)
@@ -37,7 +37,7 @@ class ReadOut : public BoundBlock {
 
 Blocks chunked_tower_blocks(const config::Job& job, const model::Encoder& encoder,
                             ClipEmbed::Frames frames, ClipNorm::Gives gives, const Ranks& ranks) {
-  // What makes chunks is every tp rank's own.
+  // The layers that make chunks are whole on every tp rank.
   const Ranks alone = std::make_shared<Across>(job.model);
   config::Job clip = job;  // what the tower sees as one
   if (frames == ClipEmbed::Frames::kApart) clip.vision.frames = job.vision.tubelet;

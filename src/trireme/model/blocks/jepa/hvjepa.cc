@@ -41,10 +41,10 @@ at::Tensor with_fillers(const at::Tensor& starts, const at::Tensor& bounds) {
   return starts.masked_scatter(starts > 0, marks);
 }
 
-// Tokens become chunks. Reads tokens and, of a student, which these are, and bounds of targets, of which samples that only
-// fill up a batch have none; of a teacher, which ones masks hide. Writes chunks
-// and their places, and of a student the ratio loss of each sequence, of a frozen tower the trees
-// and, where they are added to what comes of them, the tokens.
+// Tokens become chunks. Reads tokens. A student also reads their indices and the bounds of targets, where samples that
+// only fill up a batch have none; a teacher also reads the masked tokens. Writes chunks and their places. A student
+// also writes the ratio loss of each sequence; a frozen tower also writes the trees and, if they are added later, the
+// tokens.
 class ChunkBlock : public BoundBlock {
  public:
   enum class Role { kStudent, kTeacher, kFrozen };
@@ -259,7 +259,7 @@ ChunkPacking::ChunkPacking(const Places& student, const Places& teacher,
 Blocks hvjepa_blocks(const config::Job& job, const model::ModelSpec&, const Ranks& ranks) {
   const config::Vision& vision = job.vision;
   const std::int64_t samples = job.run.micro_batch;
-  // What makes chunks, and the predictor, are every tp rank's own.
+  // The layers that make chunks, and the predictor, are whole on every tp rank.
   const Ranks alone = Across::without_tp(ranks);
   const EncoderBlock::Look look = chunk_look(job), predicted = predictor_look(job);
   Blocks blocks;

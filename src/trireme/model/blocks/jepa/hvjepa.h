@@ -33,12 +33,12 @@ struct Places {
       there;  // of each sequence whether its sample is there, or only fills up a batch
 };
 
-// 1 where half of a chunk's members or more are among a mask's targets, [chunks, masks]. `ids` are these, sample * tokens +
-// token, mask by mask within each sample, with the int32 prefix sums `bounds`.
+// 1 where at least half of a chunk's members are targets of a mask, [chunks, masks]. `ids` are these targets, sample *
+// tokens + token, mask by mask within each sample, with the int32 prefix sums `bounds`.
 at::Tensor hidden_chunks(const Forest& forest, const at::Tensor& ids, const at::Tensor& bounds);
 
-// What a student's and its teacher's places pack: contexts are all chunks of the student, targets those of the teacher's that
-// a mask hides. `rows` are these among the teacher's chunks.
+// Packing by the places of a student's and its teacher's chunks. Contexts are all chunks of the student; targets are
+// the teacher's chunks that a mask hides. `rows` are these among the teacher's chunks.
 struct ChunkPacking {
   ChunkPacking(const Places& student, const Places& teacher);
   at::Tensor rows;

@@ -13,8 +13,8 @@
 
 namespace trireme::blocks {
 
-// Sequences of what is seen and what is to be predicted, one behind the other: each has its context first, then its
-// targets. From int64 tokens, or places [rows, 3], and int32 prefix sums of lengths, as model::jepa_spec's inputs are.
+// Concatenated sequences of visible and predicted tokens: each has its context first, then its targets. From int64
+// tokens, or places [rows, 3], and int32 prefix sums of lengths, as model::jepa_spec's inputs are.
 struct Packing {
   Packing(const at::Tensor& context, const at::Tensor& context_bounds, const at::Tensor& targets,
           const at::Tensor& target_bounds);
@@ -55,8 +55,8 @@ class PredictionLoss : public BoundBlock {
       : BoundBlock(std::move(across)), norm_eps_(norm_eps) {}
 
  protected:
-  // Of rows [rows, predictor] against what the teacher made of the targets, [targets, hidden]: the sum over samples of the
-  // mean over masks of the mean distance to it, normed.
+  // Distance of rows [rows, predictor] to the teacher's normed features of the targets, [targets, hidden]. It is the
+  // sum over samples of the mean over masks of the mean distance.
   at::Tensor distance(const at::Tensor& rows, const Packing& packing, const at::Tensor& wanted,
                       const exec::BlockContext& context) const;
 

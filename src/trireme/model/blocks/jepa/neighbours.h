@@ -13,8 +13,9 @@
 
 namespace trireme::blocks {
 
-// Of each row itself and, behind it, the `count` rows around it (in time, row and column, 26 at most) of the largest cosine
-// with it, of equals the lower; int64 [rows, 1 + count], -1 where there are fewer. No gradient. x: [rows, d].
+// For each row: itself, then the `count` rows with the largest cosine to it among those around it (in time, row and
+// column, at most 26). Of equals the lower row comes first; int64 [rows, 1 + count], -1 where there are fewer. No
+// gradient. Shape of x: [rows, d].
 at::Tensor neighbours(const at::Tensor& x, const GridRows& rows, std::int64_t count);
 
 // The rows of a micro-batch that inputs from `first` on say: tokens and bounds; without them all tokens of all clips.

@@ -24,8 +24,8 @@ at::Tensor caption_features(const exec::Model& model, const PartialInputs& input
 at::Tensor caption_chances(const exec::Model& model, const at::Tensor& pictures,
                            const at::Tensor& captions);
 
-// One vector for all of what `inputs` show, [width], in fp32 or fp64: of family vit the pooled feature, of clip the picture's, of
-// other families with a vision tower the mean of the tower's last rows. Error{kUsage} for a model without one.
+// One vector for all inputs, [width], in fp32 or fp64. Family vit gives the pooled feature, clip the picture's, and
+// others with a vision tower the mean of the tower's last rows. Error{kUsage} for a model without one.
 at::Tensor embedding(const exec::Model& model, const PartialInputs& inputs);
 
 }  // namespace trireme::blocks

@@ -113,7 +113,7 @@ Blocks probe_blocks(const config::Job& job, const model::ModelSpec& spec, const 
                                       ClipEmbed::Frames::kTogether, ClipNorm::Gives::kFeatures,
                                       ranks, segments);
   const model::Encoder encoder = model::probe_encoder(job, samples);
-  // Tokens of a chunk are alike: where each stands is for the probe to see.
+  // Tokens of a chunk are equal: the probe gets the place of each.
   const EncoderBlock::Look look = job.vision.chunked ? clip_look(job, model::patch_grid(job.vision),
                                                                  job.probe.heads, ranks->device())
                                                      : always({});

@@ -13,8 +13,8 @@ struct Answers {
   at::Tensor log_probabilities;
   at::Tensor labels;
 };
-// From scores [rows, classes] and labels int64 [rows]: rows with label model::kSameSample are further views of the sample
-// before them, and the probabilities of a sample's views are averaged.
+// Answers from scores [rows, classes] and labels int64 [rows]. Rows with label model::kSameSample are further views of
+// the sample before them; the probabilities of a sample's views are averaged.
 Answers average_views(const at::Tensor& scores, const at::Tensor& labels);
 
 Blocks probe_blocks(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks);

@@ -10,8 +10,8 @@
 
 namespace trireme::blocks {
 
-// Rows: level * level of every region at the least level, in the order of images and regions; then those of regions at
-// higher levels once more at their own, level by level. A region's tokens are row by row.
+// Rows: first level * level rows of every region at the least level, in the order of images and regions. Then regions
+// at higher levels have further rows at their own level, level by level. A region's tokens are row by row.
 class Regions {
  public:
   // Of levels [images, grid * grid] of any type that holds them.
@@ -41,11 +41,11 @@ class Regions {
   at::Tensor tokens_of(const at::Tensor& region) const;
   // Of the region of each that has most.
   at::Tensor most() const;
-  // For each of `slots` tokens of each image, region by region, the row that stands there, -1 behind the last.
+  // Row of each of `slots` tokens of each image, region by region; -1 after the last.
   at::Tensor slots(std::int64_t slots) const;
-  // Time, row and column of these in 1 / kFraction of a token of the highest level, int64 [images, slots, 3]: an image's
-  // are at time 0, where the whole image lies; `text` tokens behind it go on from its end on all three, and the rest
-  // stands where they end.
+  // Time, row and column of these in 1 / kFraction of a token of the highest level, int64 [images, slots, 3]. An image
+  // is at time 0, at the place of the whole image. The next `text` tokens continue from its end on all three axes, and
+  // all later ones have the last position.
   static constexpr std::int64_t kFraction = 64;
   at::Tensor positions(std::int64_t slots, std::int64_t text) const;
 

@@ -11,8 +11,8 @@
 
 namespace trireme::blocks {
 
-// Mean over columns of max(0, 1 - sqrt(variance + 1e-4)), the variance unbiased. x: [.., rows, d]; leading dims are
-// statistics of their own, of which this is the mean too.
+// Mean over columns of max(0, 1 - sqrt(variance + 1e-4)), with the unbiased variance. Shape of x: [.., rows, d];
+// leading dims have statistics of their own, and the loss is their mean.
 at::Tensor variance_loss(const at::Tensor& x);
 
 // Ranks that have the same rows and share out the products of their covariances.
@@ -21,8 +21,8 @@ struct Sharing {
   int ranks = 1;
 };
 
-// Sum of the squares of the covariances of different columns over d: its mean over ranks, each of which computes its share
-// alone, and over leading dims. x: [.., rows, d].
+// Sum of the squares of the covariances of different columns, divided by d. It is a mean over leading dims and over
+// ranks, each of which computes its share alone. Shape of x: [.., rows, d].
 at::Tensor covariance_loss(const at::Tensor& x, const Sharing& sharing = {});
 
 // Weights of the terms of a loss: the paper's.
@@ -32,8 +32,8 @@ struct VicregWeights {
   double covariance = 1;
 };
 
-// `invariance` times the mean square of x - y, and `variance` and `covariance` times the means of these losses over x and
-// y. x, y: [.., rows, d]. One row has no variance: its loss is the first term.
+// `invariance` times the mean square of x - y, plus `variance` and `covariance` times the means of these losses over x
+// and y. Shapes: x, y [.., rows, d]. One row has no variance: its loss is the first term.
 at::Tensor vicreg_loss(const at::Tensor& x, const at::Tensor& y, const VicregWeights& weights = {},
                        const Sharing& sharing = {});
 
@@ -42,8 +42,9 @@ struct Matches {
   at::Tensor from;
   at::Tensor to;
 };
-// Of each row of `from` the nearest row of `to` by Euclidean distance; of these pairs the `count` nearest, of equals those
-// of lower rows, in the order of the rows of `from`. No gradient. from, to: [rows, d], rows differing.
+// The nearest row of `to` for each row of `from` by Euclidean distance, for the `count` nearest pairs in the order of
+// the rows of `from`. Of equal pairs, those with lower rows are taken. No gradient. Shapes: from, to [rows, d]; rows
+// may differ.
 Matches nearest(const at::Tensor& from, const at::Tensor& to, std::int64_t count);
 
 // Two views of one sample: what was made of its places [places, d], and where these are [places, axes].

@@ -18,12 +18,12 @@ struct MatchCounts {
   std::int64_t by_feature = 0;
 };
 
-// weight / 25 times a rank's share of the samples times alpha global + (1 - alpha) (local by place + local by feature), over
-// the samples of all data-parallel ranks, whose rows are gathered and the products of whose covariances are shared out, so
-// that the sum over ranks is the loss: forward and backward are collective. Samples that only fill up a batch have no part
-// in it. A view's embedding is what one learned query attends to of its chunks; local matches are of chunks, by place
-// relative to the clip and by feature. Inputs: the student's chunks [chunks, hidden] and their places. Parameters as
-// model::vicreg_params.
+// The loss is weight / 25 times a rank's share of the samples times alpha global + (1 - alpha) (local by place + local
+// by feature). It covers the samples of all data-parallel ranks, whose rows are gathered. Products of covariances are
+// distributed over ranks, and the sum over ranks is the loss. Forward and backward are collective. Samples that only
+// fill up a batch are left out. The embedding of a view is the result of one learned query that attends to its chunks.
+// Local matches are between chunks, by place relative to the clip and by feature. Inputs: the student's chunks [chunks,
+// hidden] and their places. Parameters as model::vicreg_params.
 class VicregLoss : public BoundBlock {
  public:
   VicregLoss(const config::Job& job, Ranks across) : BoundBlock(std::move(across)), job_(job) {}

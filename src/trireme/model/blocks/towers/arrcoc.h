@@ -23,11 +23,11 @@ struct RegionSizes {
   Levels limits;
   std::int64_t grid;
   std::int64_t tokens;  // of a row of the decoder
-  std::int64_t text;    // of these, behind the most that an image has
+  std::int64_t text;    // text tokens of these, after the most tokens that an image has
 };
 
-// Text [b, text], of which the first `asked` [b] tokens are the question -> its embedding [b, text, d], and the mean over
-// the question without a gradient, [b, d].
+// Text [b, text], of which the first `asked` [b] tokens are the question -> its embedding [b, text, d], and the mean
+// over the question, [b, d], without a gradient.
 class Asked : public BoundBlock {
  public:
   using BoundBlock::BoundBlock;
@@ -35,7 +35,7 @@ class Asked : public BoundBlock {
                                   const exec::BlockContext& context) override;
 };
 
-// Images, levels and, of pictures that differ in size, these -> rows [rows, width]: every region is brought to
+// Images, levels and, for pictures that differ in size, their sizes -> rows [rows, width]. Every region is resized to
 // patch * level pixels a side and cut into patches.
 class RegionEmbed : public BoundBlock {
  public:
@@ -49,13 +49,13 @@ class RegionEmbed : public BoundBlock {
   std::int64_t patch_;
 };
 
-// The detail gate, of rows [rows, d] and shares [b, regions]: forward the rows as they are; backward the share of a
-// region above the least level gets the product of its rows' gradients with what they differ by from its rows at the
-// least level, enlarged. Without a gradient of shares it is nothing.
+// The detail gate of rows [rows, d] and shares [b, regions]. Forward returns the rows unchanged. In backward the share
+// of a region above the least level gets a gradient: its rows' gradients times their difference from its rows at the
+// least level, enlarged. Without a gradient of shares it does nothing.
 at::Tensor detail_gate(const at::Tensor& rows, const at::Tensor& shares, const Regions& regions);
 
-// Embedded text [b, text, d], rows [rows, d], shares and levels -> [b, tokens, d]: an image's tokens, each with the
-// embedding of its level, the text, and zeros.
+// Embedded text [b, text, d], rows [rows, d], shares and levels -> [b, tokens, d]. An image's tokens, each with the
+// embedding of its level, are followed by the text and zeros.
 class RegionSplice : public BoundBlock {
  public:
   RegionSplice(const config::Job& job, std::shared_ptr<const Across> across)
@@ -101,8 +101,8 @@ class RegionGptBlock : public GptBlock, public RowWise {
   at::Tensor axes_;
 };
 
-// Answers behind questions. Inputs: activations, targets [b, text] and levels; where questions are about regions the text,
-// whose first token is the region's number; where the job charges for tokens, what each image is charged.
+// Answers after questions. Inputs: activations, targets [b, text] and levels. Where questions are about regions, also
+// the text, whose first token is the region's number; where the job charges for tokens, also each image's charge.
 class RegionAnswer : public AnswerHead {
  public:
   RegionAnswer(const config::Job& job, const plan::Node& node,

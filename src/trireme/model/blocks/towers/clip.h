@@ -38,8 +38,8 @@ class TextFeatures : public BoundBlock {
 // gathers features, siglip passes captions round (siglip.h). With x and t features of length 1, of images and captions:
 // - clip: half of the cross-entropies of exp(s) x t^T over rows and over columns (Radford et al. 2021);
 // - siglip: -log sigmoid(y (exp(s) x t^T + b)) over all pairs, y = 1 for a pair and -1 for others (Zhai et al. 2023).
-// Inputs: features [samples, width]. A sample whose caption has feature 0 has no loss and is nobody's negative. Counts
-// images whose caption is the nearest of all.
+// Inputs: features [samples, width]. A sample whose caption has feature 0 has no loss and is no negative of other
+// samples. Counts images whose own caption is the nearest of all.
 class ContrastiveLoss : public BoundBlock {
  public:
   ContrastiveLoss(config::ContrastiveLoss loss, std::shared_ptr<const Across> across)

@@ -40,7 +40,7 @@ class ClipEmbed : public BoundBlock {
   Frames frames_;
 };
 
-// LayerNorm, and for targets `normalised` behind it. The tokens of `segments` sequences become those of one.
+// LayerNorm, followed for targets by `normalised`. The tokens of `segments` sequences become those of one.
 class ClipNorm : public BoundBlock {
  public:
   enum class Gives { kFeatures, kNormalised };

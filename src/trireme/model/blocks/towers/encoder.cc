@@ -45,7 +45,7 @@ at::Tensor biased_attention(const at::Tensor& q, const at::Tensor& k, const at::
   return by_head(attended).narrow(3, 0, queries.size(3)).flatten(2);
 }
 
-// What rows see that are a part of all.
+// Visibility for rows that are a part of all.
 Sight of_rows(Sight sight, const mesh::Share& rows) {
   const auto part = [&](at::Tensor& of_tokens, std::int64_t dim) {
     if (of_tokens.defined())

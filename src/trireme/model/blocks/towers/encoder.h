@@ -16,10 +16,10 @@
 
 namespace trireme::blocks {
 
-// Rotary positions over several axes: each has its own frequencies, 10000^(-i / (w / 2)) for i < w / 2, in w =
-// 2 floor(floor(head_dim / axes) / 2) channels of a head, axis by axis; the channels behind them are not rotated.
-// cosines, sines: [tokens, head_dim], one number a channel. Channel 2i is turned with 2i + 1, or where `halves` i with
-// i + head_dim / 2.
+// Rotary positions over several axes. Each axis has its own frequencies, 10000^(-i / (w / 2)) for i < w / 2, in w = 2
+// floor(floor(head_dim / axes) / 2) channels of a head, axis by axis. The channels after them are not rotated. Shapes:
+// cosines, sines [tokens, head_dim], one number a channel. Channel 2i is rotated with 2i + 1, or with `halves` channel
+// i with i + head_dim / 2.
 struct AxialRotary {
   at::Tensor cosines;
   at::Tensor sines;
@@ -32,8 +32,9 @@ enum class RotaryPairs {
 // positions: [tokens, axes], whole or not; computed in fp64, given in `type`.
 AxialRotary axial_rotary(const at::Tensor& positions, std::int64_t head_dim, RotaryPairs pairs,
                          at::ScalarType type);
-// Over row and column, as Qwen3-VL's tower has it: head_dim / 4 frequencies 10000^(-i / (head_dim / 4)) of each, the row's
-// first, turn channels of a head's first half with those of its second. positions: [tokens, 2].
+// Positions over row and column, as in Qwen3-VL's tower: head_dim / 4 frequencies 10000^(-i / (head_dim / 4)) of each,
+// the row's first. They rotate channels of a head's first half with those of its second. Shape of positions: [tokens,
+// 2].
 AxialRotary plane_rotary(const at::Tensor& positions, std::int64_t head_dim, at::ScalarType type);
 // x: [.., tokens, heads * head_dim].
 at::Tensor rotate(const at::Tensor& x, const AxialRotary& rotary);
@@ -45,7 +46,7 @@ at::Tensor grid_positions(const model::PatchGrid& grid);
 at::Tensor patches(const at::Tensor& clips, const config::Vision& vision);
 
 at::Tensor activated(const at::Tensor& x, config::Activation activation);
-// The same with the layer behind it, which closes a parallel region. x: [samples, tokens, in / ranks].
+// The same followed by the layer that closes a parallel region. Shape of x: [samples, tokens, in / ranks].
 at::Tensor activated_linear(const at::Tensor& x, config::Activation activation,
                             const at::Tensor& weight, const at::Tensor& bias,
                             const ops::TensorParallel& tp,
@@ -55,7 +56,7 @@ at::Tensor activated_linear(const at::Tensor& x, config::Activation activation,
 struct Sight {
   ops::Mask mask = ops::Mask::full();
   AxialRotary rotary{};  // undefined: none
-  // [tokens]: added to the scores of every key; undefined: 0. Only beside rotary positions.
+  // [tokens]: added to the scores of every key; undefined: 0. Only with rotary positions.
   at::Tensor key_bias{};
 };
 

@@ -30,7 +30,8 @@ enum CrossParam {
   kFeedGate
 };
 
-// Which of all rows each token sees, those of a tile being `count`; none, behind those seen so far.
+// Rows that each token sees, of all; a tile has `count`. A token without rows has an empty range after those seen so
+// far.
 ops::Documents tile_seen(const at::Tensor& visual, std::int64_t count) {
   const at::Tensor first = visual.reshape({1, -1}), sees = first >= 0;
   const at::Tensor end =

@@ -7,9 +7,9 @@
 
 namespace trireme::blocks {
 
-// x + tanh(attn_gate) * attention(norm(x), rows), then x + tanh(ff_gate) * gelu(norm(x)), each branch between linear layers
-// without biases: with gates of 0 it is x, to the bit. A token attends to the tile of projected rows that begins with the
-// row `visual` names; where that is none, attention gives 0. Inputs: x [samples, tokens, d]; `visual`, int64 [samples,
+// x + tanh(attn_gate) * attention(norm(x), rows), then x + tanh(ff_gate) * gelu(norm(x)), each branch between linear
+// layers without biases: with gates of 0 it is x, to the bit. A token attends to the tile of projected rows that begins
+// at row `visual`; without such a row attention gives 0. Inputs: x [samples, tokens, d]; `visual`, int64 [samples,
 // tokens]; rows [tiles, tile_tokens, width].
 class GatedCross : public BoundBlock {
  public:

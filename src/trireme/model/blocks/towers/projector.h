@@ -8,11 +8,12 @@
 
 namespace trireme::blocks {
 
-// [tiles, tokens, width] -> [tiles, tile_tokens, config::projected_width], the same on every tp rank. A class token is dropped, and the
-// tower's norm is applied where the tower is read behind its last block; its gain and bias are the first parameters.
+// [tiles, tokens, width] -> [tiles, tile_tokens, config::projected_width], the same on every tp rank. A class token is
+// dropped. The tower's norm is applied where the tower is read after its last block; its gain and bias are the first
+// parameters.
 class Projector : public BoundBlock {
  public:
-  // `normed`: whether the tower's norm comes first. `deepstack`: a merger whose norm is behind the joining.
+  // `normed`: whether the tower's norm comes first. `deepstack`: a merger whose norm follows the joining.
   Projector(const config::Job& job, bool normed, std::shared_ptr<const Across> across,
             bool deepstack = false);
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,

@@ -8,8 +8,8 @@
 
 namespace trireme::blocks {
 
-// y = a + b y of the parent for all chunks at once: as many links again are put in with every jump, so that it takes as
-// many as the longest chain's logarithm.
+// Solves y = a + b y of the parent for all chunks at once. Every jump doubles the number of links, so that the number
+// of jumps is the logarithm of the longest chain.
 at::Tensor smoothed(const at::Tensor& z, const Forest& forest) {
   const at::Tensor first = chunk_rows(forest.boundary);
   const at::Tensor chunk = chunk_of_rows(forest.boundary).index_select(0, forest.root);

@@ -1,4 +1,4 @@
-// What was computed of a clip's chunks comes back to its tokens.
+// Results of a clip's chunks, returned to its tokens.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,9 +7,10 @@
 
 namespace trireme::blocks {
 
-// A chunk's row, z [chunks, d], smoothed along the trees by how sure the router was where it begins:
-// y = p z + (1 - p) y of the chunk that its first row would have joined; y = z where there is none before. On one row and
-// column a frame it is what blocks::smoothed() does to a line, but for where that one begins and that it clamps p.
+// Rows of chunks, z [chunks, d], smoothed along the trees by the router's confidence at their beginning: y = p z + (1 -
+// p) y'. Here y' belongs to the chunk that its first row would have joined; y = z where there is none before. On one
+// row and column a frame it equals blocks::smoothed() on a line, except for the beginning of a line and the clamping of
+// p.
 at::Tensor smoothed(const at::Tensor& z, const Forest& forest);
 
 // Of every row the smoothed row of its chunk, [rows, d].

@@ -121,7 +121,7 @@ class Scorers::Reader {
     const at::Tensor inner = at::gelu(linear(x));
     return at::gelu(linear(inner));
   }
-  // Of numbers with a steepness of their own and features beside them.
+  // Score of numbers with a steepness of their own and of features.
   at::Tensor score(const at::Tensor& numbers, const at::Tensor& features) {
     const at::Tensor own = product(numbers);
     return at::sigmoid(own + linear(features));
@@ -197,8 +197,8 @@ Scorers::Tension Scorers::tension(const std::vector<at::Tensor>& inputs) const {
   return balance(s_bpk, question, next);
 }
 
-// The budget is charged by the share that is used; evenness of the allocation, its entropy of the largest there can be,
-// is gained, less and less in the first half of the run.
+// The budget is charged by the share that is used. Evenness of the allocation, its entropy divided by the largest
+// possible, is rewarded, less and less in the first half of the run.
 at::Tensor Scorers::charge(const at::Tensor& counts, const at::Tensor& budget,
                            const exec::BlockContext& context) const {
   at::Tensor cost = at::zeros({counts.size(0)}, counts.options());

@@ -1,4 +1,4 @@
-// What regions of an image are worth to a question: three scores, the balance between them and the budget shared out.
+// Value of an image's regions for a question: three scores, the balance between them, and the allocation of the budget.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,8 +11,8 @@ namespace trireme::blocks {
 
 Levels levels_of(const config::Arrcoc& arrcoc);
 
-// What a region's scores are made of, computed from its image alone, in the type of the image. Of the texture one group of
-// channels is there at a time, and none is kept: no gradient goes back to pixels.
+// Inputs of a region's scores that depend on its image alone, in the type of the image. One group of the texture's
+// channels exists at a time, and none is kept: pixels have no gradient.
 struct RegionFacts {
   at::Tensor statistics;  // mean and deviation of the texture's channels, [b, regions, 26]
   at::Tensor entropy;     // of luma in 32 bins, of the most there can be, [b, regions, 1]
@@ -21,11 +21,10 @@ struct RegionFacts {
 };
 RegionFacts region_facts(const at::Tensor& images, const config::Arrcoc& arrcoc);
 
-// Inputs: noise [b, regions], images [b, 3, side, side], the embedded question [b, d] and, of pictures that differ in
-// size, these; learned allocation reads all but the noise.
-// Writes what share of the tokens above the least each region is worth, [b, regions], through which gradients come
-// back, the levels that it gets and, where the job charges for tokens, what an answer's token costs each image
-// beside its loss, [b]. Scores are fp32 at least, the allocation is fp64.
+// Inputs: noise [b, regions], images [b, 3, side, side], the embedded question [b, d] and, for pictures that differ in
+// size, their sizes. Learned allocation does not read the noise. Writes each region's share of the tokens above the
+// least, [b, regions], through which gradients flow, and its level. Where the job charges for tokens, also each image's
+// charge for a token of the answer in addition to the loss, [b]. Scores are at least fp32, the allocation is fp64.
 class Scorers : public BoundBlock {
  public:
   Scorers(const config::Job& job, const plan::Node& node, std::shared_ptr<const Across> across);

@@ -24,7 +24,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What travels: captions, and behind them the gradients that the ranks they have passed give them.
+// Travelling data: captions, followed by their gradients from the ranks that they have passed.
 class Travelling {
  public:
   Travelling(const at::Tensor& captions, comm::Group* group, bool gradients)

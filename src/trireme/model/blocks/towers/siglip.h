@@ -16,11 +16,11 @@ struct SiglipResult {
 // Of features of captions, bool [rows]: those of samples that only fill up a batch, which are 0 (TextFeatures).
 at::Tensor absent(const at::Tensor& captions);
 
-// Images here against the captions of all ranks of `group`, or of this one where it is null: y is 1 for an image and the
-// caption in its row of the same rank, and else -1; pairs of an absent caption's row or column do not count. Captions pass from rank to rank and with them their gradients, so
-// that a rank holds the pairs of two ranks' rows at a time. Forward is collective and makes the gradients too, where one
-// is wanted; backward is neither. images, captions: [rows, width] of length 1, as many on every rank; scale, the s, and
-// bias: [1].
+// Loss of the images here against the captions of all ranks of `group`, or of this one where it is null. y is 1 for an
+// image and the caption in its row of the same rank, and else -1. Pairs with the row or column of an absent caption do
+// not count. Captions pass from rank to rank and with them their gradients, so that a rank holds the pairs of two
+// ranks' rows at a time. Forward is collective and computes the gradients too, where they are needed; backward does
+// neither. Shapes: images, captions [rows, width] of length 1, equally many on every rank; scale (the s) and bias [1].
 SiglipResult siglip_loss(const at::Tensor& images, const at::Tensor& captions,
                          const at::Tensor& scale, const at::Tensor& bias, comm::Group* group);
 

@@ -1,4 +1,4 @@
-// What images look like beside their colours: 13 channels of which each is in [0, 1] whatever the batch.
+// Texture: appearance of images beyond their colours, as 13 channels, each in [0, 1] for any batch.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -22,7 +22,7 @@ namespace {
 using config::Pooling;
 using config::Positions;
 
-// Behind the last norm's two.
+// After the last norm's two.
 struct HeadParams {
   enum Param {
     kProbe = 2,
@@ -138,7 +138,7 @@ at::Tensor resampled(const at::Tensor& table, std::int64_t from, std::int64_t to
 EncoderBlock::Look tower_look(const config::Vision& vision, DType compute, at::Device device) {
   if (vision.positions == Positions::kLearned) return always({});
   at::Tensor places = grid_positions(model::patch_grid(vision));
-  // A class token stands at the origin, where nothing turns.
+  // A class token is at the origin, where nothing is rotated.
   if (vision.pooling == Pooling::kClass)
     places = at::cat({at::zeros({1, 3}, places.options()), places}, 0);
   const at::ScalarType type = compute == DType::kF64 ? at::kDouble : at::kFloat;

@@ -1,4 +1,4 @@
-// What lies before and behind the blocks of an image tower; model/families/tower.h describes it.
+// Nodes before and after the blocks of an image tower; model/families/tower.h describes it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,8 +9,8 @@
 
 namespace trireme::blocks {
 
-// Clips, float [samples, 3, frames, image, image], or images, which fill a tubelet, as tokens [samples, tokens, d]: a linear layer of patches, then class
-// token, positions and norm where the tower has them.
+// Tokens [samples, tokens, d] of clips, float [samples, 3, frames, image, image], or of images, which fill a tubelet. A
+// linear layer of patches, then class token, positions and norm where the tower has them.
 class PatchEmbed : public BoundBlock {
  public:
   PatchEmbed(const config::Vision& vision, std::shared_ptr<const Across> across)
@@ -29,7 +29,7 @@ class TowerHead : public BoundBlock {
       : BoundBlock(std::move(across)), vision_(vision) {}
 
  protected:
-  // Tokens [samples, tokens, d] behind the last norm as one feature each, [samples, d]; the same on every tp rank.
+  // Pools tokens [samples, tokens, d] after the last norm to one feature each, [samples, d]; the same on every tp rank.
   at::Tensor pooled(const at::Tensor& x_btd, const exec::BlockContext& context) const;
   // Of its own; whether it has as many.
   const at::Tensor& own(std::size_t index) const { return param(pool_params() + index); }
@@ -42,11 +42,11 @@ class TowerHead : public BoundBlock {
   config::Vision vision_;
 };
 
-// A learned table of `from` x `from` positions, [from * from, d], bilinearly at `to` x `to` places, of which the corners are
-// the table's: [to * to, d].
+// A learned table of `from` x `from` positions, [from * from, d], interpolated bilinearly to `to` x `to` places with
+// the same corners: [to * to, d].
 at::Tensor resampled(const at::Tensor& table, std::int64_t from, std::int64_t to);
 
-// What the tokens of a clip see of each other: everything, with rotary positions where the tower has these.
+// Visibility between the tokens of a clip: all see all, with rotary positions where the tower has these.
 EncoderBlock::Look tower_look(const config::Vision& vision, DType compute, at::Device device);
 
 // Embedding and blocks of a tower whose nodes begin with the first.

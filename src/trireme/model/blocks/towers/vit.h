@@ -5,8 +5,8 @@
 
 namespace trireme::blocks {
 
-// Pooling, a linear layer to classes, and the sum of cross-entropies over labelled samples. Inputs: tokens
-// [samples, tokens, d] and labels, int64 [samples], ops::kNoTarget where there is none. Counts right answers.
+// Pooling, a linear layer to classes, and the sum of cross-entropies over labelled samples. Inputs: tokens [samples,
+// tokens, d] and labels, int64 [samples], ops::kNoTarget for a sample without one. Counts correct answers.
 class VitHead : public TowerHead {
  public:
   using TowerHead::TowerHead;

@@ -25,7 +25,7 @@ namespace trireme::blocks {
 
 namespace {
 
-// Of rows [tiles, tile_tokens, d], the one that stands at each token, or its first where none does.
+// The row at each token, of rows [tiles, tile_tokens, d], or the first row for a token without one.
 at::Tensor standing(const at::Tensor& rows, const at::Tensor& visual) {
   return rows.flatten(0, 1)
       .index_select(0, visual.clamp_min(0).flatten())
@@ -62,7 +62,7 @@ std::vector<at::Tensor> AnswerHead::forward(const std::vector<at::Tensor>& input
 
 void AnswerHead::count(const at::Tensor& x, const at::Tensor& targets, exec::Counts& counts) const {
   const at::Tensor rows = (targets.flatten() != ops::kNoTarget).nonzero().squeeze(1);
-  if (rows.numel() == 0) return;  // on every tp rank alike
+  if (rows.numel() == 0) return;  // on every tp rank
   const at::Tensor good = right(x.detach().flatten(0, 1).index_select(0, rows),
                                 targets.flatten().index_select(0, rows));
   const at::Tensor sample = rows.div(targets.size(1), "floor");

@@ -9,12 +9,12 @@
 
 namespace trireme::blocks {
 
-// What `visual` says of a token, where no projected row stands there.
+// Value of `visual` for a token that has an embedding instead of a projected row.
 inline constexpr std::int64_t kEmbedded = -1;
 inline constexpr std::int64_t kNewline = -2;
 
-// Tokens [samples, tokens], which row of the projected tokens stands at each, and these, [tiles, tile_tokens, d] ->
-// [samples, tokens, d]. Rows that stand nowhere, such as those of a blank tile, get a gradient of zero.
+// Tokens [samples, tokens], the index of the projected row at each, and these rows, [tiles, tile_tokens, d] ->
+// [samples, tokens, d]. Rows without a token, such as those of a blank tile, get a gradient of zero.
 class Splice : public BoundBlock {
  public:
   using BoundBlock::BoundBlock;
@@ -22,8 +22,8 @@ class Splice : public BoundBlock {
                                   const exec::BlockContext& context) override;
 };
 
-// DeepStack: x [samples, tokens, d], which row stands at each token, and these, [tiles, tile_tokens, d]: x with the rows
-// added where they stand.
+// DeepStack: from x [samples, tokens, d], the index of the row at each token, and these rows, [tiles, tile_tokens, d]
+// to x plus the rows at their tokens.
 class Seen : public BoundBlock {
  public:
   using BoundBlock::BoundBlock;

@@ -1,5 +1,5 @@
-// Vectors of Wide<T> over memory of T, for one instruction set; included once for each by Highway.
-// A kernel is written for whole vectors and the rest of a row alike: over() hands its body a place.
+// Vectors of Wide<T> over memory of T, for one instruction set; included once for each by Highway. One kernel body
+// serves whole vectors and the rest of a row: over() passes it a place.
 #if defined(TRIREME_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRIREME_LANES_INL_H_
 #undef TRIREME_LANES_INL_H_
@@ -39,7 +39,7 @@ HWY_INLINE Vector<float> load(const c10::BFloat16* p) {
   const hn::Rebind<std::uint32_t, Tag<float>> bits;
   const auto stored = hn::LoadU(half, reinterpret_cast<const std::uint16_t*>(p));
 #if HWY_TARGET <= HWY_AVX3
-  // One instruction instead of two: a permutation that leaves zeros in the lower halves of lanes.
+  // One instruction instead of two: a permutation that zeros the lower half of each lane.
   const auto places = hn::ShiftLeft<16>(hn::Iota(bits, 0));
   const __m512i spread =
       _mm512_maskz_permutexvar_epi16(0xAAAAAAAAu, places.raw, _mm512_castsi256_si512(stored.raw));
@@ -83,7 +83,7 @@ HWY_INLINE void store(c10::Half* p, Vector<float> x) {
 }
 
 // Asks memory for the line at p, once as vectors pass over it. Prefetchers follow one stream well; a kernel that
-// goes to and fro between rows says itself what it needs next. p may lie behind the end.
+// alternates between rows asks for its next data itself. p may be after the end.
 template <typename T>
 HWY_INLINE void fetch(const T* p) {
   constexpr std::uintptr_t kLine = 64, kVector = static_cast<std::uintptr_t>(kLanes<T>) * sizeof(T);
@@ -140,8 +140,8 @@ struct Part {
   }
 };
 
-// The last `count` elements of a row in memory with room for whole vectors: reads what lies behind them and
-// writes zeros there.
+// The last `count` elements of a row in memory with space for whole vectors: reads beyond the row and writes zeros
+// there.
 struct Padded {
   std::int64_t i;
   std::int64_t count;
@@ -237,7 +237,7 @@ HWY_INLINE Wide<T> max_over(const T* row, std::int64_t count) {
   return hn::GetLane(hn::MaxOfLanes(Tag<T>(), hn::Max(a, b)));
 }
 
-// Arithmetic behind results in bf16 and fp16 takes powers of 2, which cost less than those of e: e^x is
+// Arithmetic with results in bf16 and fp16 takes powers of 2, which cost less than those of e: e^x is
 // power<T>(kExponent<T> * x).
 template <typename T>
 constexpr Wide<T> kExponent = sizeof(T) == 2 ? Wide<T>(1.44269504088896) : 1;

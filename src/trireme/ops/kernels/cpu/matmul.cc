@@ -32,8 +32,8 @@ at::Tensor bias_row(const void* bias, const Matrix& a, const Matrix& out) {
                        at::TensorOptions().dtype(a.type));
 }
 
-// Rows and columns of tiles in wide numbers. What a product holds beside its operands does not grow with them: one
-// tile of what is added (model/account/per_rank.cc counts it), or three that the thread keeps.
+// Rows and columns of tiles in wide numbers. A product's memory apart from its operands does not grow with them. It is
+// one tile of the added result (model/account/per_rank.cc counts it), or three that the thread keeps.
 constexpr std::int64_t kTile = 128;
 
 void matmul_aten(const Matrix& a, const Matrix& b, const Matrix& out, Into into, const void* bias) {
@@ -101,7 +101,7 @@ struct ProblemHash {
   }
 };
 
-// A primitive and the places of its operands, which are set anew for each run.
+// A primitive and the places of its operands, which are set for each run.
 struct Product {
   dnnl::matmul primitive;
   dnnl::memory a, b, out, bias;
@@ -133,7 +133,7 @@ Product prepare(const Problem& p) {
     sum.append_sum(1.0f);
     attributes.set_post_ops(sum);
   }
-  // Of no dimensions, it stands for none.
+  // Without dimensions there is none.
   const dnnl::memory::desc bias = p.biased != 0
                                       ? dnnl::memory::desc({1, p.columns}, type, {p.columns, 1})
                                       : dnnl::memory::desc();

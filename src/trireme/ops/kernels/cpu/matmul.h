@@ -32,15 +32,15 @@ struct Matrix {
 
 enum class Into { kReplace, kAdd };
 
-// out = a b, or out += a b. A bias, out.columns numbers of a's type, is added to every row before it is rounded, of results
-// of that type that are replaced. a and b have one type: double (then out too), or float, BFloat16 or Half with sums in fp32 (then out is float, or of their
-// type). What needs widening is widened tile by tile. Runs on ATen's threads; inside at::parallel_for on the calling one.
-// The bits depend on shapes, layouts and the number of threads.
+// out = a b, or out += a b. A bias, out.columns numbers of a's type, is added to every row before rounding, if `out`
+// has that type and is replaced. a and b have one type. It is double (then out too), or float, BFloat16 or Half with
+// sums in fp32 (then out is float, or of their type). Operands that need it are widened tile by tile. Runs on ATen's
+// threads; inside at::parallel_for on the calling one. The bits depend on shapes, layouts and the number of threads.
 void matmul(const Matrix& a, const Matrix& b, const Matrix& out, Into into = Into::kReplace,
             const void* bias = nullptr);
 
-// A thread keeps compiled code for its products, by shape and layout, for at most so many: of more, for those that it has
-// used last. A shape's code takes about 20 KB, and where rows vary every micro-batch brings new shapes.
+// Maximum number of products for which a thread keeps compiled code, by shape and layout; the least recently used is
+// dropped. A shape's code takes about 20 KB, and jobs with varying rows bring new shapes in every micro-batch.
 inline constexpr std::size_t kMostProducts = 1024;
 // Products that the calling thread keeps code for; 0 without oneDNN.
 std::size_t kept_products();

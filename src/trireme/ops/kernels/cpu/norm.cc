@@ -19,7 +19,7 @@ HWY_INLINE Wide<T> reduce(Vector<T> x) {
   return hn::GetLane(hn::SumOfLanes(Tag<T>(), x));
 }
 
-// Gain and bias in arithmetic's type; 0 where there are none.
+// Gain and bias in arithmetic's type; 0 if there are none.
 template <typename T>
 class Affine {
  public:
@@ -61,7 +61,7 @@ class Forward {
   }
 
  private:
-  // What the statistics of a row are.
+  // Statistics of a row.
   struct Row {
     A mean = 0, scale = 0;
   };
@@ -145,9 +145,9 @@ void forward(const NormRows<T, X>& rows, const T* branch, X* sum, T* y, std::int
     Forward<T, X, false, false>(rows, branch, sum, y).run(begin, end);
 }
 
-// With g = dy * gain and n = (x - mean) * scale: dx = scale * (g - avg(g) - n * avg(g n)), where avg(g) is
-// mean's share (Ba et al. 2016; Zhang & Sennrich 2019 without it). One row after the other: with more streams
-// at once, or asked for ahead, memory is slower.
+// With g = dy * gain and n = (x - mean) * scale: dx = scale * (g - avg(g) - n * avg(g n)). Here avg(g) is mean's share
+// (Ba et al. 2016; Zhang & Sennrich 2019 without it). One row after the other: more streams at once, or prefetching,
+// make memory slower.
 template <typename T, typename X>
 void backward(const NormRows<T, X>& rows, const T* dy, const X* residual, X* dx, Wide<T>* dgain,
               Wide<T>* dbias, std::int64_t begin, std::int64_t end) {

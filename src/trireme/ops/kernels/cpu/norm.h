@@ -24,8 +24,8 @@ struct NormsOf {
   // rounded, in `sum`.
   void (*forward)(const NormRows<T, X>& rows, const T* branch, X* sum, T* y, std::int64_t begin,
                   std::int64_t end);
-  // dx of rows [begin, end), plus `residual`, [rows, width], where it is given; adds these rows' sums for
-  // gain and bias (with a mean) to Wide<T>[width] each.
+  // dx of rows [begin, end), plus `residual`, [rows, width], if given. Adds these rows' sums for gain and bias (with a
+  // mean) to Wide<T>[width] each.
   void (*backward)(const NormRows<T, X>& rows, const T* dy, const X* residual, X* dx,
                    Wide<T>* dgain, Wide<T>* dbias, std::int64_t begin, std::int64_t end);
 };

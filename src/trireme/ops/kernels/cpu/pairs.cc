@@ -22,7 +22,7 @@ HWY_INLINE __mmask16 first_lanes(std::int64_t count) {
   return static_cast<__mmask16>((1u << std::clamp<std::int64_t>(count, 0, kPanel)) - 1);
 }
 
-// Elements that follow each other as lanes of pairs, 0 behind `count` elements.
+// Elements that follow each other as lanes of pairs, 0 after `count` elements.
 HWY_INLINE __m512i pairs_of_row(const BF16* row, std::int64_t count) {
   const auto lanes =
       static_cast<__mmask32>((std::uint64_t{1} << std::min<std::int64_t>(count, 32)) - 1);
@@ -44,7 +44,7 @@ void pack(const BF16* from, std::int64_t stride, std::int64_t inner, std::int64_
   }
 }
 
-// 16 rows of 16 lanes become columns: neighbours at distance 1, 2, 4 and 8 change halves.
+// 16 rows of 16 lanes become columns: neighbours at distance 1, 2, 4 and 8 exchange their inner parts.
 HWY_INLINE void transpose(__m512i (&rows)[kPanel]) {
   __m512i other[kPanel];
   for (int i = 0; i < kPanel; i += 2) {
@@ -168,8 +168,8 @@ HWY_INLINE void multiply_strip(const PairTile& tile, std::int64_t rows, std::int
   }
 }
 
-// The strip from row `row` of a product, over `pairs` pairs of the inner dim from pair `pair` and the panels from column
-// `column` to `end`.
+// The strip from row `row` of a product, over `pairs` pairs of the inner dim from pair `pair`, and over the panels from
+// column `column` to `end`.
 HWY_INLINE void multiply_strip(const PairRows& a, std::int64_t row, std::int64_t pair,
                                std::int64_t pairs, const PairPanels& b, std::int64_t column,
                                std::int64_t end, float* out, std::int64_t out_stride, bool add) {

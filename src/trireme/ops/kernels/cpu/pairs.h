@@ -21,8 +21,8 @@ inline constexpr std::int64_t round_up(std::int64_t count, std::int64_t step) {
   return (count + step - 1) / step * step;
 }
 
-// A right operand [inner, columns], both rounded up with zeros: panels of 16 columns, each [inner / 2, 16] pairs of elements
-// that follow each other along `inner`.
+// A right operand [inner, columns], both rounded up with zeros. Panels of 16 columns, each [inner / 2, 16] pairs of
+// elements that follow each other along `inner`.
 struct PairPanels {
   const std::uint32_t* data = nullptr;
   std::int64_t panel = 0;  // pairs from one panel to the next
@@ -41,8 +41,9 @@ struct PairPanels {
   }
 };
 
-// A left operand. Rows of elements, `stride` from each other; or, transposed, pairs of such rows: element (r, k) of the
-// product's left operand is half k % 2 of pair r of row pair k / 2, these being `stride` pairs from each other.
+// A left operand. Rows of elements, `stride` from each other; or, transposed, pairs of such rows. Then element (r, k)
+// of the product's left operand is half k % 2 of pair r of row pair k / 2. These row pairs are `stride` pairs from each
+// other.
 struct PairRows {
   const void* data = nullptr;
   std::int64_t stride = 0;
@@ -68,16 +69,17 @@ struct PairKernels {
                std::int64_t columns, std::uint32_t* to) = nullptr;
   void (*pack_transposed)(const c10::BFloat16* from, std::int64_t stride, std::int64_t inner,
                           std::int64_t columns, std::uint32_t* to) = nullptr;
-  // out = a b in the columns that a strip names, rounded out to multiples of 16; `out` has room for them. `inner` is even.
+  // out = a b in the columns that a strip names, rounded out to multiples of 16; `out` has space for them. `inner` is
+  // even.
   void (*multiply_seen)(const PairRows& a, std::int64_t inner, const PairPanels& b, Strips columns,
                         float* out, std::int64_t out_stride) = nullptr;
-  // out = a b or out += a b, where of the inner dim only what a strip names counts, rounded out to even places: the rest
-  // of `a` is 0.
+  // out = a b or out += a b, where a strip gives the range of the inner dim, rounded out to even places; the rest of
+  // `a` is 0.
   void (*multiply_part)(const PairRows& a, Strips inner, const PairPanels& b, float* out,
                         std::int64_t out_stride, bool add) = nullptr;
   // As ScoreKernels::softmax_backward, with results as left operands: pairs of rows of probabilities and of gradients
-  // for transposed ones (`stride` pairs apart), and gradients as they are. Writes whole panels of columns and pairs of
-  // rows, 0 where a row does not see.
+  // for transposed ones (`stride` pairs apart), and plain gradients. Writes whole panels of columns and pairs of rows,
+  // 0 where a row does not see.
   void (*softmax_backward)(const ScoreBlock& block, const float* scores, const float* dprobs,
                            const float* log_sums, const float* delta, std::uint32_t* prob_pairs,
                            std::uint32_t* dscore_pairs, c10::BFloat16* dscores) = nullptr;

@@ -5,8 +5,8 @@
 
 namespace trireme::ops::kernels {
 
-// Turns pairs (i, i + width/2) of every head of `rows` token rows; row r is at position
-// (first_row + r) % positions. `direction` -1 turns back. cosines, sines: [positions, width/2].
+// Rotates pairs (i, i + width/2) of every head of `rows` token rows; row r is at position (first_row + r) % positions.
+// `direction` -1 rotates back. Shapes: cosines, sines [positions, width/2].
 template <typename T>
 struct Rotation {
   const Wide<T>* cosines = nullptr;

@@ -14,7 +14,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace trireme::ops::kernels::HWY_NAMESPACE {
 
-// Zeroes what a row does not see, by whole vectors: before it is written, and behind the vectors that will be.
+// Zeroes the columns that a row does not see, by whole vectors: before it is written, and after the vectors that will
+// be.
 template <typename T>
 HWY_INLINE void clear_unseen(T* row, const Interval& seen, std::int64_t columns) {
   const auto clear = [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
@@ -130,8 +131,9 @@ HWY_INLINE Wide<T> sum_about(Wide<T> center, const T* row, std::int64_t count) {
       });
 }
 
-// log of the sum of e^x over a row that is not empty, which is read once: about the largest element of its beginning. A
-// block in which others leave that far behind is seen by its sum, and taken again about its own largest.
+// log of the sum of e^x over a row that is not empty, which is read once: about the largest element of its beginning.
+// If other elements exceed that by far, the block's sum shows it, and the block is repeated with its own largest
+// element.
 template <typename T>
 Wide<T> log_sum(const T* row, std::int64_t count) {
   using A = Wide<T>;

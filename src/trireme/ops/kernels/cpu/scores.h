@@ -6,16 +6,16 @@
 
 namespace trireme::ops::kernels {
 
-// A tile of the scores of one head: `rows` rows, each `stride` elements from the next, which leaves room for whole
-// vectors behind `columns`.
+// A tile of the scores of one head: `rows` rows, each `stride` elements from the next, with space for whole vectors
+// after `columns`.
 struct ScoreBlock {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t stride = 0;
   const Interval* seen = nullptr;  // the columns that each row sees
   double scale = 1;                // of scores, above 0
-  // What noise on probabilities is keyed by: the place of the first row among those of all heads, and the position of
-  // the first column.
+  // Key of the noise on probabilities: the index of the first row among those of all heads, and the position of the
+  // first column.
   std::int64_t place = 0;
   std::int64_t first_column = 0;
   bool drop = false;
@@ -32,8 +32,8 @@ struct ScoreBlock {
   }
 };
 
-// Rows of logits of classes first .. first + count - 1, one after the other, and the target of each row; rows
-// whose target is `ignored` have no loss.
+// Rows of logits of classes first .. first + count - 1, one after the other, and the target of each row. Rows whose
+// target is `ignored` have no loss.
 struct LogitRows {
   const std::int64_t* targets = nullptr;
   std::int64_t ignored = 0;
@@ -41,7 +41,7 @@ struct LogitRows {
   std::int64_t count = 0;
 };
 
-// Where the softmax of a block's rows stands: `tops` the largest scaled score so far (-inf: none), `sums` the sum of
+// State of the softmax of a block's rows: `tops` the largest scaled score so far (-inf: none), `sums` the sum of
 // e^(score - top).
 template <typename A>
 struct Running {
@@ -51,13 +51,13 @@ struct Running {
 
 template <typename T>
 struct ScoreKernels {
-  // probs = e^(scale * score - top) with noise, 0 where a row does not see and behind an odd number of columns. Brings `running` up to date and writes what
-  // the rows' earlier results are to be multiplied by (Milakov & Gimelshein 2018).
+  // probs = e^(scale * score - top) with noise, 0 where a row does not see and after an odd number of columns. Brings
+  // `running` up to date and writes what the rows' earlier results are to be multiplied by (Milakov & Gimelshein 2018).
   void (*softmax)(const ScoreBlock& block, const Wide<T>* scores, T* probs,
                   const Running<Wide<T>>& running, Wide<T>* factors);
-  // From scores and the gradient of probabilities: the probabilities, with noise, and the gradient of scores,
-  // p * (dp - delta) * scale where log_sums[row] is the log-sum-exp of the row's scaled scores over all columns and
-  // delta[row] its sum of p dp.
+  // From scores and the gradient of probabilities: the probabilities, with noise, and the gradient of scores, p * (dp -
+  // delta) * scale. log_sums[row] is the log-sum-exp of the row's scaled scores over all columns and delta[row] its sum
+  // of p dp.
   void (*softmax_backward)(const ScoreBlock& block, const Wide<T>* scores, const Wide<T>* dprobs,
                            const Wide<T>* log_sums, const Wide<T>* delta, T* probs, T* dscores);
   // Of rows [begin, end): log_sums[r], the log-sum-exp over these classes, and chosen[r], the target's logit

@@ -1,4 +1,4 @@
-// Forecast and measurement of one step beside each other.
+// Forecast and measurement of one step in one picture.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace trireme::simulate::pictures {
 
-// Writes into `directory`, replacing what is there: trace.json (every rank as measured, and the forecast of the stages'
-// first ranks as processes behind the world), timeline.svg (of these ranks the measured row above the forecast) and
-// node_costs.json (what `parallel.costs` reads). `times` are the ranks' raw times of step `step`, counted from 1.
-// Throws Error{kData} when a file cannot be written.
+// Writes three files into `directory`, replacing existing ones. trace.json: every rank as measured, and the forecast of
+// the stages' first ranks as processes after the world. timeline.svg: for these ranks the measured row above the
+// forecast. node_costs.json: input of `parallel.costs`. `times` are the ranks' raw times of step `step`, counted from
+// 1. Throws Error{kData} when a file cannot be written.
 void write_timeline(const Path& directory, const plan::PlanSet& plan, const Forecast& forecast,
                     const RankTimes& times, std::int64_t step);
 

@@ -1,4 +1,4 @@
-// A step as a picture, in SVG that needs nothing beside it.
+// A step as a self-contained picture in SVG.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ struct SvgText {
   std::string subtitle{};
 };
 
-// A row for each timeline: boxes with the numbers of micro-batches, where they fit, strips for the lanes of
-// communication, the memory below; one axis in milliseconds for all. Later chunks of a rank are paler. Boxes
-// tell what they are when pointed at.
+// A row for each timeline, with one axis in milliseconds for all. Boxes have the numbers of micro-batches, where they
+// fit; strips show the lanes of communication, with the memory below. Later chunks of a rank are paler. Boxes show a
+// description under the pointer.
 std::string svg(const plan::PlanSet& plan, const std::vector<Timeline>& timelines,
                 const SvgText& text);
 

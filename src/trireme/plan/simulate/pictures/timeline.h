@@ -40,7 +40,7 @@ struct Box {
 // Those that take time, in order. A pause of up to `seam` seconds between lines does not part them.
 std::vector<Box> boxes(const plan::PlanSet& plan, const Timeline& timeline, double seam);
 
-// Memory over time: from each point to the next. A line of another lane counts with the computing line behind it.
+// Memory over time: from each point to the next. A line of another lane counts with the next computing line.
 struct MemoryPointInTime {
   double at = 0;
   std::int64_t bytes = 0;

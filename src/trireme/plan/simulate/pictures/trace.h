@@ -6,12 +6,12 @@
 
 namespace trireme::simulate::pictures {
 
-// Adds one process: a row for every lane, a span for every line that takes time with its number and text, and
-// the memory as a counter. Transfers that are on their way together get rows beside each other.
+// Adds one process: a row for every lane, a span for every line that takes time with its number and text, a counter for
+// the memory. Simultaneous transfers get separate rows.
 void add_process(formats::ChromeTrace& trace, const plan::PlanSet& plan, const Timeline& timeline,
                  int process);
 
-// Processes are ranks; of a rank that has several timelines the later ones count on behind the world.
+// Processes are ranks; further timelines of a rank have numbers after the world's.
 formats::ChromeTrace trace(const plan::PlanSet& plan, const std::vector<Timeline>& timelines);
 
 }  // namespace trireme::simulate::pictures

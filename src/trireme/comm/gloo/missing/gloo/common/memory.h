@@ -1,5 +1,5 @@
-// Stands for the header of this name that Gloo's pair.h and context.h include and that its installation leaves out: the
-// same three types, of which only size and lifetime matter to whoever derives from a pair.
+// Replaces the header of this name that Gloo's pair.h and context.h include and that its installation leaves out. It
+// has the same three types, of which only size and lifetime matter to a class derived from a pair.
 #pragma once
 
 #include <memory>
