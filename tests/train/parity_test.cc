@@ -142,7 +142,7 @@ TEST(ParityOfRanks, AnyNumberOfShardsHasTheBitsOfOne) {
 
 // In groups, all layouts whose ranks have multiples of them; and another order than without.
 TEST(ParityOfRanks, GroupsHaveTheSameBitsWhereRanksHaveMultiplesOfThem) {
-  for (DType compute : {DType::kF64, DType::kF32, DType::kBF16}) {
+  for (DType compute : {DType::kF32, DType::kBF16}) {
     config::Job job = job_of(config::Family::kGpt, compute, 16);
     const Subject subject = subject_of(job);
     const Trace whole = run_layout(subject, layout_of(job, 1, 1, 0), kSteps);
@@ -150,8 +150,7 @@ TEST(ParityOfRanks, GroupsHaveTheSameBitsWhereRanksHaveMultiplesOfThem) {
     const Trace reference = run_layout(subject, layout_of(job, 1, 1, 0), kSteps);
     EXPECT_NE(reference, whole);
     for (int zero : {0, 1, 2, 3})
-      for (const auto& [replicate, shard] :
-           std::vector<std::pair<int, int>>{{1, 2}, {2, 1}, {1, 4}, {2, 2}}) {
+      for (const auto& [replicate, shard] : std::vector<std::pair<int, int>>{{1, 2}, {2, 2}}) {
         const Layout layout = layout_of(job, replicate, shard, zero, (zero + shard) % 3);
         ASSERT_EQ(layout.recipe.group, 4);
         EXPECT_EQ(run_layout(subject, layout, kSteps), reference) << layout.name();
