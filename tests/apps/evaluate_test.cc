@@ -9,6 +9,7 @@
 #include <map>
 
 #include "tests/apps/run_files.h"
+#include "trireme/formats/manifest.h"
 #include "trireme/data/media/image.h"
 #include "trireme/data/media/video.h"
 
@@ -97,6 +98,16 @@ TEST(Evaluate, GivesWhatValidationGaveAndTakesOtherText) {
   EXPECT_EQ(other.exit_code, 0) << other.err;
   EXPECT_THAT(other.out, HasSubstr("model.norm_eps is 0.1 here and was"));
   refused(desk, {"evaluate", "run", "--split", "half"}, "--split");
+
+  // Figures name their data, and data that have changed since training are reported.
+  const std::string digest = own["data_digest"];
+  EXPECT_EQ(formats::read_manifest(desk / "run/checkpoints/step-20").dataset_digest, digest);
+  EXPECT_THAT(plain.out, Not(HasSubstr("changed since training")));
+  desk.write("text.txt", lines_of_code(7));
+  const Result changed = desk.run({"evaluate", "run", "--json", "changed.json"});
+  EXPECT_EQ(changed.exit_code, 0) << changed.err;
+  EXPECT_THAT(changed.out, HasSubstr("changed since training"));
+  EXPECT_NE(parse_json(read_file(desk / "changed.json"), "figures")["data_digest"], digest);
 }
 
 TEST(Evaluate, TakesConvertedModelsAndResumesWhereTheWeightsAreGone) {

@@ -68,7 +68,9 @@ TEST(Towers, KeysWithoutUseAreRefusedAndNotPrinted) {
 TEST(Towers, FilesNeedAPath) {
   const Sets images = {"model.family=vit", "data.source=images"};
   EXPECT_THAT(tower_refusal(images, {"vision.classes=3"}), HasSubstr("set data.path"));
-  EXPECT_THAT(tower_refusal(images, {"data.path=x"}), HasSubstr("set vision.classes"));
+  EXPECT_THAT(tower_refusal(images, {"data.path=x"}),
+              HasSubstr("the data have none (classes are only numbers, or files are missing); set "
+                        "vision.classes"));
   EXPECT_EQ(resolved_tower(images, {"data.path=x", "vision.classes=3"}).vision.classes, 3);
   EXPECT_THAT(tower_refusal({"model.family=vit", "data.source=pairs"}, {"data.path=x"}),
               HasSubstr("set data.source=stripes or images"));

@@ -39,6 +39,8 @@ TEST(Vlm, AnImageIsPaddedWhereItIsOneTile) {
   EXPECT_EQ(vlm_resolved({"vlm.fit=pad", "vlm.max_tiles=0"}).vlm.fit, VlmFit::kPad);
   EXPECT_THAT(vlm_refusal({"vlm.fit=pad"}),
               HasSubstr("vlm.fit=pad, vlm.max_tiles=4: an image is padded"));
+  EXPECT_THAT(vlm_refusal({"vlm.fit=wide", "vlm.max_tiles=0"}),
+              HasSubstr("vlm.fit=wide, vlm.max_tiles=0: without tiles"));
 }
 
 TEST(Vlm, TheTowerIsReadAtALayerFromEitherEnd) {

@@ -19,6 +19,7 @@ namespace {
 
 using config::Family;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using Sets = std::vector<std::string>;
 
@@ -288,6 +289,17 @@ TEST(Jepa, WhatItCannotUseIsRefused) {
   EXPECT_THAT(refusal(Family::kProbe, {clips[0], clips[1], "probe.views=3", "run.micro_batch=4",
                                        "run.global_batch=4"}),
               HasSubstr("probe.views=3 does not divide run.micro_batch=4"));
+  // What is proposed for two ranks holds whole samples.
+  const auto of_two = [&](const char* views) {
+    return config::usage_error_of([&] {
+      config::resolve(harness::vjepa_job(Family::kProbe,
+                                         {clips[0], clips[1], views, "run.micro_batch=12",
+                                          "run.global_batch=12", "parallel.dp_shard=2"}),
+                      2, {.classes = 8});
+    });
+  };
+  EXPECT_THAT(of_two("probe.views=3"), HasSubstr("or, with this batch, run.micro_batch=6"));
+  EXPECT_THAT(of_two("probe.views=4"), Not(HasSubstr("with this batch")));
   EXPECT_THAT(
       refusal(Family::kProbe, {clips[0], clips[1], "probe.segments=2", "vision.chunked=true"}),
       HasSubstr("Set probe.segments=1"));

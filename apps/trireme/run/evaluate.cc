@@ -92,6 +92,18 @@ void say_other_meaning(const Path& checkpoint, const config::Job& job) {
                     key.key, key.after, key.before));
 }
 
+// The run's own data may have changed since it was trained.
+void say_other_data(const EvaluateOptions& options, const Path& checkpoint,
+                    const LocatedDataset& data) {
+  const std::string trained = convert::manifest_of_weights(checkpoint).dataset_digest;
+  const bool own = options.data.empty() && options.assignments.empty() && options.split != "all";
+  if (own && !trained.empty() && trained != data.digest)
+    print_warning(
+        fmt::format("{} has changed since training: its digest is {}, that of {} is {}; the "
+                    "figures are not those of the run's own validation",
+                    data.directory.string(), data.digest, checkpoint.string(), trained));
+}
+
 void check_split(const EvaluateOptions& options, const config::Job& job) {
   std::error_code cause;
   if (options.split == "all" && job.data.source == config::DataSource::kText &&
@@ -121,6 +133,7 @@ int evaluate(const EvaluateOptions& options) {
   job.data.tokenizer = data.tokenizer;
   Planned planned = plan_job(std::move(job), place.world, data.facts);
   say_other_meaning(checkpoint, planned.job);
+  say_other_data(options, checkpoint, data);
   planned.job.run.eval_every = 1;
   fmt::print("{:<14} {}\n{:<14} {}\n", "checkpoint", checkpoint.string(), "data", data.what);
   fmt::print("{:<14} {}\n", "split", options.split);
@@ -133,6 +146,8 @@ int evaluate(const EvaluateOptions& options) {
                                     options.split == "validation" ? "validation" : "train",
                                     "--data",
                                     data.what,
+                                    "--digest",
+                                    data.digest,
                                     "--ranks",
                                     std::to_string(place.world)};
   if (!data.directory.empty()) words.insert(words.end(), {"--dataset", data.directory.string()});

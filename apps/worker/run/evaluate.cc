@@ -70,6 +70,7 @@ void print_figures(const train::EvalMetrics& found) {
 Json json_of(const train::EvalMetrics& found, const Arguments& arguments) {
   Json json{{"checkpoint", arguments.text("checkpoint")},
             {"data", arguments.text("data")},
+            {"data_digest", arguments.text("digest")},
             {"split", arguments.text("split")},
             {"step", found.step},
             {"loss", found.loss},

@@ -286,6 +286,10 @@ TEST(Trajectories, BringStatesAndWhatLedFromOneToTheNext) {
                   .item<double>(),
               1e-6);
   EXPECT_GT(batch[1].abs().max().item<double>(), 1e-3);
+  // Two samples fill up the held-out batch, without weight.
+  EXPECT_EQ(sources.train->batch(0, 4)[3].sum().item<double>(), 4);
+  EXPECT_EQ(sources.held_out->weight(0, 4), 2);
+  EXPECT_TRUE(at::equal(sources.held_out->batch(0, 4)[3], at::tensor({1.0f, 1.0f, 0.0f, 0.0f})));
 }
 
 TEST(RegionQuestions, ArePicturesAsTheyAreWithBytesOfQuestionAndAnswer) {

@@ -174,7 +174,7 @@ TEST(JepaAc, PredictionsDoNotSeeTheFuture) {
   const config::Job job =
       resolved(Family::kJepaAc, {"vision.frames=6", "run.global_batch=1", "action.rollout=1"});
   const Tensors inputs = loaders::open_sources(job, {}).train->batch(0, 1);
-  Tensors changed = {inputs[0].clone(), inputs[1], inputs[2]};
+  Tensors changed = {inputs[0].clone(), inputs[1], inputs[2], inputs[3]};
   constexpr std::int64_t kFrame = 2, kPatches = 16;
   changed[0].select(2, kFrame).mul_(-1);
   const auto predicted = [&](const Tensors& one) {
@@ -197,9 +197,10 @@ TEST(JepaAc, LossesAreThoseOfPredictionsAndOfRolls) {
     return frames.narrow(1, first, count).flatten(1, 2);
   };
   ActionLoss loss(kFrames);
-  const auto value = [&](const Tensors& predictions) {
+  const auto value = [&](const Tensors& predictions, at::ArrayRef<double> weights = {1, 1}) {
     Tensors inputs = {real};
     inputs.insert(inputs.end(), predictions.begin(), predictions.end());
+    inputs.push_back(at::tensor(weights));
     return loss.forward(inputs, {})[0].item<double>();
   };
   // The next frame itself.
@@ -210,6 +211,7 @@ TEST(JepaAc, LossesAreThoseOfPredictionsAndOfRolls) {
   EXPECT_NEAR(value({wrong, rows(2, 1)}), 2 * (1.0 / 3 + 1.0 / 2), 1e-12);
   EXPECT_NEAR(value({wrong}), 2 * (1.0 / 3 + 1), 1e-12);
   EXPECT_NEAR(value({rows(1, 3), rows(2, 1) + 1}), 2 * (1.0 / 2), 1e-12);
+  EXPECT_NEAR(value({rows(1, 3), rows(2, 1) + 1}, {0, 1}), 1.0 / 2, 1e-12);
 }
 
 // Each frame alone, repeated: the order of frames does not matter to their features.
@@ -218,7 +220,7 @@ TEST(JepaAc, FramesAreSeenAlone) {
   const Tensors inputs = loaders::open_sources(job, {}).train->batch(0, 1);
   const auto features = [&](const at::Tensor& clips) {
     Forward run(job);
-    run.load({clips, inputs[1], inputs[2]});
+    run.load({clips, inputs[1], inputs[2], inputs[3]});
     run.forward();
     return run.value("features");
   };

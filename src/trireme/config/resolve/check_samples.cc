@@ -10,12 +10,13 @@
 namespace trireme::config {
 namespace {
 
-// The largest micro-batch up to the job's with which the global batch works; 0: none.
-std::int64_t smaller_micro_batch(const Run& run, std::int64_t dp) {
-  if (run.global_batch % dp != 0) return 0;
-  std::int64_t samples = std::min(run.micro_batch, run.global_batch / dp);
-  while (run.global_batch / dp % samples != 0) --samples;
-  return samples;
+// The largest micro-batch up to the job's, of whole samples of `views` rows, with which the global batch works; 0: none.
+std::int64_t smaller_micro_batch(const Run& run, std::int64_t dp, std::int64_t views) {
+  if (run.global_batch % (dp * views) != 0) return 0;
+  const std::int64_t all = run.global_batch / dp;
+  std::int64_t rows = std::min(run.micro_batch, all) / views * views;
+  while (all % rows != 0) rows -= views;
+  return rows;
 }
 
 }  // namespace
@@ -24,7 +25,7 @@ void check_batch(const Job& job) {
   const Run& run = job.run;
   const std::int64_t at_once = run.micro_batch * dp(job);
   if (run.global_batch % at_once == 0) return;
-  const std::int64_t smaller = smaller_micro_batch(run, dp(job));
+  const std::int64_t smaller = smaller_micro_batch(run, dp(job), job.probe.views);
   fail(ErrorKind::kUsage,
        "run.global_batch={} is not divisible by run.micro_batch={} x dp={} (dp_replicate={} x "
        "dp_shard={}) "

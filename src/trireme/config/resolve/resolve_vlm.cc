@@ -42,6 +42,10 @@ void check_vision(const Job& job) {
 }
 
 void check_fit(const Vlm& vlm) {
+  if (vlm.fit == VlmFit::kWide && vlm.max_tiles == 0)
+    fail(ErrorKind::kUsage,
+         "vlm.fit=wide, vlm.max_tiles=0: without tiles there are no grids to choose from; leave "
+         "vlm.fit out, or set vlm.max_tiles to 2 or more");
   if (vlm.fit == VlmFit::kPad && vlm.max_tiles > 0)
     fail(ErrorKind::kUsage,
          "vlm.fit=pad, vlm.max_tiles={}: an image is padded to a square where it is one tile; "

@@ -24,6 +24,7 @@ class Predictor {
     const std::int64_t numbers = samples_ * (job.vision.frames - 1) * config::kActionNumbers;
     const ValueId clips = graph_.input("clips", clip_bytes(job.vision, samples_));
     conditions_ = {graph_.input("actions", numbers * 4), graph_.input("states", numbers * 4)};
+    weights_ = graph_.input("weights", samples_ * 4);
     features_ = frozen_tower(graph_, job, frame_tower(job, samples_), clips);
     make_units();
   }
@@ -37,6 +38,7 @@ class Predictor {
       predictions.push_back(run(fmt::format("rollout.{}.", roll), roll, 1, std::move(reads)));
     }
     predictions.insert(predictions.begin(), features_);
+    predictions.push_back(weights_);
     const std::int64_t numbers = samples_ * frames * patches() * job_.vision.hidden;
     // Frames that were predicted, and how far each is from the real one.
     const std::int64_t apart = 2 * numbers * (frames - 1) / frames * statistic();
@@ -123,7 +125,7 @@ class Predictor {
   std::int64_t samples_;
   Graph graph_;
   std::vector<ValueId> conditions_;
-  ValueId features_ = -1;
+  ValueId weights_ = -1, features_ = -1;
   UnitId embed_ = -1, head_ = -1;
   std::vector<UnitId> blocks_;
 };

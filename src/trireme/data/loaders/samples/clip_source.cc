@@ -4,6 +4,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones.h>
 
 #include <memory>
 #include <span>
@@ -106,7 +107,7 @@ std::vector<at::Tensor> arm(const config::Job& job, std::span<const std::int64_t
   for (std::int64_t i = 0; i < clips.size(0); ++i)
     draw_arm(size, config::kActionNumbers, Draws(seed, samples[static_cast<std::size_t>(i)]),
              floats(clips[i]), floats(actions[i]), floats(states[i]));
-  return {clips, actions, states};
+  return {clips, actions, states, at::ones({clips.size(0)}, at::kFloat)};
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 
 #include <array>
 #include <span>
@@ -178,7 +180,7 @@ FileReader probe_reader(const config::Job& job) {
 }
 
 FileReader trajectory_reader(const config::Job& job) {
-  return {.read = [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
+  const auto read = [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
     const media::Sample sample = read_clip(
         samples, number, {.frames = job.vision.frames, .recorded = Recorded::kTrajectory}, draws);
     const media::Trajectory& done = sample.trajectory;
@@ -186,8 +188,11 @@ FileReader trajectory_reader(const config::Job& job) {
     const View view = held_out_view(job, {sample.clip.width, sample.clip.height});
     return Inputs{seen(sample.clip.frames, view, job.vision.image, config::pixel_scale(job),
                        job.data.antialias),
-                  poses(done.actions), poses(std::span(done.states).first(done.actions.size()))};
-  }};
+                  poses(done.actions), poses(std::span(done.states).first(done.actions.size())),
+                  at::ones({}, at::kFloat)};
+  };
+  return {.read = read,
+          .blank = [](Inputs& inputs) { inputs.back() = at::zeros({}, at::kFloat); }};
 }
 
 }  // namespace trireme::loaders

@@ -17,7 +17,7 @@ FileReader clip_reader(const config::Job& job);
 // model::kSameSample.
 FileReader probe_reader(const config::Job& job);
 // Of family jepa_ac: the same, what was done between two frames and the state of the first of them, both float
-// [frames - 1, 7].
+// [frames - 1, 7], and the sample's weight.
 FileReader trajectory_reader(const config::Job& job);
 // Of family vlm: one of the questions about a picture, in training another one an epoch.
 FileReader question_reader(const config::Job& job);

@@ -105,8 +105,8 @@ std::vector<at::Tensor> ActionLoss::forward(const std::vector<at::Tensor>& input
     return (predicted.to(type) - wanted).abs().mean({1, 2});
   };
   std::vector<at::Tensor> rolled = {inputs[1].narrow(1, 0, patches)};
-  rolled.insert(rolled.end(), inputs.begin() + 2, inputs.end());
-  return {(distance(inputs[1]) + distance(at::cat(rolled, 1))).sum()};
+  rolled.insert(rolled.end(), inputs.begin() + 2, inputs.end() - 1);
+  return {((distance(inputs[1]) + distance(at::cat(rolled, 1))) * inputs.back().to(type)).sum()};
 }
 
 Blocks action_blocks(const config::Job& job, const model::ModelSpec&, const Ranks& ranks) {

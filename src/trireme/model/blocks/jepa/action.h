@@ -15,8 +15,8 @@ namespace trireme::blocks {
 at::Tensor action_positions(std::int64_t frames, std::int64_t rows, std::int64_t columns);
 
 // The mean distance of what was predicted of all frames from features of real ones, and of what was rolled out, summed
-// over samples. Inputs: features [samples * frames, patches, hidden]; predictions of frames 1 .., [samples, (frames - 1)
-// * patches, hidden]; one frame's of each roll, from frame 2 on.
+// over samples by their weights. Inputs: features [samples * frames, patches, hidden]; predictions of frames 1 .., [samples, (frames - 1)
+// * patches, hidden]; one frame's of each roll, from frame 2 on; weights [samples].
 class ActionLoss : public exec::Block {
  public:
   explicit ActionLoss(std::int64_t frames) : frames_(frames) {}
