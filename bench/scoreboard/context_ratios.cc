@@ -25,14 +25,14 @@ int degree_of(const std::string& method, const std::string& name) {
 // GPU seconds of one block for a sequence of the model of 175B parameters, on Megatron-Core.
 double block_cost(const Dimensions& model, int tp, int cp, bool recomputed, bool fp8) {
   static const Cluster kCluster = find_cluster("dgx-h100");
-  const Layout layout{.tp = tp, .sequence_parallel = true, .cp = cp};
+  const PrintedLayout layout{.tp = tp, .sequence_parallel = true, .cp = cp};
   const Practice practice{.dropout = true,
                           .fp8 = fp8,
                           .adds_weight_gradients = false,
                           .ring_homeward = true,
                           .tensor = TensorOverlap::kEverything};
   const Candidate one(
-      job_of(model, layout, recomputed ? Recomputed::kEverything : Recomputed::kNothing, true),
+      job_of(model, layout, recomputed ? RecomputePolicy::kFull : RecomputePolicy::kNone, true),
       practice);
   const auto [forward, backward] = one.block_seconds(kCluster);
   return (forward + backward) * tp * cp;

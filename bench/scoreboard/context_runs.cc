@@ -108,12 +108,12 @@ std::vector<Run> distflash_runs(const Csv& csv) {
       if (system->practice.attention == AttentionKernel::kUnfused) run.apart = method;
       Dimensions model = llama_7b(csv, row);
       if (system->heads) share_heads(model, run.gpus);
-      const Layout layout{.tp = system->tensor ? run.gpus : 1,
-                          .zero = system->tensor ? 0 : 3,
-                          .sequence_parallel = system->tensor,
-                          .cp = system->tensor ? 1 : run.gpus,
-                          .context = system->context};
-      add_setting(run, model, layout, Recomputed::kEverything, false, system->practice);
+      const PrintedLayout layout{.tp = system->tensor ? run.gpus : 1,
+                                 .zero = system->tensor ? 0 : 3,
+                                 .sequence_parallel = system->tensor,
+                                 .cp = system->tensor ? 1 : run.gpus,
+                                 .context = system->context};
+      add_setting(run, model, layout, RecomputePolicy::kFull, false, system->practice);
     }
     runs.push_back(std::move(run));
   }
@@ -157,16 +157,16 @@ std::vector<Run> llama3_runs(const Csv& csv) {
                             .overlaps_gathers = true,
                             .tensor = TensorOverlap::kEverything};
     for (const int chunks : {1, 2, 4, 8}) {
-      const Layout layout{.tp = count("tp"),
-                          .pp = count("pp"),
-                          .chunks = chunks,
-                          .dp = count("dp"),
-                          .zero = 1,
-                          .sequence_parallel = true,
-                          .global_batch = csv.need(row, "batch_per_dp") * count("dp"),
-                          .cp = count("cp"),
-                          .context = config::ContextMethod::kAllGather};
-      add_setting(run, model, layout, Recomputed::kNothing, true, practice, true);
+      const PrintedLayout layout{.tp = count("tp"),
+                                 .pp = count("pp"),
+                                 .chunks = chunks,
+                                 .dp = count("dp"),
+                                 .zero = 1,
+                                 .sequence_parallel = true,
+                                 .global_batch = csv.need(row, "batch_per_dp") * count("dp"),
+                                 .cp = count("cp"),
+                                 .context = config::ContextMethod::kAllGather};
+      add_setting(run, model, layout, RecomputePolicy::kNone, true, practice, true);
     }
     runs.push_back(std::move(run));
   }

@@ -61,10 +61,10 @@ std::vector<Run> mosaicml_runs(const Csv& csv) {
                            .heads = count("heads"),
                            .vocab = count("vocab"),
                            .seq_len = count("seq")};
-    const Layout layout{.dp = run.gpus,
-                        .zero = mosaic_stage(csv, row),
-                        .micro_batch = static_cast<double>(count("microbatch")),
-                        .global_batch = csv.need(row, "global_batch")};
+    const PrintedLayout layout{.dp = run.gpus,
+                               .zero = mosaic_stage(csv, row),
+                               .micro_batch = static_cast<double>(count("microbatch")),
+                               .global_batch = csv.need(row, "global_batch")};
     // Checkpoints of PyTorch 2.1 stop early. Its rows say "amp_bf16", those of older releases "bf16": one of the former would
     // otherwise compute at 248 TFLOP/s with all that is around its products.
     const Practice practice{.attention = AttentionKernel::kFlash,
@@ -72,7 +72,7 @@ std::vector<Run> mosaicml_runs(const Csv& csv) {
                             .fp8 = in_fp8(csv, row),
                             .stops_early = csv.text(row, "precision").starts_with("amp")};
     add_setting(run, model, layout,
-                csv.flag(row, "activation_ckpt") ? Recomputed::kEverything : Recomputed::kNothing,
+                csv.flag(row, "activation_ckpt") ? RecomputePolicy::kFull : RecomputePolicy::kNone,
                 false, practice);
     runs.push_back(std::move(run));
   }

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "bench/scoreboard/closed_forms.h"
-#include "bench/scoreboard/memory_runs.h"
 #include "bench/scoreboard/money.h"
 #include "bench/scoreboard/runs.h"
 #include "trireme/config/resolve/resolve.h"
@@ -37,10 +36,10 @@ void add_flash(const std::string& name, double rate, Run& run) {
                          .vocab = 50304,
                          .seq_len = static_cast<std::int64_t>(*sequence)};
   constexpr double kTokens = 16384, kBatch = 512 * 2048;
-  const Layout layout{.dp = 8,
-                      .zero = 1,
-                      .micro_batch = std::round(kTokens / *sequence),
-                      .global_batch = kBatch / *sequence};
+  const PrintedLayout layout{.dp = 8,
+                             .zero = 1,
+                             .micro_batch = std::round(kTokens / *sequence),
+                             .global_batch = kBatch / *sequence};
   const bool plain = has(name, "without");
   const Practice practice{.attention = plain                           ? AttentionKernel::kUnfused
                                        : has(name, "FlashAttention-2") ? AttentionKernel::kFlash2
@@ -51,10 +50,10 @@ void add_flash(const std::string& name, double rate, Run& run) {
   run.group = large ? "GPT3-2.7B" : "GPT3-1.3B";
   run.seconds = uncausal_flops(model, large ? 2.65e9 : 1.31e9, kBatch) / (rate * 1e12 * run.gpus);
   const bool vast = *sequence > 4096;
-  const Recomputed recomputed = !plain ? Recomputed::kNothing
-                                : vast ? Recomputed::kEverything
-                                       : Recomputed::kAttention;
-  add_setting(run, model, layout, recomputed, false, practice);
+  const RecomputePolicy recompute = !plain ? RecomputePolicy::kNone
+                                    : vast ? RecomputePolicy::kFull
+                                           : RecomputePolicy::kSelective;
+  add_setting(run, model, layout, recompute, false, practice);
 }
 
 // Smith et al. 2022: 105 layers, DeepSpeed's pipeline over Megatron-LM's tensor parallelism, one sequence at a time.
@@ -70,14 +69,14 @@ void add_mt_nlg(const Csv& csv, std::size_t row, Run& run) {
   run.seconds = csv.need(row, "value");
   const Dimensions model{
       .layers = 105, .hidden = 20480, .heads = 128, .vocab = 51200, .seq_len = 2048};
-  const Layout layout{.tp = static_cast<int>(*tp),
-                      .pp = static_cast<int>(*pp),
-                      .dp = static_cast<int>(*gpus / (*tp * *pp)),
-                      .zero = 1,
-                      .global_batch = *batch};
+  const PrintedLayout layout{.tp = static_cast<int>(*tp),
+                             .pp = static_cast<int>(*pp),
+                             .dp = static_cast<int>(*gpus / (*tp * *pp)),
+                             .zero = 1,
+                             .global_batch = *batch};
   Practice practice = megatron_2021();
   practice.splits_transfers = false;
-  add_setting(run, model, layout, Recomputed::kEverything, false, practice);
+  add_setting(run, model, layout, RecomputePolicy::kFull, false, practice);
 }
 
 // BLOOM's own run: bf16, gradients summed in fp32.
@@ -90,12 +89,12 @@ void add_bloom(const Csv& csv, std::size_t row, Run& run) {
   };
   const Dimensions model{
       .layers = 70, .hidden = 14336, .heads = 112, .vocab = 250880, .seq_len = 2048};
-  const Layout layout{.tp = static_cast<int>(told("TP")),
-                      .pp = static_cast<int>(told("PP")),
-                      .dp = static_cast<int>(told("DP")),
-                      .zero = 1,
-                      .micro_batch = told("mbs"),
-                      .global_batch = told("gbs")};
+  const PrintedLayout layout{.tp = static_cast<int>(told("TP")),
+                             .pp = static_cast<int>(told("PP")),
+                             .dp = static_cast<int>(told("DP")),
+                             .zero = 1,
+                             .micro_batch = told("mbs"),
+                             .global_batch = told("gbs")};
   run.cluster = "jean-zay";
   run.gpus = layout.tp * layout.pp * layout.dp;
   run.group = "BLOOM";
@@ -106,7 +105,7 @@ void add_bloom(const Csv& csv, std::size_t row, Run& run) {
   Practice practice = megatron_2021();
   practice.splits_transfers = false;
   practice.blocks_launches = true;
-  add_setting(run, model, layout, Recomputed::kEverything, true, practice, true);
+  add_setting(run, model, layout, RecomputePolicy::kFull, true, practice, true);
 }
 
 Run history_run(const Csv& csv, std::size_t row) {
@@ -127,7 +126,35 @@ Run history_run(const Csv& csv, std::size_t row) {
   return run;
 }
 
-// The page gives sizes alone.
+// The page gives sizes alone; its scripts are 8192 wide with 32 heads.
+Dimensions v100_model(double billions, std::int64_t sequence) {
+  constexpr double kBillion = 1e9;
+  Dimensions model{.layers = 1, .hidden = 8192, .heads = 32, .vocab = 50304, .seq_len = sequence};
+  const auto table = static_cast<double>(model.vocab * model.hidden);
+  model.layers = std::llround((billions * kBillion - table) / layer_parameters(model));
+  return model;
+}
+
+config::Job v100_job(const Csv& csv, std::size_t row, double billions) {
+  const std::string &setup = csv.text(row, "setup"), &offload = csv.text(row, "offload");
+  const bool shards = !setup.starts_with("3D Megatron");
+  const PrintedLayout layout{.tp = csv.count(row, "tp"),
+                             .pp = csv.count(row, "pp"),
+                             .dp = csv.count(row, "dp"),
+                             .zero = shards                         ? 3
+                                     : setup.ends_with("DeepSpeed") ? 1
+                                                                    : 0,
+                             .micro_batch = csv.need(row, "mbs"),
+                             .global_batch = csv.need(row, "gbs")};
+  config::Job job =
+      job_of(v100_model(billions, csv.count(row, "seq")), layout, RecomputePolicy::kFull, true);
+  job.precision.compute = DType::kF16;  // a V100 has no bf16
+  job.precision.reduce = DType::kBF16;  // as wide
+  if (has(offload, "optimizer") || offload == "full") job.offload.optimizer = Tier::kHost;
+  if (has(offload, "param") || offload == "full") job.offload.params = Tier::kHost;
+  return config::resolve(std::move(job), csv.count(row, "gpus"), {});
+}
+
 Run v100_run(const Csv& csv, std::size_t row) {
   const std::string &setup = csv.text(row, "setup"), &size = csv.text(row, "size");
   Run run{.row = fmt::format("{} {} dp{} tp{} pp{}", setup, size, csv.text(row, "dp"),
@@ -142,26 +169,13 @@ Run v100_run(const Csv& csv, std::size_t row) {
     run.unscored = "no time or batch";
   else if (!setup.starts_with("3D Megatron"))
     run.unscored = "what its framework overlaps, and keeps on the host, is not told";
-  if (!run.unscored.empty()) return run;
-  run.seconds = *seconds;
-  const Decoder told = v100_model(*billions);
-  const Dimensions model{.layers = static_cast<std::int64_t>(told.layers),
-                         .hidden = static_cast<std::int64_t>(told.hidden),
-                         .heads = static_cast<std::int64_t>(told.heads),
-                         .vocab = static_cast<std::int64_t>(told.vocab),
-                         .seq_len = csv.count(row, "seq")};
-  const Layout layout{.tp = csv.count(row, "tp"),
-                      .pp = csv.count(row, "pp"),
-                      .dp = csv.count(row, "dp"),
-                      .zero = setup.ends_with("DeepSpeed") ? 1 : 0,
-                      .micro_batch = csv.need(row, "mbs"),
-                      .global_batch = csv.need(row, "gbs")};
+  if (!billions || !csv.number(row, "gbs") || !csv.number(row, "mbs") ||
+      setup.starts_with("ZeRO old branch"))
+    return run;
+  run.seconds = seconds.value_or(0);
   Practice practice = megatron_2021();
   practice.splits_transfers = false;
-  config::Job job = job_of(model, layout, Recomputed::kEverything, true);
-  job.precision.compute = DType::kF16;  // a V100 has no bf16
-  job.precision.reduce = DType::kBF16;  // as wide
-  run.candidates.emplace_back(config::resolve(std::move(job), run.gpus, {}), practice);
+  run.candidates.emplace_back(v100_job(csv, row, *billions), practice);
   return run;
 }
 

@@ -1,18 +1,22 @@
 // ZeRO, arXiv 1910.02054, table 2, and what the pages of ZeRO-Offload claim: the largest model that fits V100s of 32 GB.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "bench/scoreboard/closed_forms.h"
 #include "bench/scoreboard/memory_runs.h"
+#include "trireme/config/resolve/resolve.h"
 
 namespace trireme::scoreboard {
 namespace {
 
 constexpr double kBillion = 1e9, kPrintedDevice = 32e9;
-constexpr double kVocabulary = 50304;
+constexpr std::int64_t kVocabulary = 50304;
 // The papers do not give it: GPT-2's length, and a batch that keeps a V100 busy.
-constexpr double kSequence = 1024, kSequences = 4;
+constexpr std::int64_t kSequence = 1024;
+constexpr double kSequences = 4;
 constexpr const char* kFormula = "largest model by formula";
 constexpr const char* kSearch = "largest model by search";
 
@@ -21,16 +25,10 @@ double by_formula(double mp, int stage, double dp) {
   return mp * kPrintedDevice / zero_model_states(1, stage, dp) / kBillion;
 }
 
-MemoryPractice practice(int zero, bool offload) {
-  MemoryPractice one = deepspeed_practice(zero, false);
-  one.embedding_norm = false;
-  one.states_on_host = offload;
-  return one;
-}
-
-double by_search(int mp, int zero, int dp, bool offload, double sequences) {
-  const Split split{.tp = mp, .dp = dp, .sequence = kSequence, .micro_batch = sequences};
-  return largest_model(split, practice(zero, offload), kVocabulary, device_bytes(32)) / kBillion;
+double by_search(int mp, int zero, int dp, double sequences, Tier states = Tier::kNone) {
+  const PrintedLayout layout{
+      .tp = mp, .dp = dp, .zero = zero, .micro_batch = sequences, .global_batch = sequences * dp};
+  return largest_model(layout, kSequence, device_bytes(32), states) / kBillion;
 }
 
 std::vector<Case> largest_models_cases(const Csv& csv) {
@@ -58,8 +56,7 @@ std::vector<Case> largest_models_cases(const Csv& csv) {
       add(kFormula, name, by_formula(mp, stage, dp));
     for (const auto& [name, stage] :
          {Column{"measured_baseline_B", 0}, Column{"measured_Pos_B", 1}})
-      add(kSearch, name,
-          by_search(static_cast<int>(mp), stage, static_cast<int>(dp), false, kSequences));
+      add(kSearch, name, by_search(static_cast<int>(mp), stage, static_cast<int>(dp), kSequences));
   }
   return all;
 }
@@ -67,15 +64,44 @@ std::vector<Case> largest_models_cases(const Csv& csv) {
 // DGX-2: 16 V100 and 1.5 TB of host memory, which holds all states: so many GPUs, a power of two.
 double gpus_of_hosts(double parameters) {
   constexpr double kHost = 1.5e12, kGpusOfHost = 16;
-  const MemoryPractice all_on_host{
-      .zero = 3, .states_on_host = true, .weights_on_host = true, .keeps = Keeps::kInputs};
-  const Decoder model{.layers = 1, .hidden = 1, .heads = 1, .ffn = parameters / 2 - 2};
-  const double bytes =
-      stage_memory(model, {.sequence = 1, .micro_batch = 1}, all_on_host, 0).of(Pool::kHost);
-  return kGpusOfHost * std::exp2(std::ceil(std::log2(bytes / kHost)));
+  constexpr double kStates = 2 + 2 + 4 + 12;  // weights, gradients, also in fp32, and Adam's
+  return kGpusOfHost * std::exp2(std::ceil(std::log2(kStates * parameters / kHost)));
+}
+
+// Of layers a fortieth as many as it is wide. How many heads share its width changes nothing of memory.
+Dimensions gpt_of_width(std::int64_t hidden, std::int64_t sequence) {
+  constexpr double kWidthOfLayer = 40;
+  return {.layers = std::max(1L, std::lround(static_cast<double>(hidden) / kWidthOfLayer)),
+          .hidden = hidden,
+          .heads = 16,
+          .vocab = kVocabulary,
+          .seq_len = sequence};
 }
 
 }  // namespace
+
+double largest_model(const PrintedLayout& layout, std::int64_t sequence, double capacity,
+                     Tier states) {
+  constexpr std::int64_t kStep = 32, kWidest = 65536 / kStep;
+  const auto model = [&](std::int64_t steps) { return gpt_of_width(steps * kStep, sequence); };
+  const auto trains = [&](std::int64_t steps) {
+    config::Job job = job_of(model(steps), layout, RecomputePolicy::kFull, false);
+    job.precision.compute = DType::kF16;
+    job.precision.reduce = DType::kBF16;  // as wide
+    job.offload.optimizer = job.offload.grads = states;
+    job.run.device = config::Device::kCuda;
+    return fits(
+        fullest(memory_of(config::resolve(std::move(job), layout.tp * layout.dp, {}), false)),
+        capacity);
+  };
+  std::int64_t most = 0, over = 1;
+  while (over < kWidest && trains(over)) most = std::exchange(over, 2 * over);
+  while (over - most > 1) {
+    const std::int64_t middle = (most + over) / 2;
+    (trains(middle) ? most : over) = middle;
+  }
+  return most == 0 ? 0 : parameters(model(most));
+}
 
 std::vector<Case> offload_cases(const std::string& system, const std::string& claim,
                                 const std::string& value) {
@@ -85,7 +111,7 @@ std::vector<Case> offload_cases(const std::string& system, const std::string& cl
   if (system == "ZeRO-Offload" && claim.find("largest model") != std::string::npos && number) {
     one.unit = "B";
     one.measured = *number;
-    one.forecast = by_search(1, 2, 1, true, 1);
+    one.forecast = by_search(1, 2, 1, 1, Tier::kHost);
     return {one};
   }
   if (claim.starts_with("GPUs to fit 1T / 2T")) {

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "bench/scoreboard/closed_forms.h"
-#include "bench/scoreboard/memory_runs.h"
 #include "bench/scoreboard/runs.h"
 #include "trireme/base/error.h"
 
@@ -40,16 +39,17 @@ GptShape shape_of(const Dimensions& model) {
           .vocabulary = static_cast<double>(model.vocab)};
 }
 
-std::optional<Recomputed> recomputed_of(const std::string& text) {
-  if (text == "full") return Recomputed::kEverything;
-  if (text == "selective") return Recomputed::kAttention;
-  if (text == "no") return Recomputed::kNothing;
+std::optional<RecomputePolicy> recompute_of(const std::string& text) {
+  if (text == "full") return RecomputePolicy::kFull;
+  if (text == "selective") return RecomputePolicy::kSelective;
+  if (text == "no") return RecomputePolicy::kNone;
   return std::nullopt;
 }
 
 // Settings that a row leaves open: those of these that the layout can have.
-std::vector<Candidate> open_settings(const Dimensions& model, Layout layout, Recomputed recomputed,
-                                     bool fp32_gradients, const Practice& practice,
+std::vector<Candidate> open_settings(const Dimensions& model, PrintedLayout layout,
+                                     RecomputePolicy recompute, bool fp32_gradients,
+                                     const Practice& practice,
                                      const std::vector<int>& micro_batches, int most_chunks) {
   std::vector<Candidate> candidates;
   for (const int micro_batch : micro_batches)
@@ -60,7 +60,7 @@ std::vector<Candidate> open_settings(const Dimensions& model, Layout layout, Rec
       if (model.layers % (layout.pp * count) != 0) continue;
       layout.micro_batch = micro_batch;
       layout.chunks = count;
-      candidates.emplace_back(job_of(model, layout, recomputed, fp32_gradients), practice);
+      candidates.emplace_back(job_of(model, layout, recompute, fp32_gradients), practice);
     }
   if (candidates.empty())
     fail(ErrorKind::kData,
@@ -78,16 +78,16 @@ std::vector<Run> korthikanti_runs(const Csv& csv) {
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const std::string& mode = csv.text(row, "mode");
     const bool sequence = mode.ends_with("_plus_SP");
-    const std::string recomputed_text = mode.substr(0, mode.find("_recompute"));
-    const std::optional<Recomputed> recomputed = recomputed_of(recomputed_text);
-    if (!recomputed || (!sequence && !mode.ends_with("_no_SP"))) csv.unknown(row, "mode");
-    const Layout layout{.tp = csv.count(row, "tp"),
-                        .pp = csv.count(row, "pp"),
-                        .chunks = csv.count(row, "interleave_v"),
-                        .dp = csv.count(row, "dp"),
-                        .sequence_parallel = sequence,
-                        .micro_batch = static_cast<double>(csv.count(row, "microbatch")),
-                        .global_batch = csv.need(row, "global_batch")};
+    const std::string recompute_text = mode.substr(0, mode.find("_recompute"));
+    const std::optional<RecomputePolicy> recompute = recompute_of(recompute_text);
+    if (!recompute || (!sequence && !mode.ends_with("_no_SP"))) csv.unknown(row, "mode");
+    const PrintedLayout layout{.tp = csv.count(row, "tp"),
+                               .pp = csv.count(row, "pp"),
+                               .chunks = csv.count(row, "interleave_v"),
+                               .dp = csv.count(row, "dp"),
+                               .sequence_parallel = sequence,
+                               .micro_batch = static_cast<double>(csv.count(row, "microbatch")),
+                               .global_batch = csv.need(row, "global_batch")};
     Run run{.row = csv.text(row, "model") + " " + mode,
             .group = csv.text(row, "model"),
             .lines = {csv.line(row)},
@@ -96,7 +96,7 @@ std::vector<Run> korthikanti_runs(const Csv& csv) {
             .seconds = csv.need(row, "iter_time_s")};
     Practice practice = megatron(false);
     practice.tensor = TensorOverlap::kBackward;
-    add_setting(run, gpt(csv, row), layout, *recomputed, true, practice);
+    add_setting(run, gpt(csv, row), layout, *recompute, true, practice);
     runs.push_back(std::move(run));
   }
   return runs;
@@ -114,13 +114,13 @@ std::vector<Run> korthikanti_layers(const Csv& csv) {
     const bool plain = says("no recompute") || experiment == "Sequence Parallelism";
     const bool full = says("with recompute");
     if (selective + plain + full != 1) csv.unknown(row, "experiment");
-    const Layout layout{
+    const PrintedLayout layout{
         .tp = 8, .sequence_parallel = sequence, .micro_batch = 4, .global_batch = 4};
     Practice practice = megatron(false);
     practice.tensor = TensorOverlap::kBackward;
-    const Recomputed recomputed = selective ? Recomputed::kAttention
-                                  : full    ? Recomputed::kEverything
-                                            : Recomputed::kNothing;
+    const RecomputePolicy recompute = selective ? RecomputePolicy::kSelective
+                                      : full    ? RecomputePolicy::kFull
+                                                : RecomputePolicy::kNone;
     Run run{.row = experiment + ", forward",
             .group = "22B",
             .lines = {csv.line(row)},
@@ -128,7 +128,7 @@ std::vector<Run> korthikanti_layers(const Csv& csv) {
             .gpus = 8,
             .timed = Timed::kForward,
             .seconds = csv.need(row, "forward_ms") / 1e3};
-    add_setting(run, kModel, layout, recomputed, true, practice);
+    add_setting(run, kModel, layout, recompute, true, practice);
     runs.push_back(run);
     run.row = experiment + ", backward";
     run.timed = Timed::kBackward;
@@ -141,17 +141,17 @@ std::vector<Run> korthikanti_layers(const Csv& csv) {
 std::vector<Run> sc21_runs(const Csv& csv) {
   std::vector<Run> runs;
   for (std::size_t row = 0; row < csv.size(); ++row) {
-    const Layout layout{.tp = csv.count(row, "tp"),
-                        .pp = csv.count(row, "pp"),
-                        .dp = csv.count(row, "dp"),
-                        .global_batch = csv.need(row, "global_batch")};
+    const PrintedLayout layout{.tp = csv.count(row, "tp"),
+                               .pp = csv.count(row, "pp"),
+                               .dp = csv.count(row, "dp"),
+                               .global_batch = csv.need(row, "global_batch")};
     Run run{.row = csv.text(row, "params_B") + "B",
             .group = csv.text(row, "params_B") + "B",
             .lines = {csv.line(row)},
             .cluster = "selene",
             .gpus = csv.count(row, "gpus"),
             .seconds = csv.need(row, "derived_iter_time_s")};
-    run.candidates = open_settings(gpt(csv, row), layout, Recomputed::kEverything, false,
+    run.candidates = open_settings(gpt(csv, row), layout, RecomputePolicy::kFull, false,
                                    megatron(true), {1, 2, 4, 8, 16}, 6);
     runs.push_back(std::move(run));
   }
@@ -166,12 +166,12 @@ std::vector<Run> sc21_zero3_runs(const Csv& csv) {
     if (!zero3 && scheme != "PTD-P") csv.unknown(row, "scheme");
     Practice practice = megatron(true);
     if (zero3) practice.overlaps_shards = false;
-    const Layout layout{.tp = csv.count(row, "tp"),
-                        .pp = csv.count(row, "pp"),
-                        .dp = csv.count(row, "dp"),
-                        .zero = zero3 ? 3 : 0,
-                        .micro_batch = static_cast<double>(csv.count(row, "microbatch")),
-                        .global_batch = csv.need(row, "global_batch")};
+    const PrintedLayout layout{.tp = csv.count(row, "tp"),
+                               .pp = csv.count(row, "pp"),
+                               .dp = csv.count(row, "dp"),
+                               .zero = zero3 ? 3 : 0,
+                               .micro_batch = static_cast<double>(csv.count(row, "microbatch")),
+                               .global_batch = csv.need(row, "global_batch")};
     Run run{.row = fmt::format("{} {}B {} GPUs", csv.text(row, "scheme"), csv.text(row, "params_B"),
                                csv.text(row, "gpus")),
             .group = csv.text(row, "scheme"),
@@ -182,14 +182,37 @@ std::vector<Run> sc21_zero3_runs(const Csv& csv) {
     const Dimensions model = gpt(csv, row);
     if (zero3) run.apart = "ZeRO-3";  // DeepSpeed's of 2021, for which nobody has a model
     if (zero3)
-      add_setting(run, model, layout, Recomputed::kEverything, false, practice);
+      add_setting(run, model, layout, RecomputePolicy::kFull, false, practice);
     else
-      run.candidates = open_settings(model, layout, Recomputed::kEverything, false, practice,
+      run.candidates = open_settings(model, layout, RecomputePolicy::kFull, false, practice,
                                      {static_cast<int>(layout.micro_batch)}, 4);
     runs.push_back(std::move(run));
   }
   return runs;
 }
+
+namespace {
+
+// And what its precision says; a row with another text is refused.
+struct BloomPrecision {
+  bool sums_fp32 = false;           // bf16, with gradients summed in fp32
+  bool embedding_is_layer = false;  // when layers are dealt to stages
+};
+BloomPrecision bloom_precision(const Csv& csv, std::size_t row) {
+  const std::string& precision = csv.text(row, "precision");
+  const bool bf16 = precision.starts_with("bf16");
+  if (!bf16 && precision != "fp16") csv.unknown(row, "precision");
+  return {.sums_fp32 = bf16,
+          .embedding_is_layer = precision.find("counted as a layer") != std::string::npos};
+}
+
+// Its tokenizer's entries, padded as --pad-vocab-size-to has it, which the table prints as 250k.
+std::int64_t bloom_vocabulary(const Csv& csv, std::size_t row) {
+  if (csv.text(row, "vocab") == "250k") return 250880;
+  return csv.count(row, "vocab");
+}
+
+}  // namespace
 
 std::vector<Run> bloom_runs(const Csv& csv) {
   std::vector<Run> runs;
@@ -204,19 +227,18 @@ std::vector<Run> bloom_runs(const Csv& csv) {
             .cluster = "jean-zay",
             .gpus = csv.count(row, "gpus")};
     const auto seconds = csv.number(row, "sec_per_iter");
-    if (csv.text(row, "complete") != "1")
+    if (csv.text(row, "complete") != "1") {
       run.unscored = "the row does not give all of the layout";
-    else if (!seconds)
-      run.unscored = csv.text(row, "oom") == "1" ? "out of memory" : "no time";
-    if (run.unscored.empty()) {
-      run.seconds = *seconds;
+    } else {
+      if (!seconds) run.unscored = csv.text(row, "oom") == "1" ? "out of memory" : "no time";
+      run.seconds = seconds.value_or(0);
       const BloomPrecision precision = bloom_precision(csv, row);
-      const Layout layout{.tp = csv.count(row, "tp"),
-                          .pp = csv.count(row, "pp"),
-                          .dp = csv.count(row, "dp"),
-                          .zero = static_cast<int>(csv.need(row, "zero_stage")),
-                          .micro_batch = static_cast<double>(csv.count(row, "mbs")),
-                          .global_batch = csv.need(row, "gbs")};
+      const PrintedLayout layout{.tp = csv.count(row, "tp"),
+                                 .pp = csv.count(row, "pp"),
+                                 .dp = csv.count(row, "dp"),
+                                 .zero = static_cast<int>(csv.need(row, "zero_stage")),
+                                 .micro_batch = static_cast<double>(csv.count(row, "mbs")),
+                                 .global_batch = csv.need(row, "gbs")};
       const Dimensions model{.layers = csv.count(row, "layers"),
                              .hidden = csv.count(row, "hidden"),
                              .heads = csv.count(row, "heads"),
@@ -225,7 +247,7 @@ std::vector<Run> bloom_runs(const Csv& csv) {
       Practice practice = megatron(true);
       practice.splits_transfers = false;
       practice.blocks_launches = true;  // its scripts export CUDA_LAUNCH_BLOCKING=1
-      add_setting(run, model, layout, Recomputed::kEverything, precision.sums_fp32, practice,
+      add_setting(run, model, layout, RecomputePolicy::kFull, precision.sums_fp32, practice,
                   precision.embedding_is_layer);
     }
     runs.push_back(std::move(run));
@@ -250,14 +272,14 @@ std::vector<Run> megascale_runs(const Csv& csv) {
     if (run.unscored.empty()) {
       run.gpus = csv.count(row, "gpus");
       const Dimensions model = gpt(csv, row);
-      const Layout layout{.tp = csv.count(row, "tp"),
-                          .pp = csv.count(row, "pp"),
-                          .chunks = csv.count(row, "interleave_v"),
-                          .dp = csv.count(row, "dp"),
-                          .zero = 1,
-                          .sequence_parallel = true,
-                          .micro_batch = 1,
-                          .global_batch = csv.need(row, "global_batch")};
+      const PrintedLayout layout{.tp = csv.count(row, "tp"),
+                                 .pp = csv.count(row, "pp"),
+                                 .chunks = csv.count(row, "interleave_v"),
+                                 .dp = csv.count(row, "dp"),
+                                 .zero = 1,
+                                 .sequence_parallel = true,
+                                 .micro_batch = 1,
+                                 .global_batch = csv.need(row, "global_batch")};
       const auto seconds = csv.number(row, "iter_time_s");
       if (!seconds) run.apart = "from MFU";  // which says less than a clock
       run.seconds = seconds ? *seconds
@@ -265,7 +287,7 @@ std::vector<Run> megascale_runs(const Csv& csv) {
                                   (0.01 * csv.need(row, "mfu_pct") * kA100 * run.gpus);
       Practice practice = megatron(false);
       practice.tensor = TensorOverlap::kBackward;
-      add_setting(run, model, layout, Recomputed::kAttention, true, practice);
+      add_setting(run, model, layout, RecomputePolicy::kSelective, true, practice);
     }
     runs.push_back(std::move(run));
   }
@@ -296,12 +318,12 @@ std::vector<Run> megatron_core_runs(const Csv& csv) {
       run.seconds = gpt_model_flops(shape_of(model), batch) / (*rate * 1e12 * run.gpus);
       const auto [tp, pp] = core_cut(csv, row);
       if (run.gpus % (tp * pp) != 0) csv.unknown(row, "gpus");
-      const Layout layout{.tp = tp,
-                          .pp = pp,
-                          .dp = run.gpus / (tp * pp),
-                          .zero = 1,
-                          .sequence_parallel = tp > 1,
-                          .global_batch = batch};
+      const PrintedLayout layout{.tp = tp,
+                                 .pp = pp,
+                                 .dp = run.gpus / (tp * pp),
+                                 .zero = 1,
+                                 .sequence_parallel = tp > 1,
+                                 .global_batch = batch};
       const Practice practice{.attention = AttentionKernel::kFlash2,
                               .fusion = Fusion::kKernels,
                               .dropout = true,
@@ -311,7 +333,7 @@ std::vector<Run> megatron_core_runs(const Csv& csv) {
                               .tensor = TensorOverlap::kEverything,
                               .overlaps_transfers = true};
       run.candidates =
-          open_settings(model, layout, Recomputed::kNothing, true, practice, {1, 2, 4}, 28);
+          open_settings(model, layout, RecomputePolicy::kNone, true, practice, {1, 2, 4}, 28);
     }
     runs.push_back(std::move(run));
   }

@@ -1,14 +1,12 @@
-// Memory runs: what the rows of published runs say of models, ranks and systems, as far as memory asks.
+// Memory runs: what rows of published runs report of memory, beside what the plan of their job takes.
 #pragma once
 
-#include <cstdint>
-#include <initializer_list>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/scoreboard/registry.h"
-#include "bench/scoreboard/stage_memory.h"
+#include "bench/scoreboard/runs.h"
+#include "trireme/planner/cost/device_memory.h"
 
 namespace trireme::scoreboard {
 
@@ -19,40 +17,24 @@ enum class View {
   kDevice      // nvidia-smi's, in thousands of MiB
 };
 
+// What each list of the plan takes of its GPU by planner::plan_memory, as `trireme plan` counts it: of the job as Trireme runs
+// it, whatever system the row is of. Terms of holes and of communicators are those of constants of 1.
+using PlanMemory = std::vector<DeviceMemory>;
+PlanMemory memory_of(const config::Job& job, bool expandable);
+// Of the list that takes most, by needed(); `memory` is not empty.
+DeviceMemory fullest(const PlanMemory& memory, const MemoryConstants& constants = {});
+
 struct MemoryRun {
   std::string row;
   std::string group;
   std::size_t line = 0;
-  Decoder model;
-  Split split;
-  MemoryPractice practice;
+  PlanMemory memory{};  // empty: unscored
   double capacity = 0;  // bytes of the device that programs can have
   View view = View::kNone;
   double measured = 0;  // in the unit of the view
   bool ran = true;
-  std::string unscored;  // what the row lacks
+  std::string unscored{};  // what the row lacks
 };
-
-// "no mbs" for the first of `columns` without a number in the row; nothing where all have one.
-std::string lacking(const Csv& csv, std::size_t row, std::initializer_list<const char*> columns);
-
-// Of a row of BLOOM's: its tokenizer's entries, padded as --pad-vocab-size-to has it, which the table prints as 250k.
-std::int64_t bloom_vocabulary(const Csv& csv, std::size_t row);
-
-// Of BigScience's first runs, by their size: 8192 wide, with 32 heads.
-Decoder v100_model(double billions);
-
-// And what its precision says; a row with another text is refused.
-struct BloomPrecision {
-  bool sums_fp32 = false;           // bf16, with gradients summed in fp32
-  bool embedding_is_layer = false;  // when layers are dealt to stages
-};
-BloomPrecision bloom_precision(const Csv& csv, std::size_t row);
-
-// Of a name such as "Llama3.1-8B"; of torchtitan's rows "FSDP 4, CP 2, TP 8" and which checkpoints; nothing: not known.
-std::optional<Decoder> llama_of(const std::string& name);
-Split titan_split(const Csv& csv, std::size_t row);
-std::optional<Keeps> titan_keeps(const std::string& text);
 
 std::vector<MemoryRun> bloom_memory_runs(const Csv& csv);
 std::vector<MemoryRun> bigscience_memory_runs(const Csv& csv);
@@ -74,12 +56,10 @@ std::vector<Case> fits_cases(const std::vector<MemoryRun>& runs);
 // `holes` and `communicator` of least mean absolute percentage error over runs in nvidia-smi's view.
 MemoryConstants fit_memory(const std::vector<MemoryRun>& runs);
 
-// DeepSpeed as BigScience ran it: fp16 with ZeRO 0 or 1, or bf16 with sums in fp32.
-MemoryPractice deepspeed_practice(int zero, bool bf16);
-
-// The largest model, in parameters, of layers a fortieth as many as it is wide that fits in `capacity`; 0: none.
-double largest_model(Split split, const MemoryPractice& practice, double vocab, double capacity,
-                     const MemoryConstants& constants = {});
+// The largest GPT, in parameters, of layers a fortieth as many as it is wide, that trains in fp16 in `capacity` with blocks
+// computed again; 0: none. `states`: where gradients and optimizer states are.
+double largest_model(const PrintedLayout& layout, std::int64_t sequence, double capacity,
+                     Tier states = Tier::kNone);
 
 // Of a claim about offload that the model can say something about.
 inline constexpr const char* kOffloadQuantity = "size";

@@ -1,13 +1,10 @@
 // Forecasts of memory beside what runs reported, and the fit of the two constants that facts do not give.
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
 
 #include "bench/scoreboard/memory_runs.h"
-#include "trireme/base/error.h"
 
 namespace trireme::scoreboard {
 namespace {
@@ -19,22 +16,24 @@ double unit_of(View view) { return view == View::kDevice ? 1000 * kMiB : kGiB; }
 // 80 of 100 rows are this near, groups left out: docs/planner.md.
 constexpr double kBand = 0.05;
 
+DeviceMemory scaled(DeviceMemory memory, const MemoryConstants& constants) {
+  for (MemoryTerm& term : memory.terms) {
+    if (term.pool == Pool::kHoles) term.bytes *= constants.holes;
+    if (term.name == "communicators") term.bytes *= constants.communicator;
+  }
+  return memory;
+}
+
 double forecast(const MemoryRun& run, const MemoryConstants& constants) {
-  const DeviceMemory memory = device_memory(run.model, run.split, run.practice, constants);
-  const double bytes = run.view == View::kAllocator ? memory.reserved() : memory.on_device();
+  const DeviceMemory memory = fullest(run.memory, constants);
+  const double bytes = run.view == View::kAllocator ? memory.reserved() : memory.needed();
   return bytes / unit_of(run.view);
 }
 
-// Weights, gradients and states of the first stage, kept inputs, one layer at work, and what was left over on average:
-// the 20 lines that a forecast has to beat.
+// The tensors of the plan, and what was left over on average: what the other terms have to beat.
 double simple(const MemoryRun& run) {
   constexpr double kLeftOver = 17.3e9;
-  const DeviceMemory memory = stage_memory(run.model, run.split, run.practice, 0);
-  const double bytes = memory.term("weights") + memory.term("gradients") +
-                       (run.practice.gradient_sums > 0 ? memory.term("gradients") : 0) +
-                       memory.term("optimizer states") + memory.term("kept activations") +
-                       memory.term("layer at work") + kLeftOver;
-  return bytes / unit_of(run.view);
+  return (fullest(run.memory).allocated() + kLeftOver) / unit_of(run.view);
 }
 
 Case named(const MemoryRun& run, const char* quantity) {
@@ -48,6 +47,7 @@ Case memory_case(const MemoryRun& run, const MemoryConstants& constants) {
   Case one = named(run, kMemoryQuantity);
   one.unit = run.view == View::kDevice ? "GB" : "GiB";
   one.measured = run.measured;
+  if (!run.unscored.empty()) return one;
   one.forecast = forecast(run, constants);
   one.low = one.forecast / (1 + kBand);
   one.high = one.forecast * (1 + kBand);
@@ -55,27 +55,20 @@ Case memory_case(const MemoryRun& run, const MemoryConstants& constants) {
   return one;
 }
 
-// A run's forecast in parts: base + holes * kept + communicator * groups, of each stage that may be fullest.
+// A run's forecast in parts: base + holes * kept + communicator * groups, of each list.
 struct Parts {
   double base = 0, kept = 0, groups = 0;
 };
 struct Fitted {
   double measured = 0;
-  std::vector<Parts> stages;
+  std::vector<Parts> lists;
 };
 
 Fitted parts_of(const MemoryRun& run) {
-  Fitted fitted{.measured = run.measured * unit_of(run.view), .stages = {}};
-  for (const int stage : std::set<int>{0, std::min(1, run.split.pp - 1), run.split.pp - 1}) {
-    MemoryConstants none{.holes = 0, .communicator = 0}, holes = none, groups = none;
-    holes.holes = 1;
-    groups.communicator = 1;
-    const auto at = [&](const MemoryConstants& constants) {
-      return stage_memory(run.model, run.split, run.practice, stage, constants).on_device();
-    };
-    const double base = at(none);
-    fitted.stages.push_back({base, at(holes) - base, at(groups) - base});
-  }
+  Fitted fitted{.measured = run.measured * unit_of(run.view), .lists = {}};
+  for (const DeviceMemory& memory : run.memory)
+    fitted.lists.push_back({scaled(memory, {.holes = 0, .communicator = 0}).needed(),
+                            memory.of(Pool::kHoles), memory.term("communicators")});
   return fitted;
 }
 
@@ -83,8 +76,8 @@ double mean_error(const std::vector<Fitted>& runs, double holes, double communic
   double sum = 0;
   for (const Fitted& run : runs) {
     double most = 0;
-    for (const Parts& stage : run.stages)
-      most = std::max(most, stage.base + holes * stage.kept + communicator * stage.groups);
+    for (const Parts& list : run.lists)
+      most = std::max(most, list.base + holes * list.kept + communicator * list.groups);
     sum += std::abs(most / run.measured - 1);
   }
   return sum / static_cast<double>(runs.size());
@@ -92,22 +85,12 @@ double mean_error(const std::vector<Fitted>& runs, double holes, double communic
 
 }  // namespace
 
-double device_bytes(int gigabytes) {
-  switch (gigabytes) {
-    case 32: return 32510 * kMiB;  // V100
-    case 40: return 40536 * kMiB;  // A100
-    case 80: return 81251 * kMiB;  // A100
-    case 81: return 81559 * kMiB;  // H100, sold as 80
-    case 96: return 97871 * kMiB;
-    case 141: return 143771 * kMiB;
-    default: fail(ErrorKind::kUsage, "no device of {} GB is known here", gigabytes);
-  }
-}
-
-std::string lacking(const Csv& csv, std::size_t row, std::initializer_list<const char*> columns) {
-  for (const char* column : columns)
-    if (!number_of(csv.text(row, column))) return fmt::format("no {}", column);
-  return "";
+DeviceMemory fullest(const PlanMemory& memory, const MemoryConstants& constants) {
+  DeviceMemory most = scaled(memory.front(), constants);
+  for (const DeviceMemory& each : memory)
+    if (DeviceMemory other = scaled(each, constants); other.needed() > most.needed())
+      most = std::move(other);
+  return most;
 }
 
 std::vector<Case> memory_cases(const std::vector<MemoryRun>& runs,
@@ -121,7 +104,7 @@ std::vector<Case> memory_cases(const std::vector<MemoryRun>& runs,
 MemoryConstants fit_memory(const std::vector<MemoryRun>& runs) {
   std::vector<Fitted> fitted;
   for (const MemoryRun& run : runs)
-    if (run.view == View::kDevice) fitted.push_back(parts_of(run));
+    if (run.view == View::kDevice && run.unscored.empty()) fitted.push_back(parts_of(run));
   if (fitted.empty()) return {};
   MemoryConstants best;
   double least = std::numeric_limits<double>::infinity();
@@ -156,26 +139,11 @@ std::vector<Case> fits_cases(const std::vector<MemoryRun>& runs) {
     Case one = named(run, run.ran ? kRanQuantity : kFailedQuantity);
     if (one.unscored.empty()) {
       one.measured = run.ran ? 1 : 0;
-      one.forecast = fits(device_memory(run.model, run.split, run.practice), run.capacity) ? 1 : 0;
+      one.forecast = fits(fullest(run.memory), run.capacity) ? 1 : 0;
     }
     all.push_back(std::move(one));
   }
   return all;
-}
-
-double largest_model(Split split, const MemoryPractice& practice, double vocab, double capacity,
-                     const MemoryConstants& constants) {
-  constexpr double kStep = 16, kWidest = 65536, kWidthOfLayer = 40, kHead = 64;
-  double most = 0;
-  for (double hidden = kStep; hidden <= kWidest; hidden += kStep) {
-    const Decoder model{.layers = std::max(1.0, std::round(hidden / kWidthOfLayer)),
-                        .hidden = hidden,
-                        .heads = hidden / kHead,
-                        .vocab = vocab};
-    if (!fits(device_memory(model, split, practice, constants), capacity)) break;
-    most = model.parameters();
-  }
-  return most;
 }
 
 }  // namespace trireme::scoreboard

@@ -9,7 +9,7 @@ namespace trireme::scoreboard {
 namespace {
 
 // "8,7,7,7,8": nodes of each stage in the order of the model.
-std::string stages_text(const Dimensions& model, const Layout& layout, bool counted) {
+std::string stages_text(const Dimensions& model, const PrintedLayout& layout, bool counted) {
   const std::int64_t stages = layout.pp * layout.chunks;
   const std::int64_t shared = counted ? model.layers + 2 : model.layers;
   std::string text;
@@ -23,7 +23,21 @@ std::string stages_text(const Dimensions& model, const Layout& layout, bool coun
 
 }  // namespace
 
-config::Job job_of(const Dimensions& model, const Layout& layout, Recomputed recomputed,
+double layer_parameters(const Dimensions& model) {
+  const auto hidden = static_cast<double>(model.hidden);
+  const double kv = model.kv_heads > 0 ? hidden / static_cast<double>(model.heads) *
+                                             static_cast<double>(model.kv_heads)
+                                       : hidden;
+  const double ffn = model.ffn > 0 ? static_cast<double>(model.ffn) : 4 * hidden;
+  return 2 * hidden * hidden + 2 * hidden * kv + (model.llama ? 3 : 2) * hidden * ffn;
+}
+
+double parameters(const Dimensions& model) {
+  return static_cast<double>(model.layers) * layer_parameters(model) +
+         (model.tied ? 1 : 2) * static_cast<double>(model.vocab * model.hidden);
+}
+
+config::Job job_of(const Dimensions& model, const PrintedLayout& layout, RecomputePolicy recompute,
                    bool fp32_gradients, bool counted) {
   config::Job job;
   job.model = {.family = model.llama ? config::Family::kLlama : config::Family::kGpt,
@@ -52,11 +66,8 @@ config::Job job_of(const Dimensions& model, const Layout& layout, Recomputed rec
   job.precision.master = DType::kF32;
   job.precision.grads = fp32_gradients ? DType::kF32 : DType::kBF16;
   job.precision.numerics = config::Numerics::kFast;
-  if (recomputed == Recomputed::kEverything) job.recompute.policy = config::RecomputePolicy::kFull;
-  if (recomputed == Recomputed::kAttention) {
-    job.recompute.policy = config::RecomputePolicy::kSelective;
-    job.recompute.parts = "attention";
-  }
+  job.recompute.policy = recompute;
+  if (recompute == RecomputePolicy::kSelective) job.recompute.parts = "attention";
   job.run.micro_batch = static_cast<std::int64_t>(layout.micro_batch);
   const double at_once = layout.micro_batch * layout.dp;
   double micro_batches = std::max(1.0, std::round(layout.global_batch / at_once));
@@ -66,9 +77,10 @@ config::Job job_of(const Dimensions& model, const Layout& layout, Recomputed rec
   return config::resolve(std::move(job), layout.tp * layout.pp * layout.cp * layout.dp, {});
 }
 
-void add_setting(Run& run, const Dimensions& model, const Layout& layout, Recomputed recomputed,
-                 bool fp32_gradients, const Practice& practice, bool counted) {
-  run.candidates.emplace_back(job_of(model, layout, recomputed, fp32_gradients, counted), practice);
+void add_setting(Run& run, const Dimensions& model, const PrintedLayout& layout,
+                 RecomputePolicy recompute, bool fp32_gradients, const Practice& practice,
+                 bool counted) {
+  run.candidates.emplace_back(job_of(model, layout, recompute, fp32_gradients, counted), practice);
   run.scale =
       layout.global_batch / static_cast<double>(run.candidates.back().job().run.global_batch);
 }

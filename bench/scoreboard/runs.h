@@ -14,6 +14,8 @@ namespace trireme::scoreboard {
 // What of a run was timed.
 enum class Timed { kStep, kForward, kBackward };  // a step; one block's forward; its backward
 
+using config::RecomputePolicy;
+
 // A model, how it was spread over which machine, and how long a step took.
 struct Run {
   std::string row;
@@ -26,14 +28,15 @@ struct Run {
   double scale = 1;  // steps of the job that make the row's, where its batch does not divide
   std::vector<Candidate>
       candidates;  // where the row leaves settings open: the fastest is what it is taken to be
-  std::string unscored;  // why there is none
+  std::string
+      unscored;  // why its time has no forecast; without candidates its memory has none either
   // Set apart from the table's other runs, scored by themselves and not fitted on: "ZeRO-3", "from MFU".
   std::string apart{};
   bool held_out = false;  // scored with the table's other runs, but no fit sees it
 };
 
 // A layout as tables print it.
-struct Layout {
+struct PrintedLayout {
   int tp = 1, pp = 1, chunks = 1, dp = 1;
   int zero = 0;
   bool sequence_parallel = false;
@@ -47,17 +50,20 @@ struct Dimensions {
   bool tied = true;
   std::int64_t head_dim = 0;  // 0: hidden / heads
 };
-enum class Recomputed { kNothing, kAttention, kEverything };
+// Weights of products and tables, without biases and norms, which are less than one part in a thousand.
+double layer_parameters(const Dimensions& model);
+double parameters(const Dimensions& model);
 
-// A job of 16-bit training with fp32 masters; resolved. Stages have as many blocks as their neighbours, the first ones one more;
+// A job of 16-bit training with fp32 masters; resolved. What kSelective computes again is attention. Stages have as many blocks as their neighbours, the first ones one more;
 // embedding and head are beside the first and last or, `counted`, in place of a block. `scale` is set where the
 // batch is rounded to whole micro-batches.
-config::Job job_of(const Dimensions& model, const Layout& layout, Recomputed recomputed,
+config::Job job_of(const Dimensions& model, const PrintedLayout& layout, RecomputePolicy recompute,
                    bool fp32_gradients, bool counted = false);
 
 // Such a job as a setting of the run, whose scale follows from its batch.
-void add_setting(Run& run, const Dimensions& model, const Layout& layout, Recomputed recomputed,
-                 bool fp32_gradients, const Practice& practice, bool counted = false);
+void add_setting(Run& run, const Dimensions& model, const PrintedLayout& layout,
+                 RecomputePolicy recompute, bool fp32_gradients, const Practice& practice,
+                 bool counted = false);
 
 std::vector<Run> korthikanti_layers(const Csv& csv);
 std::vector<Run> korthikanti_runs(const Csv& csv);

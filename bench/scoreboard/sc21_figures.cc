@@ -21,7 +21,7 @@ struct Figure {
   const char* name;
   Dimensions model;
   int gpus;
-  Layout layout;
+  PrintedLayout layout;
 };
 // Section 5. Of figure 16's 91B model the paper gives no shape: that of 72 layers as wide as table 1's 76B has as many parameters.
 const std::array<Figure, 9> kFigures = {{
@@ -50,7 +50,7 @@ std::optional<std::pair<int, int>> degrees_in(const std::string& text) {
 }
 
 // What of the row is told in its columns x and series: "batch=60", "mbs=2", "p=8", "(8,4)", "interleaved".
-void read(const std::string& figure, const std::string& text, Layout& layout, int& gpus,
+void read(const std::string& figure, const std::string& text, PrintedLayout& layout, int& gpus,
           Dimensions& model) {
   if (const auto batch = number_behind(text, "batch=")) layout.global_batch = *batch;
   if (const auto size = number_behind(text, "mbs=")) layout.micro_batch = *size;
@@ -80,7 +80,7 @@ Run figure_run(const Csv& csv, std::size_t row) {
     return run;
   }
   Dimensions model = figure->model;
-  Layout layout = figure->layout;
+  PrintedLayout layout = figure->layout;
   run.gpus = figure->gpus;
   model.vocab = 51200;
   model.seq_len = 2048;
@@ -90,7 +90,7 @@ Run figure_run(const Csv& csv, std::size_t row) {
   const bool kept = series.starts_with("without recompute");
   Practice practice = megatron_2021();
   practice.splits_transfers = series != "unoptimised";
-  add_setting(run, model, layout, kept ? Recomputed::kNothing : Recomputed::kEverything, false,
+  add_setting(run, model, layout, kept ? RecomputePolicy::kNone : RecomputePolicy::kFull, false,
               practice);
   const GptShape shape{.layers = static_cast<double>(model.layers),
                        .hidden = static_cast<double>(model.hidden),

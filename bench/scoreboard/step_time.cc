@@ -15,7 +15,7 @@ double operations(const Candidate& candidate) {
   const config::Job& job = candidate.job();
   const double tokens = static_cast<double>(job.run.global_batch * job.model.seq_len);
   const bool recomputed =
-      job.recompute.policy == config::RecomputePolicy::kFull && job.recompute.nodes.empty();
+      job.recompute.policy == RecomputePolicy::kFull && job.recompute.nodes.empty();
   return model::flops_per_token(job.model, model::FlopsConvention::kNanoGpt) * tokens *
          (recomputed ? 4.0 / 3 : 1);
 }

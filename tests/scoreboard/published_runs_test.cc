@@ -79,8 +79,8 @@ TEST(FmsSteps, BlocksThatRunAgainFollowFromHfuOverMfu) {
       "Llama2-13B,FSDP,1,selective,2,4096,96,H100-80GB,4850,0.43,0.46\n",
       "rows"));
   EXPECT_EQ(runs.at(0).candidates[0].job().parallel.dp_replicate, 16);
-  EXPECT_EQ(runs[0].candidates[0].job().recompute.policy, config::RecomputePolicy::kNone);
-  EXPECT_EQ(runs.at(1).candidates[0].job().recompute.policy, config::RecomputePolicy::kFull);
+  EXPECT_EQ(runs[0].candidates[0].job().recompute.policy, RecomputePolicy::kNone);
+  EXPECT_EQ(runs.at(1).candidates[0].job().recompute.policy, RecomputePolicy::kFull);
   EXPECT_EQ(runs.at(2).candidates[0].job().recompute.nodes, "block.[0-7]");
   for (const scoreboard::Run& run : runs) EXPECT_NEAR(off(run), 0, 0.06) << run.row;
 }

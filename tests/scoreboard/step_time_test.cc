@@ -12,31 +12,33 @@ namespace {
 constexpr Dimensions kModel{
     .layers = 16, .hidden = 4096, .heads = 32, .vocab = 51200, .seq_len = 2048};
 
-Candidate candidate(const Layout& layout, Recomputed recomputed = Recomputed::kNothing,
+Candidate candidate(const PrintedLayout& layout, RecomputePolicy recompute = RecomputePolicy::kNone,
                     const Practice& practice = {}) {
-  return {job_of(kModel, layout, recomputed, true), practice};
+  return {job_of(kModel, layout, recompute, true), practice};
 }
 
 TEST(Estimate, IsNearThePlansSimulation) {
   const Cluster cluster = find_cluster("dgx-a100");
   Practice waits{.overlaps_reduction = false, .overlaps_transfers = false};
-  for (const auto& [layout, recomputed, practice] :
-       std::vector<std::tuple<Layout, Recomputed, Practice>>{
-           {{.tp = 8, .micro_batch = 4, .global_batch = 4}, Recomputed::kNothing, {}},
+  for (const auto& [layout, recompute, practice] :
+       std::vector<std::tuple<PrintedLayout, RecomputePolicy, Practice>>{
+           {{.tp = 8, .micro_batch = 4, .global_batch = 4}, RecomputePolicy::kNone, {}},
            {{.dp = 16, .zero = 3, .micro_batch = 2, .global_batch = 64},
-            Recomputed::kEverything,
+            RecomputePolicy::kFull,
             {}},
-           {{.dp = 16, .zero = 2, .micro_batch = 2, .global_batch = 64}, Recomputed::kNothing, {}},
+           {{.dp = 16, .zero = 2, .micro_batch = 2, .global_batch = 64},
+            RecomputePolicy::kNone,
+            {}},
            {{.tp = 4,
            .dp = 8,
            .zero = 1,
            .sequence_parallel = true,
            .micro_batch = 2,
            .global_batch = 64},
-            Recomputed::kAttention,
+            RecomputePolicy::kSelective,
             {}},
            {{.tp = 2, .pp = 4, .dp = 2, .micro_batch = 1, .global_batch = 32},
-            Recomputed::kNothing,
+            RecomputePolicy::kNone,
             {}},
            {{.tp = 2,
            .pp = 4,
@@ -45,9 +47,9 @@ TEST(Estimate, IsNearThePlansSimulation) {
            .zero = 1,
            .micro_batch = 1,
            .global_batch = 32},
-            Recomputed::kNothing,
+            RecomputePolicy::kNone,
             waits}}) {
-    const Candidate one = candidate(layout, recomputed, practice);
+    const Candidate one = candidate(layout, recompute, practice);
     const double simulated = one.simulate(cluster).step_s;
     EXPECT_NEAR(one.step_seconds(cluster) / simulated, 1, 0.05)
         << layout.tp << layout.pp << layout.chunks << layout.zero;
@@ -56,25 +58,25 @@ TEST(Estimate, IsNearThePlansSimulation) {
 
 TEST(Estimate, WhatCostsMoreTakesLonger) {
   const Cluster cluster = find_cluster("dgx-a100");
-  const Layout layout{.tp = 2, .pp = 4, .dp = 2, .micro_batch = 1, .global_batch = 32};
+  const PrintedLayout layout{.tp = 2, .pp = 4, .dp = 2, .micro_batch = 1, .global_batch = 32};
   const double plain = candidate(layout).step_seconds(cluster);
-  EXPECT_GT(candidate(layout, Recomputed::kAttention).step_seconds(cluster), plain);
-  EXPECT_GT(candidate(layout, Recomputed::kEverything).step_seconds(cluster), 1.2 * plain);
-  EXPECT_GT(candidate(layout, Recomputed::kNothing, {.attention = AttentionKernel::kUnfused})
+  EXPECT_GT(candidate(layout, RecomputePolicy::kSelective).step_seconds(cluster), plain);
+  EXPECT_GT(candidate(layout, RecomputePolicy::kFull).step_seconds(cluster), 1.2 * plain);
+  EXPECT_GT(candidate(layout, RecomputePolicy::kNone, {.attention = AttentionKernel::kUnfused})
                 .step_seconds(cluster),
             plain);
   EXPECT_GT(
-      candidate(layout, Recomputed::kNothing, {.blocks_launches = true}).step_seconds(cluster),
+      candidate(layout, RecomputePolicy::kNone, {.blocks_launches = true}).step_seconds(cluster),
       plain);
-  EXPECT_GT(
-      candidate(layout, Recomputed::kNothing, {.overlaps_transfers = false}).step_seconds(cluster),
-      plain);
-  EXPECT_LT(candidate(layout, Recomputed::kNothing, {.tensor = TensorOverlap::kEverything})
+  EXPECT_GT(candidate(layout, RecomputePolicy::kNone, {.overlaps_transfers = false})
                 .step_seconds(cluster),
             plain);
-  EXPECT_LT(candidate(layout, Recomputed::kEverything, {.stops_early = true}).step_seconds(cluster),
-            candidate(layout, Recomputed::kEverything).step_seconds(cluster));
-  EXPECT_EQ(candidate(layout, Recomputed::kNothing, {.stops_early = true}).step_seconds(cluster),
+  EXPECT_LT(candidate(layout, RecomputePolicy::kNone, {.tensor = TensorOverlap::kEverything})
+                .step_seconds(cluster),
+            plain);
+  EXPECT_LT(candidate(layout, RecomputePolicy::kFull, {.stops_early = true}).step_seconds(cluster),
+            candidate(layout, RecomputePolicy::kFull).step_seconds(cluster));
+  EXPECT_EQ(candidate(layout, RecomputePolicy::kNone, {.stops_early = true}).step_seconds(cluster),
             plain);
   Cluster slow = cluster;
   slow.tiers.back().rate /= 20;
@@ -85,9 +87,9 @@ TEST(Estimate, WhatCostsMoreTakesLonger) {
 TEST(Estimate, BackwardHidesSumsButNotGatheredGradients) {
   const Cluster cluster = find_cluster("dgx-a100");
   const auto backward = [&](bool sequence, TensorOverlap tensor) {
-    const Layout layout{
+    const PrintedLayout layout{
         .tp = 8, .sequence_parallel = sequence, .micro_batch = 4, .global_batch = 4};
-    return candidate(layout, Recomputed::kNothing, {.tensor = tensor})
+    return candidate(layout, RecomputePolicy::kNone, {.tensor = tensor})
         .block_seconds(cluster)
         .second;
   };
@@ -109,7 +111,7 @@ TEST(StepTimes, OfPublishedRuns) {
                  "175B,96,12288,96,2048,51200,8,8,3,1,64,64,1,selective_recompute_plus_SP,13.75\n",
                  "rows"));
   ASSERT_EQ(runs.size(), 2);
-  EXPECT_EQ(runs[0].candidates[0].job().recompute.policy, config::RecomputePolicy::kFull);
+  EXPECT_EQ(runs[0].candidates[0].job().recompute.policy, RecomputePolicy::kFull);
   EXPECT_FALSE(runs[0].candidates[0].job().parallel.sequence_parallel);
   EXPECT_EQ(runs[1].candidates[0].job().recompute.parts, "attention");
   EXPECT_EQ(runs[1].candidates[0].job().parallel.virtual_stages, 3);

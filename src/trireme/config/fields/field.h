@@ -56,8 +56,8 @@ struct Unit {
 struct FieldForm {
   enum class Kind { kBool, kInteger, kNumber, kText, kChoice, kTwoNumbers, kBytes };
 
-  std::string key;  // "section.name"
-  std::string doc;  // one sentence
+  std::string_view key;  // "section.name"; a literal, as doc is
+  std::string_view doc;  // one sentence
   Kind kind = Kind::kText;
   Range range;                       // kInteger, kNumber, kTwoNumbers, kBytes
   bool whole = false;                // kTwoNumbers: both are whole
@@ -75,21 +75,29 @@ struct FieldOf : FieldForm {
   std::function<void(Owner&, const Value&)> set;
 };
 
-// Lets `field` read and write what `at` gives of an owner; sizes may be whole numbers there.
-template <typename Owner, typename At>
-void bind(FieldOf<Owner>& field, At at) {
-  using Member = std::remove_cvref_t<std::invoke_result_t<At, Owner&>>;
+// The member that `at` gives of an owner that is only read.
+template <typename Owner, typename Member>
+const Member& member_of(Member& (*at)(Owner&), const Owner& owner) {
+  return at(const_cast<Owner&>(owner));
+}
+
+// Lets `field` read and write the member that `at` gives of an owner; sizes may be whole numbers there. Functions of a
+// member's type and not of each key: keys are many, and the first build compiles them all.
+template <typename Owner, typename Member>
+void bind(FieldOf<Owner>& field, Member& (*at)(Owner&)) {
   using Stored = std::conditional_t<std::is_same_v<Member, int>, std::int64_t, Member>;
   if constexpr (std::is_same_v<Member, std::int64_t>) {
     if (field.kind == FieldForm::Kind::kBytes) {
-      field.get = [at](const Owner& owner) -> Value { return Bytes{at(owner)}; };
+      field.get = [at](const Owner& owner) -> Value { return Bytes{member_of(at, owner)}; };
       field.set = [at](Owner& owner, const Value& value) {
         at(owner) = std::get<Bytes>(value).count;
       };
       return;
     }
   }
-  field.get = [at](const Owner& owner) -> Value { return static_cast<Stored>(at(owner)); };
+  field.get = [at](const Owner& owner) -> Value {
+    return static_cast<Stored>(member_of(at, owner));
+  };
   field.set = [at](Owner& owner, const Value& value) {
     at(owner) = static_cast<Member>(std::get<Stored>(value));
   };
@@ -110,8 +118,8 @@ std::string write_value(const FieldForm& field, const Value& value);
 // "did you mean A or B?", or nothing where no name is near what was written.
 std::optional<std::string> nearest(std::string_view written, const std::vector<std::string>& names);
 
-// Key and member of the owner, spelled once.
-#define KEY(member) \
-#member, [](auto& owner) -> auto& { return owner.member; }
+// Key and member of an owner, spelled once.
+#define KEY_OF(Owner, member) \
+#member, +[](Owner & owner) -> auto& { return owner.member; }
 
 }  // namespace trireme::config

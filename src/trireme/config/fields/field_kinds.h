@@ -1,7 +1,8 @@
 // Functions that build the lists of fields: a field of each kind, from its key, its place in Job and its doc.
 #pragma once
 
-#include <algorithm>
+#include <array>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/base/error.h"
 #include "trireme/config/fields/fields.h"
 
 namespace trireme::config {
@@ -22,128 +22,106 @@ inline constexpr double kMaxBatch = 1 << 30;
 inline constexpr double kMaxSeed =
     9007199254740992;  // 2^53: every whole number up to it is a double
 
-template <typename At>
-using Member = std::remove_cvref_t<std::invoke_result_t<At, Job&>>;
+#define KEY(member) KEY_OF(Job, member)
 
-template <typename At>
-Field plain(Field::Kind kind, std::string key, At at, std::string doc, Range range = {}) {
-  Field field;
-  field.key = std::move(key);
-  field.doc = std::move(doc);
-  field.kind = kind;
-  field.range = range;
+template <typename Member>
+using At = Member& (*)(Job&);
+
+Field form(Field::Kind kind, std::string_view key, std::string_view doc, Range range = {});
+
+template <typename Member>
+Field plain(Field::Kind kind, std::string_view key, At<Member> at, std::string_view doc,
+            Range range = {}) {
+  Field field = form(kind, key, doc, range);
   bind(field, at);
   return field;
 }
 
-template <typename At>
-Field boolean(std::string key, At at, std::string doc) {
-  return plain(Field::Kind::kBool, std::move(key), at, std::move(doc));
+inline Field boolean(std::string_view key, At<bool> at, std::string_view doc) {
+  return plain(Field::Kind::kBool, key, at, doc);
 }
 
-template <typename At>
-Field integer(std::string key, At at, std::string doc, Range range) {
-  return plain(Field::Kind::kInteger, std::move(key), at, std::move(doc), range);
+template <typename Member>
+Field integer(std::string_view key, Member& (*at)(Job&), std::string_view doc, Range range) {
+  return plain(Field::Kind::kInteger, key, at, doc, range);
 }
 
-template <typename At>
-Field number(std::string key, At at, std::string doc, Range range) {
-  return plain(Field::Kind::kNumber, std::move(key), at, std::move(doc), range);
+inline Field number(std::string_view key, At<double> at, std::string_view doc, Range range) {
+  return plain(Field::Kind::kNumber, key, at, doc, range);
 }
 
 // A whole number whose 0 has a meaning of its own.
-template <typename At>
-Field count(std::string key, At at, std::string doc) {
-  return integer(std::move(key), at, std::move(doc), from(0, kMaxSteps));
+template <typename Member>
+Field count(std::string_view key, Member& (*at)(Job&), std::string_view doc) {
+  return integer(key, at, doc, from(0, kMaxSteps));
 }
+
+inline Field bytes(std::string_view key, At<Bytes> at, std::string_view doc) {
+  return plain(Field::Kind::kBytes, key, at, doc);
+}
+
+inline Field text(std::string_view key, At<std::string> at, std::string_view doc) {
+  return plain(Field::Kind::kText, key, at, doc);
+}
+
+inline Field two_numbers(std::string_view key, At<std::array<double, 2>> at, std::string_view doc,
+                         Range range) {
+  return plain(Field::Kind::kTwoNumbers, key, at, doc, range);
+}
+
+Field two_integers(std::string_view key, At<std::array<std::int64_t, 2>> at, std::string_view doc,
+                   Range range);
 
 // A number that may be missing, which is written as -1.
-template <typename At>
-Field optional_number(std::string key, At at, std::string doc, Range range) {
-  Field field;
-  field.key = std::move(key);
-  field.doc = std::move(doc);
-  field.kind = Field::Kind::kNumber;
-  field.range = or_else(-1, range);
-  field.get = [at](const Job& job) -> Value { return at(job).value_or(-1); };
-  field.set = [at](Job& job, const Value& value) {
-    const double number = std::get<double>(value);
-    at(job) = number == -1 ? std::nullopt : std::optional(number);
+Field optional_number(std::string_view key, At<std::optional<double>> at, std::string_view doc,
+                      Range range);
+
+// Choices as numbers: those of an enum, and kNoCode for an optional without one.
+using Codes = std::vector<std::pair<std::string_view, int>>;
+inline constexpr int kNoCode = -1;
+Value name_of(const Codes& codes, int code);
+int code_of(const Codes& codes, const Value& name);
+
+template <typename Enum>
+int code(Enum option) {
+  return static_cast<int>(option);
+}
+template <typename Enum>
+int code(std::optional<Enum> option) {
+  return option ? code(*option) : kNoCode;
+}
+template <typename Enum>
+void decode(int code, Enum& option) {
+  option = static_cast<Enum>(code);
+}
+template <typename Enum>
+void decode(int code, std::optional<Enum>& option) {
+  option = code == kNoCode ? std::nullopt : std::optional(static_cast<Enum>(code));
+}
+
+template <typename Enum>
+Field choice(
+    std::string_view key, Enum& (*at)(Job&), std::string_view doc,
+    std::initializer_list<std::pair<std::string_view, std::type_identity_t<Enum>>> options) {
+  Field field = form(Field::Kind::kChoice, key, doc);
+  Codes codes;
+  for (const auto& [name, option] : options) {
+    field.choices.emplace_back(name);
+    codes.emplace_back(name, code(option));
+  }
+  field.get = [at, codes](const Job& job) -> Value {
+    return name_of(codes, code(member_of(at, job)));
+  };
+  field.set = [at, codes = std::move(codes)](Job& job, const Value& value) {
+    decode(code_of(codes, value), at(job));
   };
   return field;
 }
 
-template <typename At>
-Field two_numbers(std::string key, At at, std::string doc, Range range) {
-  return plain(Field::Kind::kTwoNumbers, std::move(key), at, std::move(doc), range);
-}
-
-template <typename At>
-Field two_integers(std::string key, At at, std::string doc, Range range) {
-  Field field;
-  field.key = std::move(key);
-  field.doc = std::move(doc);
-  field.kind = Field::Kind::kTwoNumbers;
-  field.range = range;
-  field.whole = true;
-  field.get = [at](const Job& job) -> Value {
-    return std::array<double, 2>{static_cast<double>(at(job)[0]), static_cast<double>(at(job)[1])};
-  };
-  field.set = [at](Job& job, const Value& value) {
-    const auto& pair = std::get<std::array<double, 2>>(value);
-    at(job) = {static_cast<std::int64_t>(pair[0]), static_cast<std::int64_t>(pair[1])};
-  };
-  return field;
-}
-
-template <typename At>
-Field bytes(std::string key, At at, std::string doc) {
-  return plain(Field::Kind::kBytes, std::move(key), at, std::move(doc));
-}
-
-template <typename At>
-Field text(std::string key, At at, std::string doc) {
-  return plain(Field::Kind::kText, std::move(key), at, std::move(doc));
-}
-
-template <typename At>
-Field choice(std::string key, At at, std::string doc,
-             std::vector<std::pair<std::string_view, Member<At>>> options) {
-  Field field;
-  field.key = std::move(key);
-  field.doc = std::move(doc);
-  field.kind = Field::Kind::kChoice;
-  for (const auto& option : options) field.choices.emplace_back(option.first);
-  field.get = [at, options](const Job& job) -> Value {
-    const auto option = std::ranges::find(options, at(job), [](const auto& o) { return o.second; });
-    TRIREME_CHECK(option != options.end(), "a choice without a name");
-    return std::string(option->first);
-  };
-  field.set = [at, options](Job& job, const Value& value) {
-    const auto option = std::ranges::find(options, std::get<std::string>(value),
-                                          [](const auto& o) { return o.first; });
-    TRIREME_CHECK(option != options.end(), "{} is not a choice", std::get<std::string>(value));
-    at(job) = option->second;
-  };
-  return field;
-}
-
-inline Field fixed(Field field) {
-  field.fixed = true;
-  return field;
-}
-
-inline Field inherited(Field field) {
-  field.inherited = true;
-  return field;
-}
-
-inline Field compared(Field field) {
-  field.compared = true;
-  return field;
-}
-
+Field fixed(Field field);
+Field inherited(Field field);
+Field compared(Field field);
 // A part of what a trained model is: fixed for a run, inherited from weights and compared with theirs.
-inline Field of_weights(Field field) { return compared(inherited(fixed(std::move(field)))); }
+Field of_weights(Field field);
 
 }  // namespace trireme::config

@@ -29,8 +29,8 @@ Field compute_field() {
 }  // namespace
 
 std::vector<Field> precision_fields() {
-  const auto type = [](std::string key, auto at, std::string doc) {
-    return choice(std::move(key), at, std::move(doc),
+  const auto type = [](std::string_view key, auto at, std::string_view doc) {
+    return choice(key, at, doc,
                   {{"auto", std::nullopt},
                    {"fp64", DType::kF64},
                    {"fp32", DType::kF32},
@@ -96,8 +96,8 @@ std::vector<Field> recompute_fields() {
 }
 
 std::vector<Field> offload_fields() {
-  const auto tier = [](std::string key, auto at, std::string doc) {
-    return choice(std::move(key), at, doc,
+  const auto tier = [](std::string_view key, auto at, std::string_view doc) {
+    return choice(key, at, doc,
                   {{"none", Tier::kNone}, {"host", Tier::kHost}, {"nvme", Tier::kNvme}});
   };
   return {

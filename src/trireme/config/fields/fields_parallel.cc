@@ -12,13 +12,12 @@ bool is_csv(std::string_view text) { return text.ends_with(".csv"); }
 
 // The name of a schedule, or a file that has one.
 Field schedule_field() {
-  std::vector<std::pair<std::string_view, std::string>> names;
+  Field field =
+      form(Field::Kind::kChoice, "parallel.schedule",
+           "Pipeline schedule (compared in docs/pipeline.md), or a CSV file of actions in the "
+           "format of PyTorch's pipelining.");
   for (const schedules::ScheduleInfo& schedule : schedules::all_schedules())
-    names.emplace_back(schedule.name, schedule.name);
-  Field field = choice(KEY(parallel.schedule),
-                       "Pipeline schedule (compared in docs/pipeline.md), or a CSV file of actions "
-                       "in the format of PyTorch's pipelining.",
-                       names);
+    field.choices.emplace_back(schedule.name);
   field.beside = "a file that ends in .csv";
   field.is_beside = is_csv;
   field.get = [](const Job& job) -> Value {

@@ -7,39 +7,28 @@
 
 namespace trireme::planner {
 
-// When a term is in memory.
+// Whose bytes a term is.
 enum class Pool : std::uint8_t {
-  kAlways,
-  kKept,      // from a forward to its backward
-  kHoles,     // between kept tensors, too small for others
-  kForward,   // a layer that runs forward, also again
-  kLoss,      // from logits to their gradients
-  kBackward,  // gradients inside a layer, and of what is reduced at once
-  kUnit,      // the largest unit's gradient before it is added to the sum
-  kStep,      // from the reduction of gradients to the next forward
-  kOutside,   // not the allocator's
+  kTensors,  // of the plan's fullest line
+  kHoles,    // between tensors that wait for backward, too small for others
+  kOutside,  // not the allocator's
   kHost
 };
 
 struct MemoryTerm {
   std::string name;
   double bytes = 0;
-  Pool pool = Pool::kAlways;
+  Pool pool = Pool::kTensors;
 };
 
 struct DeviceMemory {
-  int stage = 0;
   std::vector<MemoryTerm> terms;
-  bool expandable = false;
 
   double of(Pool pool) const;
   double term(const std::string& name) const;  // 0: no such term
-  double allocated() const;                    // most tensors in use at once
-  // What the allocator holds: pools that cannot take each other's blocks add up.
-  double reserved() const;
-  double on_device() const;  // as nvidia-smi shows it
-  // What there must be for the run not to fail: the allocator gives back what it caches, not holes.
-  double needed() const;
+  double allocated() const { return of(Pool::kTensors); }
+  double reserved() const { return allocated() + of(Pool::kHoles); }  // by the allocator
+  double needed() const { return reserved() + of(Pool::kOutside); }   // as nvidia-smi shows it
 };
 
 // Constants that were fitted to measurements, in addition to facts. docs/planner.md has the rows that each came from.

@@ -5,22 +5,6 @@
 #include "trireme/plan/memory.h"
 
 namespace trireme::planner {
-namespace {
-
-using plan::MemoryKind;
-
-Pool pool_of(MemoryKind kind) {
-  switch (kind) {
-    case MemoryKind::kActivations: return Pool::kKept;
-    case MemoryKind::kHost: return Pool::kHost;
-    case MemoryKind::kParams:
-    case MemoryKind::kOptimizer:
-    case MemoryKind::kGradients: return Pool::kAlways;
-    default: return Pool::kForward;
-  }
-}
-
-}  // namespace
 
 DeviceMemory plan_memory(const plan::PlanSet& plan, int rank, bool expandable,
                          const MemoryConstants& constants) {
@@ -28,19 +12,20 @@ DeviceMemory plan_memory(const plan::PlanSet& plan, int rank, bool expandable,
   const plan::MemoryPoint& peak =
       account.peak_line < 0 ? account.persistent
                             : account.at_line[static_cast<std::size_t>(account.peak_line)];
-  DeviceMemory memory{
-      .stage = plan.mesh.coordinate(rank, mesh::Axis::kPp), .terms = {}, .expandable = expandable};
+  DeviceMemory memory;
   const auto add = [&](std::string name, double bytes, Pool pool) {
     if (bytes > 0) memory.terms.push_back({std::move(name), bytes, pool});
   };
-  double kept = 0;
-  for (int kind = 0; kind < plan::kMemoryKinds; ++kind) {
-    const Pool pool = pool_of(static_cast<MemoryKind>(kind));
-    const auto bytes = static_cast<double>(peak[static_cast<std::size_t>(kind)]);
-    add(std::string(plan::name(static_cast<MemoryKind>(kind))), bytes, pool);
-    if (pool == Pool::kKept) kept += bytes;
+  const auto bytes = [&](plan::MemoryKind kind) {
+    return static_cast<double>(peak[static_cast<std::size_t>(kind)]);
+  };
+  for (int i = 0; i < plan::kMemoryKinds; ++i) {
+    const auto kind = static_cast<plan::MemoryKind>(i);
+    const bool host = kind == plan::MemoryKind::kHost;
+    add(std::string(plan::name(kind)), bytes(kind), host ? Pool::kHost : Pool::kTensors);
   }
-  if (!expandable) add("holes", constants.holes * kept, Pool::kHoles);
+  if (!expandable)
+    add("holes", constants.holes * bytes(plan::MemoryKind::kActivations), Pool::kHoles);
   add("context", constants.context, Pool::kOutside);
   add("communicators", plan_communicators(plan, rank) * constants.communicator, Pool::kOutside);
   return memory;

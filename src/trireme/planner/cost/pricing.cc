@@ -64,6 +64,29 @@ struct Collectives {
   double replicas = 0;  // of it, among those that hold the same shards
 };
 
+// What a cp exchange of a node is for.
+enum class ContextRole {
+  kWaited,      // attention waits for it: keys of all ranks, or heads in exchange for tokens
+  kRecomputed,  // a ring's keys and values, for attention that backward computes again
+  kKeys,        // a ring's keys and values
+  kGradients,   // gradients of a ring's keys and values, which follow them and make one turn more
+  kHomeward     // the same in 16 bits, which end at home: each turn sends twice as much
+};
+
+ContextRole context_role(const plan::NodeExchange& exchange, const Practice& practice) {
+  if (exchange.kind != plan::Exchange::kSendRecv || !practice.overlaps_context)
+    return ContextRole::kWaited;
+  if (!exchange.part.empty()) return ContextRole::kRecomputed;
+  if (exchange.forward > 0) return ContextRole::kKeys;
+  return practice.ring_homeward ? ContextRole::kHomeward : ContextRole::kGradients;
+}
+
+// A ring of keys and values beside attention: seconds of one turn and of the last one home, bytes of a rank's keys.
+struct Ring {
+  int turns = 0;
+  double turn = 0, home = 0, keys = 0;
+};
+
 // Seconds of a ring: `first` before anything has arrived, then so many turns of `each`. What the next one needs travels meanwhile.
 double turning(double first, double each, int turns, double hop) {
   return std::max(first, hop) + (turns - 1) * std::max(each, hop) + each;
@@ -224,35 +247,38 @@ double Pricing::helped(const NodeCost& cost, bool forward, double keys) const {
 // is waited for by as much as it takes longer. In backward gradients follow their keys and values, and the last turn takes them
 // home alone.
 double Pricing::context(const plan::Node& node, const NodeCost& cost, Verb verb) const {
-  const bool forward = verb == Verb::kForward || verb == Verb::kRecompute;
-  double waited = 0, turn = 0, home = 0, keys = 0;
-  int turns = 0;
+  double waited = 0;
+  Ring ring;
   for (const plan::NodeExchange& one : node.exchanges) {
     const int times = plan::times(node, one, verb);
     if (times == 0 || !is_over_cp(one)) continue;
     const bool heads = heads_ && one.kind == plan::Exchange::kAllToAll;
-    const double once =
-        (heads ? *heads_ : network_).seconds(one.kind, one.axes, static_cast<double>(one.bytes));
-    if (one.kind != plan::Exchange::kSendRecv || !practice_.overlaps_context) {
-      waited += times * once;
-    } else if (!one.part.empty()) {  // recomputed attention
-      waited += times * std::max(once - cost.attention / (times + 1), 0.0);
-    } else {
-      const bool gradients = one.forward == 0;
-      if (!gradients) keys = static_cast<double>(one.bytes);
-      if (gradients && practice_.ring_homeward) {
-        turn *= 2;
-        continue;
-      }
-      turn += once;
-      if (gradients) home = once;
-      turns = gradients ? times - 1 : times;
+    const auto bytes = static_cast<double>(one.bytes);
+    const double once = (heads ? *heads_ : network_).seconds(one.kind, one.axes, bytes);
+    switch (context_role(one, practice_)) {
+      case ContextRole::kWaited: waited += times * once; break;
+      case ContextRole::kRecomputed:
+        waited += times * std::max(once - cost.attention / (times + 1), 0.0);
+        break;
+      case ContextRole::kKeys:
+        ring.keys = bytes;
+        ring.turn += once;
+        ring.turns = times;
+        break;
+      case ContextRole::kGradients:
+        ring.turn += once;
+        ring.home = once;
+        ring.turns = times - 1;
+        break;
+      case ContextRole::kHomeward: ring.turn *= 2; break;
     }
   }
-  if (turns == 0) return waited;
-  if (practice_.ring_helped) return waited + helped(cost, forward, keys);
-  const double share = forward ? cost.attention : cost.attention_input, even = share / (turns + 1);
-  return waited + turning(even, even, turns, turn) + home - share;
+  if (ring.turns == 0) return waited;
+  const bool forward = verb == Verb::kForward || verb == Verb::kRecompute;
+  if (practice_.ring_helped) return waited + helped(cost, forward, ring.keys);
+  const double share = forward ? cost.attention : cost.attention_input;
+  const double even = share / (ring.turns + 1);
+  return waited + turning(even, even, ring.turns, ring.turn) + ring.home - share;
 }
 
 UnitCost Pricing::unit(const plan::Recipe& recipe, const plan::Unit& unit) const {

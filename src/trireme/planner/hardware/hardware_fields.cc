@@ -19,51 +19,43 @@ constexpr double kMostFlops = 1e18;
 constexpr double kMostRate = 1e16;
 constexpr double kMostBytes = 0x1p50;
 
-template <typename Owner, typename At>
-FieldOf<Owner> field(FieldForm form, At at) {
+template <typename Owner, typename Member>
+FieldOf<Owner> field(FieldForm form, Member& (*at)(Owner&)) {
   FieldOf<Owner> made;
   static_cast<FieldForm&>(made) = std::move(form);
   bind(made, at);
   return made;
 }
 
-template <typename Owner, typename At>
-FieldOf<Owner> text(std::string key, At at, std::string doc) {
-  return field<Owner>({.key = std::move(key), .doc = std::move(doc)}, at);
+template <typename Owner>
+FieldOf<Owner> text(std::string_view key, std::string& (*at)(Owner&), std::string_view doc) {
+  return field<Owner>({.key = key, .doc = doc}, at);
 }
 
-template <typename Owner, typename At>
-FieldOf<Owner> flag(std::string key, At at, std::string doc) {
+template <typename Owner>
+FieldOf<Owner> flag(std::string_view key, bool& (*at)(Owner&), std::string_view doc) {
+  return field<Owner>({.key = key, .doc = doc, .kind = FieldForm::Kind::kBool}, at);
+}
+
+template <typename Owner, typename Member>
+FieldOf<Owner> integer(std::string_view key, Member& (*at)(Owner&), std::string_view doc,
+                       Range range) {
+  return field<Owner>({.key = key, .doc = doc, .kind = FieldForm::Kind::kInteger, .range = range},
+                      at);
+}
+
+template <typename Owner>
+FieldOf<Owner> number(std::string_view key, double& (*at)(Owner&), std::string_view doc,
+                      Range range, std::span<const Unit> units = {}) {
   return field<Owner>(
-      {.key = std::move(key), .doc = std::move(doc), .kind = FieldForm::Kind::kBool}, at);
+      {.key = key, .doc = doc, .kind = FieldForm::Kind::kNumber, .range = range, .units = units},
+      at);
 }
 
-template <typename Owner, typename At>
-FieldOf<Owner> integer(std::string key, At at, std::string doc, Range range) {
-  return field<Owner>({.key = std::move(key),
-                       .doc = std::move(doc),
-                       .kind = FieldForm::Kind::kInteger,
-                       .range = range},
-                      at);
-}
-
-template <typename Owner, typename At>
-FieldOf<Owner> number(std::string key, At at, std::string doc, Range range,
-                      std::span<const Unit> units = {}) {
-  return field<Owner>({.key = std::move(key),
-                       .doc = std::move(doc),
-                       .kind = FieldForm::Kind::kNumber,
-                       .range = range,
-                       .units = units},
-                      at);
-}
-
-template <typename Owner, typename At>
-FieldOf<Owner> bytes(std::string key, At at, std::string doc, Range range) {
-  return field<Owner>({.key = std::move(key),
-                       .doc = std::move(doc),
-                       .kind = FieldForm::Kind::kBytes,
-                       .range = range},
+template <typename Owner>
+FieldOf<Owner> bytes(std::string_view key, std::int64_t& (*at)(Owner&), std::string_view doc,
+                     Range range) {
+  return field<Owner>({.key = key, .doc = doc, .kind = FieldForm::Kind::kBytes, .range = range},
                       at);
 }
 
@@ -78,65 +70,66 @@ std::optional<double> number_of(const config::Value& value) {
 
 const FieldList<Gpu>& gpu_fields() {
   static const FieldList<Gpu> kFields = {
-      text<Gpu>(KEY(name), "Name in reports."),
-      number<Gpu>(KEY(half_flops),
-                  "Dense peak in bf16 or fp16, two operations per multiply-add. 0: not supported.",
-                  from(0, kMostFlops), kFlops),
-      flag<Gpu>(KEY(bf16), "That peak in bf16 too. false: in fp16 only."),
-      number<Gpu>(KEY(fp32_flops), "Dense peak in fp32.", from(0, kMostFlops), kFlops),
-      number<Gpu>(KEY(fp8_flops), "Dense peak in fp8.", from(0, kMostFlops), kFlops),
-      bytes<Gpu>(KEY(memory),
-                 "Memory as the driver reports it, a little less than the data sheet's.",
-                 from(0x1p28, 0x1p44)),
-      number<Gpu>(KEY(memory_rate), "Peak rate of the memory.", above(0, kMostRate), kRates),
-      integer<Gpu>(KEY(units), "Streaming multiprocessors. 0: one.", from(0, 1e5)),
-      flag<Gpu>(KEY(cpu), "A CPU core: ranks are threads, and memory is a part of the host's."),
-      number<Gpu>(KEY(watts), "Power at full load. 0: unknown.", from(0, 1e5)),
-      number<Gpu>(KEY(clock),
-                  "Clock relative to that of the peaks, for parts with a lower power limit.",
-                  above(0, 1)),
-      flag<Gpu>(KEY(fitted),
-                "Efficiency fitted on measured steps of this GPU. false: forecasts have a wide "
-                "band. Not copied by like."),
-      number<Gpu>(KEY(efficiency.gemm), "Share of the peak that a large matrix product reaches.",
-                  above(0, 1)),
-      number<Gpu>(KEY(efficiency.crosswise),
-                  "Share of gemm for products that sum over rows, such as weight gradients.",
-                  above(0, 1)),
-      number<Gpu>(KEY(efficiency.depth), "Start and end of a tile, in inner elements of a product.",
-                  from(0, 1e5)),
-      number<Gpu>(KEY(efficiency.tile),
-                  "Share of the rate lost with every halving of a product's tiles.", from(0, 0.9)),
-      number<Gpu>(KEY(efficiency.misaligned),
-                  "Share of the rate left where rows are no multiple of 16 bytes.", above(0, 1)),
-      number<Gpu>(KEY(efficiency.memory), "Share of memory_rate that streaming kernels reach.",
-                  above(0, 1)),
-      number<Gpu>(KEY(efficiency.attention), "Share of the peak that FlashAttention-2 reaches.",
-                  above(0, 1)),
-      number<Gpu>(KEY(efficiency.shared), "Share of the computing rate left during a collective.",
-                  above(0, 1)),
-      number<Gpu>(KEY(efficiency.kernel_s), "Start time of a kernel.", from(0, 1)),
-      number<Gpu>(KEY(efficiency.blocked_s),
-                  "Additional time per kernel under CUDA_LAUNCH_BLOCKING.", from(0, 1)),
+      text(KEY_OF(Gpu, name), "Name in reports."),
+      number(KEY_OF(Gpu, half_flops),
+             "Dense peak in bf16 or fp16, two operations per multiply-add. 0: not supported.",
+             from(0, kMostFlops), kFlops),
+      flag(KEY_OF(Gpu, bf16), "That peak in bf16 too. false: in fp16 only."),
+      number(KEY_OF(Gpu, fp32_flops), "Dense peak in fp32.", from(0, kMostFlops), kFlops),
+      number(KEY_OF(Gpu, fp8_flops), "Dense peak in fp8.", from(0, kMostFlops), kFlops),
+      bytes(KEY_OF(Gpu, memory),
+            "Memory as the driver reports it, a little less than the data sheet's.",
+            from(0x1p28, 0x1p44)),
+      number(KEY_OF(Gpu, memory_rate), "Peak rate of the memory.", above(0, kMostRate), kRates),
+      integer(KEY_OF(Gpu, units), "Streaming multiprocessors. 0: one.", from(0, 1e5)),
+      flag(KEY_OF(Gpu, cpu), "A CPU core: ranks are threads, and memory is a part of the host's."),
+      number(KEY_OF(Gpu, watts), "Power at full load. 0: unknown.", from(0, 1e5)),
+      number(KEY_OF(Gpu, clock),
+             "Clock relative to that of the peaks, for parts with a lower power limit.",
+             above(0, 1)),
+      flag(KEY_OF(Gpu, fitted),
+           "Efficiency fitted on measured steps of this GPU. false: forecasts have a wide "
+           "band. Not copied by like."),
+      number(KEY_OF(Gpu, efficiency.gemm), "Share of the peak that a large matrix product reaches.",
+             above(0, 1)),
+      number(KEY_OF(Gpu, efficiency.crosswise),
+             "Share of gemm for products that sum over rows, such as weight gradients.",
+             above(0, 1)),
+      number(KEY_OF(Gpu, efficiency.depth),
+             "Start and end of a tile, in inner elements of a product.", from(0, 1e5)),
+      number(KEY_OF(Gpu, efficiency.tile),
+             "Share of the rate lost with every halving of a product's tiles.", from(0, 0.9)),
+      number(KEY_OF(Gpu, efficiency.misaligned),
+             "Share of the rate left where rows are no multiple of 16 bytes.", above(0, 1)),
+      number(KEY_OF(Gpu, efficiency.memory), "Share of memory_rate that streaming kernels reach.",
+             above(0, 1)),
+      number(KEY_OF(Gpu, efficiency.attention), "Share of the peak that FlashAttention-2 reaches.",
+             above(0, 1)),
+      number(KEY_OF(Gpu, efficiency.shared),
+             "Share of the computing rate left during a collective.", above(0, 1)),
+      number(KEY_OF(Gpu, efficiency.kernel_s), "Start time of a kernel.", from(0, 1)),
+      number(KEY_OF(Gpu, efficiency.blocked_s),
+             "Additional time per kernel under CUDA_LAUNCH_BLOCKING.", from(0, 1)),
   };
   return kFields;
 }
 
 const FieldList<NetworkTier>& tier_fields() {
   static const FieldList<NetworkTier> kFields = {
-      text<NetworkTier>(KEY(name), "Name of the links in reports."),
-      integer<NetworkTier>(
-          KEY(span),
-          "Neighbouring ranks that it joins, a multiple of the previous tier's span. 0: all.",
-          or_else(0, from(2, 1e9))),
-      number<NetworkTier>(KEY(rate), "Rate of one rank, one way, while all ranks of its host send.",
-                          above(0, kMostRate), kRates),
-      number<NetworkTier>(KEY(latency_s), "Latency of a message.", from(0, 1)),
-      number<NetworkTier>(KEY(efficiency), "Share of rate that large messages reach.", above(0, 1)),
-      number<NetworkTier>(KEY(copies), "Share of rate that a transfer between two ranks reaches.",
-                          above(0, 1)),
-      number<NetworkTier>(
-          KEY(in_switch),
+      text(KEY_OF(NetworkTier, name), "Name of the links in reports."),
+      integer(KEY_OF(NetworkTier, span),
+              "Neighbouring ranks that it joins, a multiple of the previous tier's span. 0: all.",
+              or_else(0, from(2, 1e9))),
+      number(KEY_OF(NetworkTier, rate),
+             "Rate of one rank, one way, while all ranks of its host send.", above(0, kMostRate),
+             kRates),
+      number(KEY_OF(NetworkTier, latency_s), "Latency of a message.", from(0, 1)),
+      number(KEY_OF(NetworkTier, efficiency), "Share of rate that large messages reach.",
+             above(0, 1)),
+      number(KEY_OF(NetworkTier, copies),
+             "Share of rate that a transfer between two ranks reaches.", above(0, 1)),
+      number(
+          KEY_OF(NetworkTier, in_switch),
           "Share of efficiency of an all-reduce with sums in the switch (NVLS). 0: no such sums.",
           from(0, 1)),
   };
@@ -145,42 +138,42 @@ const FieldList<NetworkTier>& tier_fields() {
 
 const FieldList<Price>& price_fields() {
   static const FieldList<Price> kFields = {
-      text<Price>(KEY(provider), "Cloud provider."),
-      text<Price>(KEY(region), "Region, if prices differ."),
-      number<Price>(KEY(on_demand), "Dollars per GPU hour. 0: not offered.", from(0, 1e4)),
-      number<Price>(KEY(spot), "Dollars per GPU hour of a spot instance. 0: not offered.",
-                    from(0, 1e4)),
-      number<Price>(KEY(notice_s), "Time from the notice to the loss of a spot host.",
-                    from(0, 86400)),
-      number<Price>(KEY(preemptions_per_hour), "Mean preemptions of a spot host per hour.",
-                    from(0, 1000)),
+      text(KEY_OF(Price, provider), "Cloud provider."),
+      text(KEY_OF(Price, region), "Region, if prices differ."),
+      number(KEY_OF(Price, on_demand), "Dollars per GPU hour. 0: not offered.", from(0, 1e4)),
+      number(KEY_OF(Price, spot), "Dollars per GPU hour of a spot instance. 0: not offered.",
+             from(0, 1e4)),
+      number(KEY_OF(Price, notice_s), "Time from the notice to the loss of a spot host.",
+             from(0, 86400)),
+      number(KEY_OF(Price, preemptions_per_hour), "Mean preemptions of a spot host per hour.",
+             from(0, 1000)),
   };
   return kFields;
 }
 
 const FieldList<Cluster>& cluster_fields() {
   static const FieldList<Cluster> kFields = {
-      text<Cluster>(KEY(name), "Name in reports."),
-      integer<Cluster>(KEY(gpus_per_host), "GPUs per host.", from(1, 1024)),
-      integer<Cluster>(KEY(hosts), "Number of hosts.", from(1, 1e6)),
-      bytes<Cluster>(KEY(host_memory), "Memory per host. 0: no offloading.", from(0, kMostBytes)),
-      number<Cluster>(KEY(host_rate),
-                      "Rate between a GPU and host memory, each way. 0: no offloading.",
-                      from(0, kMostRate), kRates),
-      number<Cluster>(KEY(disk_rate), "Rate of a host's own disks, each way. 0: no disks.",
-                      from(0, kMostRate), kRates),
-      number<Cluster>(KEY(checkpoint_rate), "Rate of checkpoint writes per host. 0: unknown.",
-                      from(0, kMostRate), kRates),
-      number<Cluster>(KEY(failures_per_gpu_hour),
-                      "Mean failures of a run per GPU hour. 0: unknown.", from(0, 10)),
-      number<Cluster>(KEY(restart_s),
-                      "Time from a failure to the next step, without repeated steps.",
-                      from(0, 1e7)),
-      number<Cluster>(KEY(replace_s), "Additional time to replace a preempted spot host.",
-                      from(0, 1e7)),
-      number<Cluster>(KEY(watts_per_host), "Power of a host without its GPUs.", from(0, 1e6)),
-      number<Cluster>(KEY(power_usage), "Power usage effectiveness of the building (PUE).",
-                      from(1, 10)),
+      text(KEY_OF(Cluster, name), "Name in reports."),
+      integer(KEY_OF(Cluster, gpus_per_host), "GPUs per host.", from(1, 1024)),
+      integer(KEY_OF(Cluster, hosts), "Number of hosts.", from(1, 1e6)),
+      bytes(KEY_OF(Cluster, host_memory), "Memory per host. 0: no offloading.",
+            from(0, kMostBytes)),
+      number(KEY_OF(Cluster, host_rate),
+             "Rate between a GPU and host memory, each way. 0: no offloading.", from(0, kMostRate),
+             kRates),
+      number(KEY_OF(Cluster, disk_rate), "Rate of a host's own disks, each way. 0: no disks.",
+             from(0, kMostRate), kRates),
+      number(KEY_OF(Cluster, checkpoint_rate), "Rate of checkpoint writes per host. 0: unknown.",
+             from(0, kMostRate), kRates),
+      number(KEY_OF(Cluster, failures_per_gpu_hour),
+             "Mean failures of a run per GPU hour. 0: unknown.", from(0, 10)),
+      number(KEY_OF(Cluster, restart_s),
+             "Time from a failure to the next step, without repeated steps.", from(0, 1e7)),
+      number(KEY_OF(Cluster, replace_s), "Additional time to replace a preempted spot host.",
+             from(0, 1e7)),
+      number(KEY_OF(Cluster, watts_per_host), "Power of a host without its GPUs.", from(0, 1e6)),
+      number(KEY_OF(Cluster, power_usage), "Power usage effectiveness of the building (PUE).",
+             from(1, 10)),
   };
   return kFields;
 }
