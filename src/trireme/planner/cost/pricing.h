@@ -60,6 +60,9 @@ class Pricing {
                 double compute) const;
   double context(const plan::Node& node, const NodeCost& cost, plan::Verb verb) const;
   double helped(const NodeCost& cost, bool forward, double keys) const;
+  static bool is_over_cp(const plan::NodeExchange& exchange) {
+    return exchange.axes == mesh::AxisSet(mesh::Axis::kCp);
+  }
   simulate::LineSeconds waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
   simulate::LineSeconds of_node(const plan::PlanSet& plan, const plan::Node& node, plan::Verb verb,
                                 simulate::LineSeconds waited) const;
