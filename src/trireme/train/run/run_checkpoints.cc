@@ -24,7 +24,7 @@ RunCheckpoints::RunCheckpoints(const TrainSetup& setup, const loaders::Sources& 
     : setup_(setup),
       job_(setup.job),
       data_(data),
-      steps_(steps),
+      job_session_(steps),
       units_(steps.session().units()),
       specs_(steps.session().model().spec.units),
       world_(world),
@@ -46,12 +46,12 @@ std::int64_t RunCheckpoints::begin() {
   if (!directory.empty()) {
     const formats::Manifest manifest =
         load(directory, from_memory() ? checkpoint::Files::kNeeded : checkpoint::Files::kAll);
-    steps_.restore(state_of(manifest, directory));
+    job_session_.restore(state_of(manifest, directory));
     steps = manifest.step;
   } else if (job_.optim.from_weights) {
     continue_weights();
   } else {
-    steps_.begin_with_weights();
+    job_session_.begin_with_weights();
   }
   if (from_memory()) newest_ = setup_.resume;  // a checkpoint reported as saved is on a disk
   if (memory_) memory_->keep_only(from_memory() ? steps : -1);
@@ -73,8 +73,8 @@ void RunCheckpoints::continue_weights() {
     const formats::Manifest manifest = checkpoint::load(directory, units_, specs_);
     const config::Job other = config::parse_job(manifest.job, directory.string());
     const bool same = manifest.dataset_digest == data_.digest && other.data.seed == job_.data.seed;
-    steps_.continue_after(state_of(manifest, directory), manifest.step,
-                          same ? manifest.consumed_samples : 0);
+    job_session_.continue_after(state_of(manifest, directory), manifest.step,
+                                same ? manifest.consumed_samples : 0);
   } catch (const Error& error) {
     throw Error(error.kind(),
                 fmt::format("optim.from_weights=true: {}; or set optim.from_weights=false, and "
@@ -165,9 +165,9 @@ std::optional<RunCheckpoints::Rewind> RunCheckpoints::rewind(const Spike& spike,
                          .action = fmt::format("rewind to step {}", manifest.step)});
     });
   Rewind rewind{.step = manifest.step};
-  rewind.left_out = steps_.rewind(state_of(manifest, directory), manifest.step, spike);
-  manifest.train_state = print(steps_.state());
-  manifest.consumed_samples = steps_.consumed_samples(manifest.step);
+  rewind.left_out = job_session_.rewind(state_of(manifest, directory), manifest.step, spike);
+  manifest.train_state = print(job_session_.state());
+  manifest.consumed_samples = job_session_.consumed_samples(manifest.step);
   // Before: what is in memory is newer, and of a history that is about to be left.
   if (memory_) memory_->keep_only(-1);
   saver_.go_back(manifest);
@@ -192,12 +192,12 @@ void RunCheckpoints::check_base(const formats::Manifest& manifest, const Path& d
 checkpoint::Header RunCheckpoints::header(std::int64_t step,
                                           std::optional<double> eval_loss) const {
   return {.step = step,
-          .consumed_samples = steps_.consumed_samples(step),
+          .consumed_samples = job_session_.consumed_samples(step),
           .dataset_digest = data_.digest,
           .vocabulary = data_.vocabulary,
           .eval_loss = eval_loss,
           .job = config::print_yaml(job_),
-          .train_state = print(steps_.state()),
+          .train_state = print(job_session_.state()),
           .build = setup_.build_id,
           .base = base_};
 }

@@ -75,7 +75,7 @@ class RunCheckpoints {
   const TrainSetup& setup_;
   const config::Job& job_;
   const loaders::Sources& data_;
-  JobSession& steps_;
+  JobSession& job_session_;
   exec::Units& units_;
   const std::vector<model::UnitSpec>& specs_;
   comm::World& world_;

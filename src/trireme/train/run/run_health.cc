@@ -15,7 +15,7 @@ constexpr std::int64_t kMostRewinds = 3;  // that do not get past a step
 RunHealth::RunHealth(const config::Job& job, JobSession& steps, RunCheckpoints& checkpoints,
                      comm::World& world, const Callbacks& callbacks)
     : job_(job),
-      steps_(steps),
+      job_session_(steps),
       checkpoints_(checkpoints),
       world_(world),
       callbacks_(callbacks),
@@ -34,11 +34,11 @@ void RunHealth::tell_fault(const formats::Event& fault) const {
 
 void RunHealth::check_finite(std::int64_t step, const exec::StepResult& result,
                              const JobSession::Load& load, double seconds) {
-  const std::int64_t row = steps_.non_finite_in_a_row();
+  const std::int64_t row = job_session_.non_finite_in_a_row();
   if (row == 0) return;
   const Stopwatch looking;
   const bool last = row >= job_.run.skip_non_finite;
-  const NonFinite first = find_non_finite(steps_, step - 1, load, world_);
+  const NonFinite first = find_non_finite(job_session_, step - 1, load, world_);
   formats::Event fault{
       .kind = "not finite",
       .rank = first.rank,
@@ -74,10 +74,10 @@ void RunHealth::check_stragglers(std::int64_t step, const exec::StepResult& resu
 }
 
 std::int64_t RunHealth::rewind_spike(std::int64_t step) {
-  if (!steps_.spike()) return step;
+  if (!job_session_.spike()) return step;
   const Stopwatch watch;
-  const Spike spike = *steps_.spike();
-  const std::int64_t rewinds = steps_.rewinds();
+  const Spike spike = *job_session_.spike();
+  const std::int64_t rewinds = job_session_.rewinds();
   formats::Event fault{.kind = "loss spike",
                        .step = step,
                        .op = "training",
@@ -112,8 +112,8 @@ bool RunHealth::compares(std::int64_t step, bool saving) const {
 void RunHealth::compare(std::int64_t step) {
   world_.flight().enter(watch::Phase::kCheckpoint, step);  // as long as reading all of one
   const Stopwatch watch;
-  const Apart apart =
-      compare_replicas(steps_.session().units(), steps_.session().model().spec.units, world_);
+  const Apart apart = compare_replicas(job_session_.session().units(),
+                                       job_session_.session().model().spec.units, world_);
   if (apart.ranks.empty()) return;
   formats::Event fault{.kind = "replicas differ",
                        .rank = apart.outvoted && apart.ranks.size() == 1 ? apart.ranks[0] : -1,

@@ -40,7 +40,7 @@ class RunHealth {
   void tell_fault(const formats::Event& fault) const;
 
   const config::Job& job_;
-  JobSession& steps_;
+  JobSession& job_session_;
   RunCheckpoints& checkpoints_;
   comm::World& world_;
   const Callbacks& callbacks_;

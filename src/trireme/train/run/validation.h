@@ -28,7 +28,7 @@ class Validation {
 
   const config::Job& job_;
   const loaders::Sources& sources_;
-  JobSession& steps_;
+  JobSession& job_session_;
   const Callbacks& callbacks_;
   std::int64_t step_ = -1;  // that loss_ is of
   double loss_ = 0;
