@@ -27,7 +27,7 @@ TEST(Simulation, EveryLifeRecoversAndNoTwoGenerationsMeet) {
     events += life.events;
     commits += life.commits;
     generations += life.generations;
-    told += life.told;
+    told += life.reported;
     for (std::size_t kind = 0; kind < mishaps.size(); ++kind) mishaps[kind] += life.mishaps[kind];
   }
   fmt::print("{} lives, {} events, {} generations, {} faults told, {} commits, {:.0f} lives/s\n",
