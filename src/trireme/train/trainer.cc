@@ -53,15 +53,17 @@ class Run {
         world_(world),
         callbacks_(callbacks),
         sources_(loaders::open_sources(job_, setup.dataset)),
-        steps_((compare_ranks(world, setup, sources_.digest), job_), world, setup.out / "scratch"),
-        session_(steps_.session()),
-        validation_(job_, sources_, steps_, callbacks),
-        checkpoints_(setup, sources_, steps_, world, callbacks),
+        job_session_((compare_ranks(world, setup, sources_.digest), job_), world,
+                     setup.out / "scratch"),
+        session_(job_session_.session()),
+        validation_(job_, sources_, job_session_, callbacks),
+        checkpoints_(setup, sources_, job_session_, world, callbacks),
         bad_samples_(job_, sources_, session_.model(), world, callbacks),
-        health_(job_, steps_, checkpoints_, world, callbacks),
-        memory_(setup.tensors, steps_.device()),
+        health_(job_, job_session_, checkpoints_, world, callbacks),
+        memory_(setup.tensors, job_session_.device()),
         seen_peaks_(setup.peaks),
-        peak_flops_(find_peak(job_.precision.compute, steps_.device(), world, seen_peaks_).flops) {}
+        peak_flops_(
+            find_peak(job_.precision.compute, job_session_.device(), world, seen_peaks_).flops) {}
 
   Ending operator()() {
     step_ = checkpoints_.begin();
@@ -85,7 +87,7 @@ class Run {
     const bool copying = due(job_.checkpoint.memory_every) && !stop && !last;
     if (health_.compares(step_, saving || copying)) health_.compare(step_);
     if (last || due(job_.run.eval_every)) validation_.run(step_);
-    if (bad_samples_.possible() && (saving || due(job_.run.eval_every))) bad_samples_.tell(step_);
+    if (bad_samples_.possible() && (saving || due(job_.run.eval_every))) bad_samples_.report(step_);
     checkpoints_.poll();
     if (stop || last)
       checkpoints_.save_last(step_, validation_.loss_at(step_));
@@ -113,8 +115,8 @@ class Run {
     info.bytes_per_token = sources_.bytes_per_token;
     info.peak_flops = peak_flops_;
     info.offload = session_.away().describe();
-    tell(callbacks_, [&](Callback& callback) { callback.on_start(info); });
-    checkpoints_.tell_refused();
+    notify(callbacks_, [&](Callback& callback) { callback.on_start(info); });
+    checkpoints_.report_refused();
   }
 
   // Returns whether any rank was asked to stop. A step that ends the run on all ranks does not cancel the checkpoint
@@ -136,7 +138,7 @@ class Run {
       StepMetrics metrics;
       const exec::StepResult result = run_step(load, metrics);
       metrics.data_wait_ms = data_wait_s * 1e3;
-      tell(callbacks_, [&](Callback& callback) { callback.on_step(metrics); });
+      notify(callbacks_, [&](Callback& callback) { callback.on_step(metrics); });
       health_.check_stragglers(step_, result);
       health_.check_finite(step_, result, load, metrics.step_ms / 1e3);
       step_ = health_.rewind_spike(step_);
@@ -149,22 +151,22 @@ class Run {
 
   exec::StepResult run_step(const JobSession::Load& load, StepMetrics& metrics) {
     const Stopwatch watch;
-    metrics.lr = steps_.learning_rate();
-    const auto schedules = steps_.schedules();
-    metrics.loss_scale = steps_.loss_scale();
+    metrics.lr = job_session_.learning_rate();
+    const auto schedules = job_session_.schedules();
+    metrics.loss_scale = job_session_.loss_scale();
     const bool traced = step_ + 1 == job_.run.trace;
     std::vector<exec::LineTime> times;
     memory_.begin_step();
     const exec::StepResult result =
-        steps_.train(step_, setup_.stop != nullptr && setup_.stop->load() != 0, load, nullptr,
-                     traced ? &times : nullptr);
+        job_session_.train(step_, setup_.stop != nullptr && setup_.stop->load() != 0, load, nullptr,
+                           traced ? &times : nullptr);
     const std::int64_t peak = memory_.end_step();
     ++step_;
     world_.flight().enter(watch::Phase::kCallbacks, step_);
     const double seconds = watch.seconds();
     if (traced)
       write_step_trace(setup_.out, session_.plan(), expected_step().lines, times, step_, world_);
-    const std::int64_t tokens = steps_.tokens_per_step();
+    const std::int64_t tokens = job_session_.tokens_per_step();
     metrics.step = step_;
     metrics.loss = result.loss;
     metrics.grad_norm = result.grad_norm;
@@ -189,7 +191,7 @@ class Run {
   double utilization(double flops_per_s) {
     if (flops_per_s > peak_flops_) {
       const DType type = job_.precision.compute;
-      if (!callbacks_.empty() && steps_.device().is_cpu())
+      if (!callbacks_.empty() && job_session_.device().is_cpu())
         seen_peaks_.raise(type, seen_peaks_.of(type) * (flops_per_s / peak_flops_));
       peak_flops_ = flops_per_s;
     }
@@ -204,11 +206,11 @@ class Run {
     std::map<std::string, scratch::Traffic> moved;
     for (const auto& [tier, traffic] : session_.away().traffic())
       moved[std::string(name(tier))] = traffic;
-    tell(callbacks_, [&](Callback& callback) {
+    notify(callbacks_, [&](Callback& callback) {
       callback.on_end({.ending = ending,
                        .step = step_,
                        .measured_bytes = measured,
-                       .measured_process = steps_.device().is_cpu() ? 1e6 * held_mb() : 0,
+                       .measured_process = job_session_.device().is_cpu() ? 1e6 * held_mb() : 0,
                        .offload = moved,
                        .checkpoint = checkpoints_.newest(),
                        .checkpoints_failed = checkpoints_.failed(),
@@ -223,7 +225,7 @@ class Run {
   comm::World& world_;
   const Callbacks& callbacks_;
   loaders::Sources sources_;
-  JobSession steps_;
+  JobSession job_session_;
   exec::Session& session_;
   Validation validation_;
   RunCheckpoints checkpoints_;

@@ -88,7 +88,7 @@ class Transfer {
 };
 
 short events(const Stream& stream, const Transfer& transfer) {
-  const bool out = stream.waits_for_room(transfer.out());
+  const bool out = stream.waits_for_space(transfer.out());
   return static_cast<short>(POLLIN | (out ? POLLOUT : 0));
 }
 
@@ -147,7 +147,7 @@ class Mesh {
       : rendezvous_(rendezvous), config_(rendezvous.config()), tls_(tls), streams_(streams) {
     proofs_.run = fmt::format("{}|{}", config_.run_id, config_.generation);
     proofs_.secret = config_.agent_token.empty()
-                         ? rendezvous.told(0, "net/secret", elastic::random_bytes(32))
+                         ? rendezvous.text_of(0, "net/secret", elastic::random_bytes(32))
                          : config_.agent_token;
     for (const int peer : peers) {
       found_[peer].resize(static_cast<std::size_t>(streams));

@@ -108,7 +108,7 @@ std::vector<simulate::Footprint> footprints(const Planned& planned, const Place&
     for (simulate::Footprint& one : lists)
       one.expected_peak = plan::memory_account(expected, one.ranks.front()).peak_of_tensors();
   }
-  const bool on_disk = config::saves_behind(job) && job.checkpoint.every > 0;
+  const bool on_disk = config::saves_async(job) && job.checkpoint.every > 0;
   const int copies = (on_disk ? 1 : 0) + (job.checkpoint.memory_every > 0 ? 1 : 0);
   if (!host || copies == 0) return lists;
   for (simulate::Footprint& one : lists) {
@@ -140,9 +140,9 @@ std::string text_of(const HostNeed& need) {
                      need.ranks == 1 ? "" : "s", need.ranks == 1 ? "s" : "", bytes(need.bytes));
 }
 
-std::optional<std::string> check_room(const Planned& planned, const Place& place,
-                                      const std::optional<planner::Calibration>& machine,
-                                      const Path& root) {
+std::optional<std::string> check_memory(const Planned& planned, const Place& place,
+                                        const std::optional<planner::Calibration>& machine,
+                                        const Path& root) {
   const std::int64_t limit = planned.job.run.memory_limit.count;
   if (limit > 0)
     if (const auto misfit =

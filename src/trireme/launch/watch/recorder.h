@@ -24,7 +24,7 @@ struct Doing {
   std::uint64_t bytes = 0;
   int peer = kAllMembers;  // world rank
   int line = -1;           // of the rank's list, that asked for it
-  int awaited = kNobody;   // until await() says more; kUntold where it never does
+  int awaited = kNoRank;   // until await() says more; kUnknownRank where it never does
 };
 
 // Written by the main thread and the communication threads of one rank; each function names its thread.
@@ -58,20 +58,20 @@ class Recorder {
   // Any thread's. Returns -1 if there is no free track, which the functions below ignore. In names longer than 31
   // characters a digest replaces the end.
   int make_track(std::string_view name, const std::vector<int>& ranks);
-  // Of a track: one thread at a time.
+  // For one thread at a time on each track.
   void begin(int track, const Doing& what);
   void end(int track);
   // Within its operation a chunk of data has moved, and it waits for no rank.
   void chunk(int track) {
     if (track < 0) return;
     Track& at = area_->track[track];
-    at.awaited.store(kNobody, std::memory_order_relaxed);
+    at.awaited.store(kNoRank, std::memory_order_relaxed);
     if (witness_ != nullptr) [[unlikely]]
-      tell_chunk(track);
+      report_chunk(track);
     at.chunks.store(at.chunks.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     area_->moves.fetch_add(1, std::memory_order_release);
   }
-  // From here its operation waits for a world rank: to its next chunk, or until kNobody is given.
+  // From here its operation waits for a world rank: to its next chunk, or until kNoRank is given.
   void await(int track, int rank) {
     if (track >= 0) area_->track[track].awaited.store(rank, std::memory_order_relaxed);
   }
@@ -83,9 +83,9 @@ class Recorder {
   std::uint64_t record(const Record& what);
   std::uint32_t reserve(std::size_t bytes);
 
-  void tell(int track, const char* what, std::uint64_t sequence, bool ended,
-            std::optional<std::uint64_t> chunk = std::nullopt);
-  void tell_chunk(int track);
+  void report(int track, const char* what, std::uint64_t sequence, bool ended,
+              std::optional<std::uint64_t> chunk = std::nullopt);
+  void report_chunk(int track);
 
   Area* area_;
   Witness* witness_ = nullptr;

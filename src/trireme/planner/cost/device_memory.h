@@ -33,7 +33,7 @@ struct DeviceMemory {
 
 // Constants that were fitted to measurements, in addition to facts. docs/planner.md has the rows that each came from.
 struct MemoryConstants {
-  // Of kept activations, as holes between those of several micro-batches, where segments do not grow.
+  // Share of holes between kept activations of several micro-batches, if segments do not grow.
   double holes = 0.18;
   double context = 1343.0 * (1 << 20);  // a process that has put one tensor on the device
   double communicator = 0.26e9;  // NCCL's channels and buffers, of each group that a rank is in

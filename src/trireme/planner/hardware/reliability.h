@@ -9,10 +9,10 @@ struct Failures {
   double restart_s = 0;  // from a stop to the next step, without steps that are repeated
 };
 
-// Of a run on `gpus` GPUs whose rate is that of a cluster file; infinite for a rate of 0.
+// Mean time to failure of a run on `gpus` GPUs with the rate of a cluster file; infinite for a rate of 0.
 double mttf_s(double failures_per_gpu_hour, double gpus);
 
-// What a checkpoint costs.
+// Cost of a checkpoint.
 struct Checkpointing {
   double stall_s = 0;  // seconds for which each stops training
   double write_s =
@@ -22,7 +22,7 @@ struct Checkpointing {
 // Training waits for `bytes` to be written at `rate` bytes a second.
 Checkpointing write_at_once(double bytes, double rate);
 // Training waits for a copy of them in host memory at `copy_rate`, and continues while the copy is written.
-Checkpointing write_behind(double bytes, double rate, double copy_rate);
+Checkpointing write_async(double bytes, double rate, double copy_rate);
 
 // Seconds of training between checkpoints: sqrt(2 stall M) (Young 1974), infinite without failures.
 double young_interval_s(double stall_s, double mttf_s);

@@ -24,7 +24,7 @@ RunCheckpoints::RunCheckpoints(const TrainSetup& setup, const loaders::Sources& 
     : setup_(setup),
       job_(setup.job),
       data_(data),
-      steps_(steps),
+      job_session_(steps),
       units_(steps.session().units()),
       specs_(steps.session().model().spec.units),
       world_(world),
@@ -34,7 +34,7 @@ RunCheckpoints::RunCheckpoints(const TrainSetup& setup, const loaders::Sources& 
                        .every = job_.checkpoint.keep_every,
                        .best = job_.checkpoint.keep_best},
               .files = setup.files,
-              .before = [&] { tell(callbacks, &Callback::before_checkpoint); }},
+              .before = [&] { notify(callbacks, &Callback::before_checkpoint); }},
              units_, specs_, world) {
   if (job_.checkpoint.memory_every > 0) memory_.emplace(setup, units_, specs_, world, callbacks);
 }
@@ -46,12 +46,12 @@ std::int64_t RunCheckpoints::begin() {
   if (!directory.empty()) {
     const formats::Manifest manifest =
         load(directory, from_memory() ? checkpoint::Files::kNeeded : checkpoint::Files::kAll);
-    steps_.restore(state_of(manifest, directory));
+    job_session_.restore(state_of(manifest, directory));
     steps = manifest.step;
   } else if (job_.optim.from_weights) {
     continue_weights();
   } else {
-    steps_.begin_with_weights();
+    job_session_.begin_with_weights();
   }
   if (from_memory()) newest_ = setup_.resume;  // a checkpoint reported as saved is on a disk
   if (memory_) memory_->keep_only(from_memory() ? steps : -1);
@@ -73,8 +73,8 @@ void RunCheckpoints::continue_weights() {
     const formats::Manifest manifest = checkpoint::load(directory, units_, specs_);
     const config::Job other = config::parse_job(manifest.job, directory.string());
     const bool same = manifest.dataset_digest == data_.digest && other.data.seed == job_.data.seed;
-    steps_.continue_after(state_of(manifest, directory), manifest.step,
-                          same ? manifest.consumed_samples : 0);
+    job_session_.continue_after(state_of(manifest, directory), manifest.step,
+                                same ? manifest.consumed_samples : 0);
   } catch (const Error& error) {
     throw Error(error.kind(),
                 fmt::format("optim.from_weights=true: {}; or set optim.from_weights=false, and "
@@ -108,12 +108,12 @@ std::string RunCheckpoints::resumed() const {
                      on_disk_ == 0 ? "the beginning" : "the newest checkpoint");
 }
 
-void RunCheckpoints::tell_refused() {
+void RunCheckpoints::report_refused() {
   for (formats::Event& refused : refused_) {
     refused.step = from_memory() ? found_.step : on_disk_;
     refused.action = fmt::format("continue from step {} {}", refused.step,
                                  from_memory() ? "in memory" : "on disk");
-    tell(callbacks_, [&](Callback& callback) { callback.on_fault(refused); });
+    notify(callbacks_, [&](Callback& callback) { callback.on_fault(refused); });
   }
 }
 
@@ -157,7 +157,7 @@ std::optional<RunCheckpoints::Rewind> RunCheckpoints::rewind(const Spike& spike,
   if (directory.empty()) return std::nullopt;
   formats::Manifest manifest = load(directory);
   for (const formats::CheckpointEntry& entry : unusable)
-    tell(callbacks_, [&](Callback& callback) {
+    notify(callbacks_, [&](Callback& callback) {
       callback.on_fault({.kind = "checkpoint refused",
                          .step = manifest.step,
                          .op = "rewind",
@@ -165,9 +165,9 @@ std::optional<RunCheckpoints::Rewind> RunCheckpoints::rewind(const Spike& spike,
                          .action = fmt::format("rewind to step {}", manifest.step)});
     });
   Rewind rewind{.step = manifest.step};
-  rewind.left_out = steps_.rewind(state_of(manifest, directory), manifest.step, spike);
-  manifest.train_state = print(steps_.state());
-  manifest.consumed_samples = steps_.consumed_samples(manifest.step);
+  rewind.left_out = job_session_.rewind(state_of(manifest, directory), manifest.step, spike);
+  manifest.train_state = print(job_session_.state());
+  manifest.consumed_samples = job_session_.consumed_samples(manifest.step);
   // Before: what is in memory is newer, and of a history that is about to be left.
   if (memory_) memory_->keep_only(-1);
   saver_.go_back(manifest);
@@ -192,12 +192,12 @@ void RunCheckpoints::check_base(const formats::Manifest& manifest, const Path& d
 checkpoint::Header RunCheckpoints::header(std::int64_t step,
                                           std::optional<double> eval_loss) const {
   return {.step = step,
-          .consumed_samples = steps_.consumed_samples(step),
+          .consumed_samples = job_session_.consumed_samples(step),
           .dataset_digest = data_.digest,
           .vocabulary = data_.vocabulary,
           .eval_loss = eval_loss,
           .job = config::print_yaml(job_),
-          .train_state = print(steps_.state()),
+          .train_state = print(job_session_.state()),
           .build = setup_.build_id,
           .base = base_};
 }
@@ -205,7 +205,7 @@ checkpoint::Header RunCheckpoints::header(std::int64_t step,
 void RunCheckpoints::save(std::int64_t step, std::optional<double> eval_loss) {
   if (saver_.under_way()) {
     ++left_out_;
-    tell(callbacks_, [&](Callback& callback) {
+    notify(callbacks_, [&](Callback& callback) {
       callback.on_checkpoint({.step = step,
                               .problem = "no checkpoint: the previous one is still being written; "
                                          "raise checkpoint.every if this continues"});
@@ -214,10 +214,10 @@ void RunCheckpoints::save(std::int64_t step, std::optional<double> eval_loss) {
   }
   world_.flight().enter(watch::Phase::kCheckpoint, step);
   begun_[step] = kept_s();
-  const bool behind = config::saves_behind(job_);
+  const bool async = config::saves_async(job_);
   saver_.begin(header(step, eval_loss),
-               behind ? checkpoint::SaveMode::kBehind : checkpoint::SaveMode::kAtOnce);
-  if (!behind) finish_on_disk();
+               async ? checkpoint::SaveMode::kAsync : checkpoint::SaveMode::kAtOnce);
+  if (!async) finish_on_disk();
 }
 
 void RunCheckpoints::save_last(std::int64_t step, std::optional<double> eval_loss) {
@@ -227,12 +227,12 @@ void RunCheckpoints::save_last(std::int64_t step, std::optional<double> eval_los
   const checkpoint::Saved saved = saver_.finish();
   if (memory_) memory_->finish();
   if (saved.path.empty()) fail(ErrorKind::kData, "{}; fix that and resume", saved.problem);
-  tell_saved(saved);
+  report_saved(saved);
 }
 
 void RunCheckpoints::poll() {
   if (memory_) memory_->poll();
-  if (const auto saved = saver_.poll()) tell_saved(*saved);
+  if (const auto saved = saver_.poll()) report_saved(*saved);
 }
 
 void RunCheckpoints::finish() {
@@ -241,15 +241,15 @@ void RunCheckpoints::finish() {
 }
 
 void RunCheckpoints::finish_on_disk() {
-  if (saver_.under_way()) tell_saved(saver_.finish());
+  if (saver_.under_way()) report_saved(saver_.finish());
 }
 
-void RunCheckpoints::tell_saved(const checkpoint::Saved& saved) {
+void RunCheckpoints::report_saved(const checkpoint::Saved& saved) {
   if (saved.path.empty())
     ++failed_;
   else
     newest_ = saved.path;
-  tell(callbacks_, [&](Callback& callback) {
+  notify(callbacks_, [&](Callback& callback) {
     callback.on_checkpoint({.step = saved.step,
                             .directory = saved.path,
                             .problem = saved.problem,

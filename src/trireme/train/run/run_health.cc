@@ -15,7 +15,7 @@ constexpr std::int64_t kMostRewinds = 3;  // that do not get past a step
 RunHealth::RunHealth(const config::Job& job, JobSession& steps, RunCheckpoints& checkpoints,
                      comm::World& world, const Callbacks& callbacks)
     : job_(job),
-      steps_(steps),
+      job_session_(steps),
       checkpoints_(checkpoints),
       world_(world),
       callbacks_(callbacks),
@@ -28,17 +28,17 @@ RunHealth::RunHealth(const config::Job& job, JobSession& steps, RunCheckpoints& 
          job.run.compare_replicas);
 }
 
-void RunHealth::tell_fault(const formats::Event& fault) const {
-  tell(callbacks_, [&](Callback& callback) { callback.on_fault(fault); });
+void RunHealth::report_fault(const formats::Event& fault) const {
+  notify(callbacks_, [&](Callback& callback) { callback.on_fault(fault); });
 }
 
 void RunHealth::check_finite(std::int64_t step, const exec::StepResult& result,
                              const JobSession::Load& load, double seconds) {
-  const std::int64_t row = steps_.non_finite_in_a_row();
+  const std::int64_t row = job_session_.non_finite_in_a_row();
   if (row == 0) return;
   const Stopwatch looking;
   const bool last = row >= job_.run.skip_non_finite;
-  const NonFinite first = find_non_finite(steps_, step - 1, load, world_);
+  const NonFinite first = find_non_finite(job_session_, step - 1, load, world_);
   formats::Event fault{
       .kind = "not finite",
       .rank = first.rank,
@@ -51,7 +51,7 @@ void RunHealth::check_finite(std::int64_t step, const exec::StepResult& result,
                                : fmt::format("rank {} first: {}", first.rank, first.what)),
       .action = last ? "stop" : "skip"};
   fault.lost_s = seconds + looking.seconds();
-  tell_fault(fault);
+  report_fault(fault);
   if (last)
     fail(ErrorKind::kNonFinite,
          "step {}, {} in a row: {}; none of them changed a parameter; lower optim.lr, or check "
@@ -69,15 +69,15 @@ void RunHealth::check_stragglers(std::int64_t step, const exec::StepResult& resu
                          .cause = describe(one),
                          .action = "report"};
     event.lost_s = one.seconds - one.others;
-    tell_fault(event);
+    report_fault(event);
   }
 }
 
 std::int64_t RunHealth::rewind_spike(std::int64_t step) {
-  if (!steps_.spike()) return step;
+  if (!job_session_.spike()) return step;
   const Stopwatch watch;
-  const Spike spike = *steps_.spike();
-  const std::int64_t rewinds = steps_.rewinds();
+  const Spike spike = *job_session_.spike();
+  const std::int64_t rewinds = job_session_.rewinds();
   formats::Event fault{.kind = "loss spike",
                        .step = step,
                        .op = "training",
@@ -85,7 +85,7 @@ std::int64_t RunHealth::rewind_spike(std::int64_t step) {
                                             spike.loss, spike.median, spike.zscore),
                        .action = "stop"};
   if (rewinds >= kMostRewinds) {
-    tell_fault(fault);
+    report_fault(fault);
     fail(ErrorKind::kNonFinite,
          "step {}: {}, and {} rewinds have not passed it; lower optim.lr, raise "
          "run.spike_window, or check the data",
@@ -98,9 +98,9 @@ std::int64_t RunHealth::rewind_spike(std::int64_t step) {
                                       rewind->step, rewind->left_out.first, rewind->left_out.last)
                         : fmt::format("; no usable checkpoint of step {} or before", last);
   fault.lost_s = rewind ? rewind->lost_s : watch.seconds();
-  tell_fault(fault);
+  report_fault(fault);
   if (!rewind) return step;
-  tell(callbacks_, [&](Callback& callback) { callback.on_rewind(rewind->step); });
+  notify(callbacks_, [&](Callback& callback) { callback.on_rewind(rewind->step); });
   return rewind->step;
 }
 
@@ -112,8 +112,8 @@ bool RunHealth::compares(std::int64_t step, bool saving) const {
 void RunHealth::compare(std::int64_t step) {
   world_.flight().enter(watch::Phase::kCheckpoint, step);  // as long as reading all of one
   const Stopwatch watch;
-  const Apart apart =
-      compare_replicas(steps_.session().units(), steps_.session().model().spec.units, world_);
+  const Apart apart = compare_replicas(job_session_.session().units(),
+                                       job_session_.session().model().spec.units, world_);
   if (apart.ranks.empty()) return;
   formats::Event fault{.kind = "replicas differ",
                        .rank = apart.outvoted && apart.ranks.size() == 1 ? apart.ranks[0] : -1,
@@ -122,7 +122,7 @@ void RunHealth::compare(std::int64_t step) {
                        .cause = describe(apart),
                        .action = "stop"};
   fault.lost_s = watch.seconds();
-  tell_fault(fault);
+  report_fault(fault);
   checkpoints_.finish();
   fail(
       ErrorKind::kPeerLost,

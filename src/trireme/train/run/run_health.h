@@ -37,10 +37,10 @@ class RunHealth {
   void compare(std::int64_t step);
 
  private:
-  void tell_fault(const formats::Event& fault) const;
+  void report_fault(const formats::Event& fault) const;
 
   const config::Job& job_;
-  JobSession& steps_;
+  JobSession& job_session_;
   RunCheckpoints& checkpoints_;
   comm::World& world_;
   const Callbacks& callbacks_;

@@ -12,7 +12,7 @@ namespace trireme::train {
 
 Validation::Validation(const config::Job& job, const loaders::Sources& sources, JobSession& steps,
                        const Callbacks& callbacks)
-    : job_(job), sources_(sources), steps_(steps), callbacks_(callbacks) {}
+    : job_(job), sources_(sources), job_session_(steps), callbacks_(callbacks) {}
 
 std::int64_t Validation::batches() const {
   constexpr std::int64_t kStepsABatch = 10;  // forward alone: about a thirtieth of the run's time
@@ -31,13 +31,14 @@ void Validation::run(std::int64_t step) {
   const std::int64_t batch_size = job_.run.global_batch;
   double loss_sum = 0, weight = 0;
   const std::vector<std::string> names =
-      config::held_out_metrics(job_, steps_.session().model().spec.metrics);
+      config::held_out_metrics(job_, job_session_.session().model().spec.metrics);
   MetricSums metrics(names);
   const std::int64_t count = batches();
   for (std::int64_t batch = 0; batch < count; ++batch) {
-    const exec::StepResult result = steps_.evaluate(step, batch, [&](std::int64_t first_sample) {
-      return samples.batch(first_sample, job_.run.micro_batch);
-    });
+    const exec::StepResult result =
+        job_session_.evaluate(step, batch, [&](std::int64_t first_sample) {
+          return samples.batch(first_sample, job_.run.micro_batch);
+        });
     loss_sum += result.loss;
     metrics.add(result.counts);
     weight += samples.weight(batch * batch_size, batch_size);
@@ -54,7 +55,7 @@ void Validation::run(std::int64_t step) {
     if (name == "nats") nats = value;
   const double bits_per_byte =
       sources_.bytes_per_token > 0 ? nats / std::log(2.0) / sources_.bytes_per_token : 0;
-  tell(callbacks_, [&](Callback& callback) {
+  notify(callbacks_, [&](Callback& callback) {
     callback.on_eval({.step = step,
                       .loss = loss,
                       .bits_per_byte = bits_per_byte,

@@ -22,13 +22,13 @@ class Validation {
   std::optional<double> loss_at(std::int64_t step) const;
 
  private:
-  // Of one validation: all there are, run.eval_batches, or at most a tenth of run.steps where only the last step is
+  // Batches of one validation: all, run.eval_batches, or at most a tenth of run.steps if only the last step is
   // validated.
   std::int64_t batches() const;
 
   const config::Job& job_;
   const loaders::Sources& sources_;
-  JobSession& steps_;
+  JobSession& job_session_;
   const Callbacks& callbacks_;
   std::int64_t step_ = -1;  // that loss_ is of
   double loss_ = 0;
