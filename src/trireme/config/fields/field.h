@@ -56,8 +56,8 @@ struct Unit {
 struct FieldForm {
   enum class Kind { kBool, kInteger, kNumber, kText, kChoice, kTwoNumbers, kBytes };
 
-  std::string_view key;  // "section.name"; a literal, as doc is
-  std::string_view doc;  // one sentence
+  std::string key;  // "section.name"
+  std::string doc;  // one sentence
   Kind kind = Kind::kText;
   Range range;                       // kInteger, kNumber, kTwoNumbers, kBytes
   bool whole = false;                // kTwoNumbers: both are whole
