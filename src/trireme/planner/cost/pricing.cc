@@ -9,6 +9,7 @@
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/unit_types.h"
+#include "trireme/planner/cost/context_role.h"
 
 namespace trireme::planner {
 namespace {
@@ -41,10 +42,6 @@ mesh::Mesh neighbours(const mesh::Mesh& mesh, int inner) {
                      .tp = degree(mesh::Axis::kTp)});
 }
 
-bool is_over_cp(const plan::NodeExchange& exchange) {
-  return exchange.axes == mesh::AxisSet(mesh::Axis::kCp);
-}
-
 // Whether a line is the first of its chunk to see what another stage has sent.
 bool follows_transfer(const plan::PlanSet& plan, const plan::Instr& line) {
   const std::vector<plan::Node>& nodes = plan.program.nodes;
@@ -63,23 +60,6 @@ struct Collectives {
   double all = 0;
   double replicas = 0;  // of it, among those that hold the same shards
 };
-
-// What a cp exchange of a node is for.
-enum class ContextRole {
-  kWaited,      // attention waits for it: keys of all ranks, or heads in exchange for tokens
-  kRecomputed,  // a ring's keys and values, for attention that backward computes again
-  kKeys,        // a ring's keys and values
-  kGradients,   // gradients of a ring's keys and values, which follow them and make one turn more
-  kHomeward     // the same in 16 bits, which end at home: each turn sends twice as much
-};
-
-ContextRole context_role(const plan::NodeExchange& exchange, const Practice& practice) {
-  if (exchange.kind != plan::Exchange::kSendRecv || !practice.overlaps_context)
-    return ContextRole::kWaited;
-  if (!exchange.part.empty()) return ContextRole::kRecomputed;
-  if (exchange.forward > 0) return ContextRole::kKeys;
-  return practice.ring_homeward ? ContextRole::kHomeward : ContextRole::kGradients;
-}
 
 // A ring of keys and values beside attention: seconds of one turn and of the last one home, bytes of a rank's keys.
 struct Ring {
