@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trireme/base/error.h"
+#include "trireme/base/json_events.h"
 
 namespace trireme {
 namespace {
@@ -82,9 +83,13 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
+void read_json(std::string_view text, nlohmann::json_sax<Json>& reader) {
+  Json::sax_parse(text.begin(), text.end(), &reader);
+}
+
 Json parse_json(std::string_view text, const std::string& what) {
   TreeBuilder builder(what);
-  Json::sax_parse(text.begin(), text.end(), &builder);
+  read_json(text, builder);
   return builder.take();
 }
 

@@ -5,13 +5,12 @@
 #include <compare>
 #include <cstring>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <unordered_set>
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/base/json.h"
+#include "trireme/base/json_events.h"
 #include "trireme/formats/shown.h"
 
 namespace trireme::formats {
@@ -45,7 +44,7 @@ struct TensorOffsets {
 };
 
 // Streams the header: an entry is checked as it closes, and nothing is kept but the table itself.
-class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
+class HeaderReader : public nlohmann::json_sax<Json> {
  public:
   explicit HeaderReader(const std::string& what) : what_(what) {}
 
@@ -266,7 +265,7 @@ const Tensor* TensorTable::find(std::string_view name) const {
 TensorTable parse_safetensors(std::span<const std::byte> bytes, const std::string& what) {
   const std::string_view header = header_of(bytes, what);
   HeaderReader reader(what);
-  nlohmann::json::sax_parse(header.begin(), header.end(), &reader);
+  read_json(header, reader);
 
   const std::span<const std::byte> data = bytes.subspan(sizeof(std::uint64_t) + header.size());
   std::vector<std::uint32_t> order(reader.tensors.size());

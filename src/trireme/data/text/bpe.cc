@@ -1,9 +1,12 @@
 #include "trireme/data/text/bpe.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <queue>
+#include <ranges>
 #include <utility>
 
 #include "trireme/base/error.h"
@@ -42,13 +45,26 @@ const Json& value_or_null(const Json& json, const std::string& what, const char*
   return formats::JsonFields(json, what).has(key) ? json[key] : kNull;
 }
 
-// Keys in order, without those that change no id.
+// With the keys of every object in order.
+std::string sorted_text(const Json& json) {
+  if (!json.is_structured()) return json.dump();
+  std::vector<std::pair<std::string, std::string>> parts;
+  for (const auto& [key, value] : json.items()) parts.emplace_back(key, sorted_text(value));
+  if (json.is_array()) return fmt::format("[{}]", fmt::join(parts | std::views::values, ","));
+  std::ranges::sort(parts);
+  std::string text;
+  for (const auto& [key, value] : parts)
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", Json(key).dump(), value);
+  return fmt::format("{{{}}}", text);
+}
+
+// Without keys that change no id.
 std::string rules_of(const Json& json, const std::string& what) {
   std::string text;
   for (const char* key : {"normalizer", "pre_tokenizer"}) {
-    nlohmann::json rules = nlohmann::json::parse(value_or_null(json, what, key).dump());
+    Json rules = value_or_null(json, what, key);
     if (rules.is_object()) rules.erase("trim_offsets");
-    text += rules.dump() + "\n";
+    text += sorted_text(rules) + "\n";
   }
   return text;
 }

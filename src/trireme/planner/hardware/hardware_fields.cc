@@ -23,39 +23,49 @@ template <typename Owner, typename Member>
 FieldOf<Owner> field(FieldForm form, Member& (*at)(Owner&)) {
   FieldOf<Owner> made;
   static_cast<FieldForm&>(made) = std::move(form);
-  bind(made, at);
+  bind_member(made, at);
   return made;
 }
 
 template <typename Owner>
 FieldOf<Owner> text(std::string_view key, std::string& (*at)(Owner&), std::string_view doc) {
-  return field<Owner>({.key = key, .doc = doc}, at);
+  return field<Owner>({.key = std::string(key), .doc = std::string(doc)}, at);
 }
 
 template <typename Owner>
 FieldOf<Owner> flag(std::string_view key, bool& (*at)(Owner&), std::string_view doc) {
-  return field<Owner>({.key = key, .doc = doc, .kind = FieldForm::Kind::kBool}, at);
+  return field<Owner>(
+      {.key = std::string(key), .doc = std::string(doc), .kind = FieldForm::Kind::kBool}, at);
 }
 
 template <typename Owner, typename Member>
 FieldOf<Owner> integer(std::string_view key, Member& (*at)(Owner&), std::string_view doc,
                        Range range) {
-  return field<Owner>({.key = key, .doc = doc, .kind = FieldForm::Kind::kInteger, .range = range},
+  return field<Owner>({.key = std::string(key),
+                       .doc = std::string(doc),
+                       .kind = FieldForm::Kind::kInteger,
+                       .range = range},
                       at);
 }
 
 template <typename Owner>
 FieldOf<Owner> number(std::string_view key, double& (*at)(Owner&), std::string_view doc,
                       Range range, std::span<const Unit> units = {}) {
-  return field<Owner>(
-      {.key = key, .doc = doc, .kind = FieldForm::Kind::kNumber, .range = range, .units = units},
-      at);
+  return field<Owner>({.key = std::string(key),
+                       .doc = std::string(doc),
+                       .kind = FieldForm::Kind::kNumber,
+                       .range = range,
+                       .units = units},
+                      at);
 }
 
 template <typename Owner>
 FieldOf<Owner> bytes(std::string_view key, std::int64_t& (*at)(Owner&), std::string_view doc,
                      Range range) {
-  return field<Owner>({.key = key, .doc = doc, .kind = FieldForm::Kind::kBytes, .range = range},
+  return field<Owner>({.key = std::string(key),
+                       .doc = std::string(doc),
+                       .kind = FieldForm::Kind::kBytes,
+                       .range = range},
                       at);
 }
 
