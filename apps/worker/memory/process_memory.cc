@@ -66,7 +66,7 @@ class KeepHeld final : public train::Callback {
 
 config::Job small_job(int ranks) {
   config::Job job;
-  job.model.layers = 2;
+  job.model.layers = 8;
   job.model.hidden = 64;
   job.model.heads = 4;
   job.model.seq_len = 32;
