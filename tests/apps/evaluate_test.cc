@@ -9,9 +9,9 @@
 #include <map>
 
 #include "tests/apps/run_files.h"
-#include "trireme/formats/manifest.h"
 #include "trireme/data/media/image.h"
 #include "trireme/data/media/video.h"
+#include "trireme/formats/manifest.h"
 
 namespace trireme::app {
 namespace {

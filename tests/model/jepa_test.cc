@@ -292,10 +292,10 @@ TEST(Jepa, WhatItCannotUseIsRefused) {
   // What is proposed for two ranks holds whole samples.
   const auto of_two = [&](const char* views) {
     return config::usage_error_of([&] {
-      config::resolve(harness::vjepa_job(Family::kProbe,
-                                         {clips[0], clips[1], views, "run.micro_batch=12",
-                                          "run.global_batch=12", "parallel.dp_shard=2"}),
-                      2, {.classes = 8});
+      config::resolve(
+          harness::vjepa_job(Family::kProbe, {clips[0], clips[1], views, "run.micro_batch=12",
+                                              "run.global_batch=12", "parallel.dp_shard=2"}),
+          2, {.classes = 8});
     });
   };
   EXPECT_THAT(of_two("probe.views=3"), HasSubstr("or, with this batch, run.micro_batch=6"));

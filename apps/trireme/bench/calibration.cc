@@ -80,7 +80,7 @@ FoundCalibration find_calibration() {
   FoundCalibration thorough = read_calibration(calibration_path());
   if (thorough.calibration) return thorough;
   FoundCalibration brief = read_calibration(brief_calibration_path());
-  return brief.calibration ? brief : thorough;
+  return brief.calibration || thorough.missing == kHow ? brief : thorough;
 }
 
 FoundCalibration find_calibration(const config::Job& job, const Place& place) {

@@ -66,14 +66,14 @@ class KeepHeld final : public train::Callback {
 
 config::Job small_job(int ranks) {
   config::Job job;
-  job.model.layers = 2;
+  job.model.layers = 8;
   job.model.hidden = 64;
   job.model.heads = 4;
   job.model.seq_len = 32;
   job.data.source = config::DataSource::kWords;
   job.run.global_batch = 2 * ranks;
   job.run.micro_batch = 1;
-  job.run.steps = 3;
+  job.run.steps = 12;  // a process still grows in its first ones
   job.run.eval_every = -1;
   return config::resolve(job, ranks, config::synthetic_source(job.data.source)->facts);
 }

@@ -93,9 +93,10 @@ bool has_position_table(const Vision& vision) {
 void resolve_classes(Vision& vision, const DatasetFacts& data) {
   if (vision.classes == 0) vision.classes = data.classes;
   if (vision.classes == 0)
-    fail(ErrorKind::kUsage,
-         "vision.classes=0 uses the number of class names, and the data have none (classes are only "
-         "numbers, or files are missing); set vision.classes");
+    fail(
+        ErrorKind::kUsage,
+        "vision.classes=0 uses the number of class names, and the data have none (classes are only "
+        "numbers, or files are missing); set vision.classes");
   if (vision.classes < data.classes)
     fail(ErrorKind::kUsage,
          "vision.classes={} is less than the {} classes of the data; set vision.classes={} (or 0)",

@@ -61,12 +61,13 @@ SmallOperators chunks(const config::Job& job, bool teacher) {
   return small_operators_of(forward, teacher ? 0 : 100);
 }
 
-// blocks/jepa/vicreg_loss: views are pooled one by one, and chunks matched sample by sample, to and fro.
+// blocks/jepa/vicreg_loss: views are pooled one by one, and chunks matched sample by sample, to and fro. Most operators have
+// two operands, each with a gradient.
 SmallOperators vicreg(const config::Job& job) {
   constexpr double kOfView = 5, kOfSample = 42, kOfLoss = 30, kLosses = 5;
   const auto samples = static_cast<double>(config::samples_of_loss(job));
   const double forward = samples * (model::kMasks * kOfView + kOfSample) + kLosses * kOfLoss + 20;
-  return small_operators_of(forward, forward);
+  return small_operators_of(forward, 2 * forward);
 }
 
 // Blocks compute the places of chunks in each call, and the predictor those of targets, mask by mask.

@@ -191,8 +191,7 @@ FileReader trajectory_reader(const config::Job& job) {
                   poses(done.actions), poses(std::span(done.states).first(done.actions.size())),
                   at::ones({}, at::kFloat)};
   };
-  return {.read = read,
-          .blank = [](Inputs& inputs) { inputs.back() = at::zeros({}, at::kFloat); }};
+  return {.read = read, .blank = [](Inputs& inputs) { inputs.back() = at::zeros({}, at::kFloat); }};
 }
 
 }  // namespace trireme::loaders
