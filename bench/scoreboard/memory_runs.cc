@@ -10,7 +10,6 @@
 namespace trireme::scoreboard {
 namespace {
 
-constexpr double kMiB = 1 << 20;
 constexpr MemoryConstants kOnes{.holes = 1, .communicator = 1};
 
 // As many micro-batches as show what the step needs of memory: more only repeat what is between the ends.
@@ -50,6 +49,7 @@ double titan_device(const std::string& hardware) {
 }  // namespace
 
 double device_bytes(int gigabytes) {
+  constexpr double kMiB = 1 << 20;
   switch (gigabytes) {
     case 32: return 32510 * kMiB;  // V100
     case 40: return 40536 * kMiB;  // A100
