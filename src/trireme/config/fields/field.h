@@ -84,7 +84,7 @@ const Member& member_of(Member& (*at)(Owner&), const Owner& owner) {
 // Lets `field` read and write the member that `at` gives of an owner; sizes may be whole numbers there. Functions of a
 // member's type and not of each key: keys are many, and the first build compiles them all.
 template <typename Owner, typename Member>
-void bind(FieldOf<Owner>& field, Member& (*at)(Owner&)) {
+void bind_member(FieldOf<Owner>& field, Member& (*at)(Owner&)) {
   using Stored = std::conditional_t<std::is_same_v<Member, int>, std::int64_t, Member>;
   if constexpr (std::is_same_v<Member, std::int64_t>) {
     if (field.kind == FieldForm::Kind::kBytes) {

@@ -33,7 +33,7 @@ template <typename Member>
 Field plain(Field::Kind kind, std::string_view key, At<Member> at, std::string_view doc,
             Range range = {}) {
   Field field = form(kind, key, doc, range);
-  bind(field, at);
+  bind_member(field, at);
   return field;
 }
 

@@ -23,7 +23,7 @@ template <typename Owner, typename Member>
 FieldOf<Owner> field(FieldForm form, Member& (*at)(Owner&)) {
   FieldOf<Owner> made;
   static_cast<FieldForm&>(made) = std::move(form);
-  bind(made, at);
+  bind_member(made, at);
   return made;
 }
 
