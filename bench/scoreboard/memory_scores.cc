@@ -103,7 +103,7 @@ std::vector<Case> memory_cases(const std::vector<MemoryRun>& runs,
 MemoryConstants fit_memory(const std::vector<MemoryRun>& runs) {
   std::vector<Fitted> fitted;
   for (const MemoryRun& run : runs)
-    if (run.view == View::kDevice && run.unscored.empty()) fitted.push_back(parts_of(run));
+    if (run.view == View::kDevice) fitted.push_back(parts_of(run));
   if (fitted.empty()) return {};
   MemoryConstants best;
   double least = std::numeric_limits<double>::infinity();
