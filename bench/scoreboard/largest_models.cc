@@ -85,7 +85,7 @@ double largest_model(const PrintedLayout& layout, std::int64_t sequence, double 
   constexpr std::int64_t kStep = 32, kWidest = 65536 / kStep;
   const auto model = [&](std::int64_t steps) { return gpt_of_width(steps * kStep, sequence); };
   const auto trains = [&](std::int64_t steps) {
-    config::Job job = job_of(model(steps), layout, RecomputePolicy::kFull, false);
+    config::Job job = job_of(model(steps), layout, RecomputePolicy::kFull, true);
     job.precision.compute = DType::kF16;
     job.precision.reduce = DType::kBF16;  // as wide
     job.offload.optimizer = job.offload.grads = states;

@@ -78,7 +78,7 @@ std::vector<MemoryRun> bloom_memory_runs(const Csv& csv) {
     const std::size_t row = runs.size();
     MemoryRun one = memory_run(run, device_bytes(80), false);
     one.ran = csv.need(row, "oom") == 0;
-    if (const auto memory = csv.number(row, "mem"); memory && one.ran) {
+    if (const auto memory = csv.number(row, "mem"); memory && one.ran && one.unscored.empty()) {
       one.view = View::kDevice;
       one.measured = *memory;
     } else if (one.ran && one.unscored.empty() && !csv.number(row, "sec_per_iter")) {
@@ -106,7 +106,7 @@ std::vector<MemoryRun> torchtitan_memory_runs(const Csv& csv) {
     const std::string& memory = csv.text(row, "memory_GiB");
     MemoryRun one = memory_run(run, titan_device(csv.text(row, "hardware")), true);
     one.ran = memory != "OOM" && csv.text(row, "tokens_s_gpu") != "OOM";
-    if (one.ran && !memory.empty()) {
+    if (one.ran && one.unscored.empty() && !memory.empty()) {
       one.view = View::kAllocator;
       one.measured = csv.need(row, "memory_GiB");
     }

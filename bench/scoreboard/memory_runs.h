@@ -28,10 +28,10 @@ struct MemoryRun {
   std::string row;
   std::string group;
   std::size_t line = 0;
-  PlanMemory memory{};  // empty: unscored
-  double capacity = 0;  // bytes of the device that programs can have
-  View view = View::kNone;
-  double measured = 0;  // in the unit of the view
+  PlanMemory memory{};      // empty: unscored
+  double capacity = 0;      // bytes of the device that programs can have
+  View view = View::kNone;  // of scored rows alone
+  double measured = 0;      // in the unit of the view
   bool ran = true;
   std::string unscored{};  // what the row lacks
 };

@@ -47,7 +47,6 @@ Case memory_case(const MemoryRun& run, const MemoryConstants& constants) {
   Case one = named(run, kMemoryQuantity);
   one.unit = run.view == View::kDevice ? "GB" : "GiB";
   one.measured = run.measured;
-  if (!run.unscored.empty()) return one;
   one.forecast = forecast(run, constants);
   one.low = one.forecast / (1 + kBand);
   one.high = one.forecast * (1 + kBand);
@@ -97,14 +96,14 @@ std::vector<Case> memory_cases(const std::vector<MemoryRun>& runs,
                                const MemoryConstants& constants) {
   std::vector<Case> all;
   for (const MemoryRun& run : runs)
-    if (run.view != View::kNone) all.push_back(memory_case(run, constants));
+    if (run.view != View::kNone && run.unscored.empty()) all.push_back(memory_case(run, constants));
   return all;
 }
 
 MemoryConstants fit_memory(const std::vector<MemoryRun>& runs) {
   std::vector<Fitted> fitted;
   for (const MemoryRun& run : runs)
-    if (run.view == View::kDevice && run.unscored.empty()) fitted.push_back(parts_of(run));
+    if (run.view == View::kDevice) fitted.push_back(parts_of(run));
   if (fitted.empty()) return {};
   MemoryConstants best;
   double least = std::numeric_limits<double>::infinity();
