@@ -110,7 +110,7 @@ Arena::Ranges::iterator Arena::add_free(std::byte* begin, Range range) {
 }
 
 // Gaps of equal steps take 2 to 5 % (docs/performance.md), which stay.
-std::size_t Arena::most_held(std::size_t used) { return used + used / 8 + 2 * kGrowth; }
+std::size_t Arena::most_held(std::size_t used) { return used + used / 16 + 2 * kGrowth; }
 
 void Arena::release_surplus() {
   const std::size_t most = most_held(most_used_);
