@@ -55,9 +55,9 @@ void RankWatch::look() {
     if (heard.seconds > 0) silent[rank] = {std::move(state), heard.seconds, heard.in_step};
   }
   const auto hang = watch::judge(silent, ranks_);
-  if (!hang) told_.clear();
-  if (!hang || hang->ranks == told_) return;
-  told_ = hang->ranks;
+  if (!hang) reported_.clear();
+  if (!hang || hang->ranks == reported_) return;
+  reported_ = hang->ranks;
   std::vector<std::string> lines = watch::describe(silent, ranks_);
   const auto now_ns = static_cast<std::int64_t>(at * 1e9);
   for (const auto& [rank, one] : silent) {

@@ -49,7 +49,7 @@ class RankWatch {
   bool done_ = false;
   std::map<int, const watch::Area*> areas_;
   watch::Silences silences_;
-  std::vector<int> told_;
+  std::vector<int> reported_;
   std::thread thread_;
 };
 

@@ -138,7 +138,7 @@ class Callback {
 using Callbacks = std::vector<std::unique_ptr<Callback>>;
 
 template <typename Event>
-void tell(const Callbacks& callbacks, const Event& event) {
+void notify(const Callbacks& callbacks, const Event& event) {
   for (const std::unique_ptr<Callback>& callback : callbacks) std::invoke(event, *callback);
 }
 

@@ -87,7 +87,7 @@ class Run {
     const bool copying = due(job_.checkpoint.memory_every) && !stop && !last;
     if (health_.compares(step_, saving || copying)) health_.compare(step_);
     if (last || due(job_.run.eval_every)) validation_.run(step_);
-    if (bad_samples_.possible() && (saving || due(job_.run.eval_every))) bad_samples_.tell(step_);
+    if (bad_samples_.possible() && (saving || due(job_.run.eval_every))) bad_samples_.report(step_);
     checkpoints_.poll();
     if (stop || last)
       checkpoints_.save_last(step_, validation_.loss_at(step_));
@@ -115,8 +115,8 @@ class Run {
     info.bytes_per_token = sources_.bytes_per_token;
     info.peak_flops = peak_flops_;
     info.offload = session_.away().describe();
-    tell(callbacks_, [&](Callback& callback) { callback.on_start(info); });
-    checkpoints_.tell_refused();
+    notify(callbacks_, [&](Callback& callback) { callback.on_start(info); });
+    checkpoints_.report_refused();
   }
 
   // Returns whether any rank was asked to stop. A step that ends the run on all ranks does not cancel the checkpoint
@@ -138,7 +138,7 @@ class Run {
       StepMetrics metrics;
       const exec::StepResult result = run_step(load, metrics);
       metrics.data_wait_ms = data_wait_s * 1e3;
-      tell(callbacks_, [&](Callback& callback) { callback.on_step(metrics); });
+      notify(callbacks_, [&](Callback& callback) { callback.on_step(metrics); });
       health_.check_stragglers(step_, result);
       health_.check_finite(step_, result, load, metrics.step_ms / 1e3);
       step_ = health_.rewind_spike(step_);
@@ -206,7 +206,7 @@ class Run {
     std::map<std::string, scratch::Traffic> moved;
     for (const auto& [tier, traffic] : session_.away().traffic())
       moved[std::string(name(tier))] = traffic;
-    tell(callbacks_, [&](Callback& callback) {
+    notify(callbacks_, [&](Callback& callback) {
       callback.on_end({.ending = ending,
                        .step = step_,
                        .measured_bytes = measured,

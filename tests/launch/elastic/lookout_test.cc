@@ -227,7 +227,7 @@ TEST(Hangs, ReportsAHangOnceWithItsDetails) {
   const auto later = silent.look(1, 2, 4);
   ASSERT_TRUE(later);
   EXPECT_FALSE(later->fresh);
-  EXPECT_DOUBLE_EQ(later->told_s, 3) << "what the rank was silent, not what the clock says";
+  EXPECT_DOUBLE_EQ(later->reported_s, 3) << "what the rank was silent, not what the clock says";
 }
 
 // A state is told once in a while; between, that it is as it was.

@@ -165,7 +165,7 @@ void Simulation::do_leader(Membership::Actions actions) {
     for (std::size_t host = 0; host < agents_.size(); ++host)
       if (agents_[host].id == order.host) send(0, host, order);
   for (const Fault& fault : actions.faults) {
-    ++told;
+    ++reported;
     if (fault.kind != "host lost") continue;
     const double since = now_ - fault.lost_s;
     if (agents_[std::stoul(fault.host)].disturbed < since - kNotice)

@@ -36,7 +36,7 @@ class Simulation {
   std::string live();
 
   std::uint64_t events = 0, commits = 0, generations = 0;
-  std::uint64_t told = 0;  // faults that the leader told of
+  std::uint64_t reported = 0;  // faults that the leader reported
   MishapCounts mishaps{};
   std::uint64_t overtaken = 0;  // messages that came after a later one
 

@@ -18,7 +18,7 @@ std::uint64_t seeds() {
 
 TEST(Simulation, EveryLifeRecoversAndNoTwoGenerationsMeet) {
   const Stopwatch watch;
-  std::uint64_t events = 0, commits = 0, generations = 0, told = 0;
+  std::uint64_t events = 0, commits = 0, generations = 0, reported = 0;
   MishapCounts mishaps{};
   for (std::uint64_t seed = 1; seed <= seeds(); ++seed) {
     Simulation life(seed, {});
@@ -27,14 +27,14 @@ TEST(Simulation, EveryLifeRecoversAndNoTwoGenerationsMeet) {
     events += life.events;
     commits += life.commits;
     generations += life.generations;
-    told += life.told;
+    reported += life.reported;
     for (std::size_t kind = 0; kind < mishaps.size(); ++kind) mishaps[kind] += life.mishaps[kind];
   }
-  fmt::print("{} lives, {} events, {} generations, {} faults told, {} commits, {:.0f} lives/s\n",
-             seeds(), events, generations, told, commits,
+  fmt::print("{} lives, {} events, {} generations, {} faults reported, {} commits, {:.0f} lives/s\n",
+             seeds(), events, generations, reported, commits,
              static_cast<double>(seeds()) / watch.seconds());
   EXPECT_GT(generations, 3 * seeds() / 2);
-  EXPECT_GT(told, seeds() / 2);
+  EXPECT_GT(reported, seeds() / 2);
   for (std::size_t kind = 0; kind < mishaps.size(); ++kind)
     EXPECT_GT(mishaps[kind], seeds() / 200) << name(static_cast<Mishap>(kind));
 }

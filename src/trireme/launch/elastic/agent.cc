@@ -96,7 +96,7 @@ void Agent::tick() {
   if (leader_ && config_.patience.steps > 0) judge_silence();
   if (config_.patience.steps > 0) look_at_itself(now() - std::exchange(ticked_at_, now()));
   deliver_own();
-  tell_of_strangers();
+  report_strangers();
 }
 
 void Agent::look_out() {
@@ -120,7 +120,7 @@ void Agent::judge_silence() {
   }
   if (found->fresh)
     lead([&] { return leader_->suspect(generation, hang.ranks.front(), hang.op, hang.cause); });
-  if (!hang.final && (!hang.in_step || found->told_s < config_.give_up_s)) return;
+  if (!hang.final && (!hang.in_step || found->reported_s < config_.give_up_s)) return;
   const Outcome outcome{
       .exit_code = kLost, .rank = hang.ranks.front(), .cause = hang.cause, .doing = hang.op};
   lead([&] { return leader_->accuse(generation, outcome, now()); });
@@ -264,16 +264,16 @@ void Agent::reply(const Store::Replies& replies) {
   for (const auto& [client, reply] : replies) server_->send(client, reply);
 }
 
-void Agent::tell_of_strangers() {
+void Agent::report_strangers() {
   constexpr double kPause = 60;  // between two such notes
   const std::uint64_t refused = server_ ? server_->refused() : 0;
-  if (refused == strangers_told_ || now() - told_at_ < kPause) return;
+  if (refused == strangers_reported_ || now() - reported_at_ < kPause) return;
   if (config_.on_note)
     config_.on_note(
         fmt::format("{} connections to {} did not show this run's token and were closed",
-                    refused - strangers_told_, print(config_.endpoint)));
-  strangers_told_ = refused;
-  told_at_ = now();
+                    refused - strangers_reported_, print(config_.endpoint)));
+  strangers_reported_ = refused;
+  reported_at_ = now();
 }
 
 }  // namespace trireme::elastic

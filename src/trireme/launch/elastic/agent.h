@@ -72,7 +72,7 @@ class Agent {
   void deliver_own();
   void received(os::ConnectionId from, const Message& message);
   void reply(const Store::Replies& replies);
-  void tell_of_strangers();
+  void report_strangers();
   bool done() const;
   double now() const { return clock_.seconds(); }
 
@@ -95,8 +95,8 @@ class Agent {
   std::map<HostId, os::ConnectionId> connection_of_;
   std::deque<Message> own_;  // between member and leader of this host
   std::optional<Outcome> left_;
-  std::uint64_t strangers_told_ = 0;
-  double told_at_ = -1e9;
+  std::uint64_t strangers_reported_ = 0;
+  double reported_at_ = -1e9;
 };
 
 }  // namespace trireme::elastic

@@ -74,10 +74,10 @@ std::optional<Silence> Lookout::look(std::uint64_t generation, const std::vector
     rank.state = std::move(state);
     silence.ranks.push_back(std::move(rank));
   }
-  if (silence.ranks.size() == told_ && (told_ == 0 || now - told_at_ < kRepeat_s))
+  if (silence.ranks.size() == reported_ && (reported_ == 0 || now - reported_at_ < kRepeat_s))
     return std::nullopt;
-  told_ = silence.ranks.size();
-  told_at_ = now;
+  reported_ = silence.ranks.size();
+  reported_at_ = now;
   leave_out_what_is_known(silence, now);
   return silence;
 }
@@ -100,7 +100,7 @@ void Hangs::heard(const Silence& silence, double now) {
   if (silence.generation > std::exchange(generation_, silence.generation)) {
     ranks_.clear();
     of_host_.clear();
-    told_.clear();
+    reported_.clear();
     reports_ = 0;
   }
   const std::map<int, Entry> before = ranks_;
@@ -125,17 +125,18 @@ std::optional<Hangs::Found> Hangs::look(std::uint64_t generation, int world, dou
     if (rank < world) silent.emplace(rank, entry.silent);
   const std::optional<watch::Hang> hang = watch::judge(silent, world);
   if (!hang) {
-    told_.clear();
+    reported_.clear();
     return std::nullopt;
   }
   // Others may join the first: that is no other hang.
-  Found found{.hang = *hang, .fresh = told_.empty() || hang->ranks.front() != told_.front()};
+  Found found{.hang = *hang,
+              .fresh = reported_.empty() || hang->ranks.front() != reported_.front()};
   if (!found.fresh) {
-    found.told_s = hang->seconds - told_seconds_;
+    found.reported_s = hang->seconds - reported_seconds_;
     return found;
   }
-  told_ = hang->ranks;
-  told_seconds_ = hang->seconds;
+  reported_ = hang->ranks;
+  reported_seconds_ = hang->seconds;
   if (++reports_ > kMostReports) return found;
   found.lines = watch::describe(silent, world);
   for (const auto& [rank, entry] : ranks_) found.lines.push_back(entry.details);

@@ -50,9 +50,9 @@ class Lookout {
   // Of a silent rank; none while they are being made.
   std::optional<std::string> details(const Watched& rank, const watch::State& state, double now);
   StackReader& stacks_;
-  std::set<int> detailed_;  // ranks whose details have been reported
-  std::size_t told_ = 0;    // silent ranks
-  double told_at_ = -1e9;
+  std::set<int> detailed_;    // ranks whose details have been reported
+  std::size_t reported_ = 0;  // silent ranks
+  double reported_at_ = -1e9;
   void leave_out_what_is_known(Silence& silence, double now);
   std::map<int, std::pair<watch::State, double>> in_full_;  // of a silent rank, and when
 };
@@ -62,8 +62,8 @@ class Hangs {
  public:
   struct Found {
     watch::Hang hang;
-    bool fresh = false;  // it was not reported before
-    double told_s = 0;   // how long it has lasted since
+    bool fresh = false;     // it was not reported before
+    double reported_s = 0;  // how long it has lasted since
     std::vector<std::string>
         lines{};  // of a fresh one: every rank, then what each has done and where it is
   };
@@ -81,9 +81,9 @@ class Hangs {
   std::uint64_t generation_ = 0;
   std::map<int, Entry> ranks_;
   std::map<HostId, std::vector<int>> of_host_;
-  std::vector<int> told_;    // the ranks of the reported hang
-  double told_seconds_ = 0;  // for which the first of them had been silent then
-  int reports_ = 0;          // of this generation
+  std::vector<int> reported_;    // the ranks of the reported hang
+  double reported_seconds_ = 0;  // for which the first of them had been silent then
+  int reports_ = 0;              // of this generation
 };
 
 }  // namespace trireme::elastic

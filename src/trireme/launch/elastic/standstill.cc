@@ -37,13 +37,13 @@ std::optional<double> Standstill::look(std::uint64_t sign, double now) {
   if (now - seen_ > kSlept) since_ += now - seen_;
   seen_ = now;
   if (sign != sign_) {
-    if (told_) patience_s_ = std::max(patience_s_, kFactor * (now - since_));
+    if (reported_) patience_s_ = std::max(patience_s_, kFactor * (now - since_));
     sign_ = sign;
     since_ = now;
-    told_ = false;
+    reported_ = false;
   }
-  if (told_ || now - since_ < patience_s_) return std::nullopt;
-  told_ = true;
+  if (reported_ || now - since_ < patience_s_) return std::nullopt;
+  reported_ = true;
   return now - since_;
 }
 

@@ -24,7 +24,7 @@ class Standstill {
   double patience_s_;
   double since_, seen_;
   std::uint64_t sign_ = 0;
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 // State of a host, as its agent sees it.

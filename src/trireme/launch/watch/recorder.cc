@@ -81,13 +81,13 @@ void Recorder::enter(Phase phase, std::int64_t step) {
   area_->step.store(step, std::memory_order_release);
   area_->phase.store(static_cast<std::uint8_t>(phase), std::memory_order_release);
   if (witness_ != nullptr) [[unlikely]]
-    tell(-1, "", 0, false);
+    report(-1, "", 0, false);
 }
 
 // Out of line: what every line and operation pays is one branch.
-__attribute__((noinline, cold)) void Recorder::tell(int track, const char* what,
-                                                    std::uint64_t sequence, bool ended,
-                                                    std::optional<std::uint64_t> chunk) {
+__attribute__((noinline, cold)) void Recorder::report(int track, const char* what,
+                                                      std::uint64_t sequence, bool ended,
+                                                      std::optional<std::uint64_t> chunk) {
   const auto group = track < 0 ? std::string_view() : std::string_view(area_->track[track].name);
   witness_->see({.phase = static_cast<Phase>(area_->phase.load()),
                  .step = area_->step.load(),
@@ -99,9 +99,9 @@ __attribute__((noinline, cold)) void Recorder::tell(int track, const char* what,
                  .ended = ended});
 }
 
-void Recorder::tell_chunk(int index) {
+void Recorder::report_chunk(int index) {
   const Track& track = area_->track[index];
-  tell(index, track.what, track.sequence, false, track.chunks.load());
+  report(index, track.what, track.sequence, false, track.chunks.load());
 }
 
 // Words are never given back: what is written stays where a reader has found it.
@@ -163,7 +163,7 @@ void Recorder::begin_line(std::string_view what, int list, int line, int micro_b
   area_->micro_batch.store(micro_batch, std::memory_order_relaxed);
   line_record_ = record(begun);
   if (witness_ != nullptr) [[unlikely]]
-    tell(-1, begun.what, 0, false);
+    report(-1, begun.what, 0, false);
 }
 
 TRIREME_TORN void Recorder::end_line() {
@@ -209,7 +209,7 @@ TRIREME_TORN void Recorder::begin(int index, const Doing& what) {
   if (what.peer == kAllMembers) track.begun.store(what.sequence + 1, std::memory_order_relaxed);
   track.running.store(record(begun), std::memory_order_release);
   if (witness_ != nullptr) [[unlikely]]
-    tell(index, begun.what, what.sequence, false);
+    report(index, begun.what, what.sequence, false);
 }
 
 TRIREME_TORN void Recorder::end(int index) {
@@ -221,7 +221,7 @@ TRIREME_TORN void Recorder::end(int index) {
   track.running.store(0, std::memory_order_release);
   area_->moves.fetch_add(1, std::memory_order_release);
   if (witness_ != nullptr) [[unlikely]]
-    tell(index, track.what, track.sequence, true);
+    report(index, track.what, track.sequence, true);
 }
 
 Waiting::Waiting(Recorder* recorder) : recorder_(recorder) {

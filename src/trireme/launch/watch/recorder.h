@@ -67,7 +67,7 @@ class Recorder {
     Track& at = area_->track[track];
     at.awaited.store(kNobody, std::memory_order_relaxed);
     if (witness_ != nullptr) [[unlikely]]
-      tell_chunk(track);
+      report_chunk(track);
     at.chunks.store(at.chunks.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     area_->moves.fetch_add(1, std::memory_order_release);
   }
@@ -83,9 +83,9 @@ class Recorder {
   std::uint64_t record(const Record& what);
   std::uint32_t reserve(std::size_t bytes);
 
-  void tell(int track, const char* what, std::uint64_t sequence, bool ended,
-            std::optional<std::uint64_t> chunk = std::nullopt);
-  void tell_chunk(int track);
+  void report(int track, const char* what, std::uint64_t sequence, bool ended,
+              std::optional<std::uint64_t> chunk = std::nullopt);
+  void report_chunk(int track);
 
   Area* area_;
   Witness* witness_ = nullptr;

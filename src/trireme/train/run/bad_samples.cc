@@ -23,28 +23,29 @@ bool BadSamples::possible() const {
   return !config::files_of(job_.data.source).empty() || !job_.vlm.features.empty();
 }
 
-void BadSamples::tell(std::int64_t step) {
-  tell(step, "bad sample", job_.vlm.pack ? "skip" : "skip, another replaces it",
-       lines_of(sources_.train->bad()) + lines_of(sources_.held_out->bad()));
-  tell(step, "damaged feature", "recomputed", lines_of(blocks::damaged_features(model_)));
+void BadSamples::report(std::int64_t step) {
+  report(step, "bad sample", job_.vlm.pack ? "skip" : "skip, another replaces it",
+         lines_of(sources_.train->bad()) + lines_of(sources_.held_out->bad()));
+  report(step, "damaged feature", "recomputed", lines_of(blocks::damaged_features(model_)));
 }
 
-void BadSamples::tell(std::int64_t step, const char* kind, const char* action,
-                      const std::string& own) {
+void BadSamples::report(std::int64_t step, const char* kind, const char* action,
+                        const std::string& own) {
   const auto say = [&](const std::string& cause) {
-    train::tell(callbacks_, [&](Callback& callback) {
+    train::notify(callbacks_, [&](Callback& callback) {
       callback.on_fault(
           {.kind = kind, .step = step, .op = "data", .cause = cause, .action = action});
     });
   };
-  const std::size_t before = told_.size();
+  const std::size_t before = reported_.size();
   for (const std::string& of_rank : world_.exchange(own)) {
     std::istringstream lines(of_rank);
     for (std::string reason; std::getline(lines, reason);)
-      if (told_.insert(reason).second && told_.size() <= kNamed) say(reason);
+      if (reported_.insert(reason).second && reported_.size() <= kNamed) say(reason);
   }
-  if (told_.size() > kNamed && told_.size() > before)
-    say(fmt::format("{} in all by now, of which the first {} were named", told_.size(), kNamed));
+  if (reported_.size() > kNamed && reported_.size() > before)
+    say(fmt::format("{} in all by now, of which the first {} were named", reported_.size(),
+                    kNamed));
 }
 
 }  // namespace trireme::train

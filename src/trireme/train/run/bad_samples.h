@@ -24,19 +24,19 @@ class BadSamples {
   bool possible() const;
   // Samples, and entries of vlm.features, that any rank has found and that were not reported: the first kNamed as a
   // fault each, with file and cause, and the number of the others. Collective.
-  void tell(std::int64_t step);
+  void report(std::int64_t step);
 
   static constexpr std::size_t kNamed = 100;
 
  private:
-  void tell(std::int64_t step, const char* kind, const char* action, const std::string& own);
+  void report(std::int64_t step, const char* kind, const char* action, const std::string& own);
 
   const config::Job& job_;
   const loaders::Sources& sources_;
   const exec::Model& model_;
   comm::World& world_;
   const Callbacks& callbacks_;
-  std::set<std::string> told_;
+  std::set<std::string> reported_;
 };
 
 }  // namespace trireme::train

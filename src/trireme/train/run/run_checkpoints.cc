@@ -34,7 +34,7 @@ RunCheckpoints::RunCheckpoints(const TrainSetup& setup, const loaders::Sources& 
                        .every = job_.checkpoint.keep_every,
                        .best = job_.checkpoint.keep_best},
               .files = setup.files,
-              .before = [&] { tell(callbacks, &Callback::before_checkpoint); }},
+              .before = [&] { notify(callbacks, &Callback::before_checkpoint); }},
              units_, specs_, world) {
   if (job_.checkpoint.memory_every > 0) memory_.emplace(setup, units_, specs_, world, callbacks);
 }
@@ -108,12 +108,12 @@ std::string RunCheckpoints::resumed() const {
                      on_disk_ == 0 ? "the beginning" : "the newest checkpoint");
 }
 
-void RunCheckpoints::tell_refused() {
+void RunCheckpoints::report_refused() {
   for (formats::Event& refused : refused_) {
     refused.step = from_memory() ? found_.step : on_disk_;
     refused.action = fmt::format("continue from step {} {}", refused.step,
                                  from_memory() ? "in memory" : "on disk");
-    tell(callbacks_, [&](Callback& callback) { callback.on_fault(refused); });
+    notify(callbacks_, [&](Callback& callback) { callback.on_fault(refused); });
   }
 }
 
@@ -157,7 +157,7 @@ std::optional<RunCheckpoints::Rewind> RunCheckpoints::rewind(const Spike& spike,
   if (directory.empty()) return std::nullopt;
   formats::Manifest manifest = load(directory);
   for (const formats::CheckpointEntry& entry : unusable)
-    tell(callbacks_, [&](Callback& callback) {
+    notify(callbacks_, [&](Callback& callback) {
       callback.on_fault({.kind = "checkpoint refused",
                          .step = manifest.step,
                          .op = "rewind",
@@ -205,7 +205,7 @@ checkpoint::Header RunCheckpoints::header(std::int64_t step,
 void RunCheckpoints::save(std::int64_t step, std::optional<double> eval_loss) {
   if (saver_.under_way()) {
     ++left_out_;
-    tell(callbacks_, [&](Callback& callback) {
+    notify(callbacks_, [&](Callback& callback) {
       callback.on_checkpoint({.step = step,
                               .problem = "no checkpoint: the previous one is still being written; "
                                          "raise checkpoint.every if this continues"});
@@ -227,12 +227,12 @@ void RunCheckpoints::save_last(std::int64_t step, std::optional<double> eval_los
   const checkpoint::Saved saved = saver_.finish();
   if (memory_) memory_->finish();
   if (saved.path.empty()) fail(ErrorKind::kData, "{}; fix that and resume", saved.problem);
-  tell_saved(saved);
+  report_saved(saved);
 }
 
 void RunCheckpoints::poll() {
   if (memory_) memory_->poll();
-  if (const auto saved = saver_.poll()) tell_saved(*saved);
+  if (const auto saved = saver_.poll()) report_saved(*saved);
 }
 
 void RunCheckpoints::finish() {
@@ -241,15 +241,15 @@ void RunCheckpoints::finish() {
 }
 
 void RunCheckpoints::finish_on_disk() {
-  if (saver_.under_way()) tell_saved(saver_.finish());
+  if (saver_.under_way()) report_saved(saver_.finish());
 }
 
-void RunCheckpoints::tell_saved(const checkpoint::Saved& saved) {
+void RunCheckpoints::report_saved(const checkpoint::Saved& saved) {
   if (saved.path.empty())
     ++failed_;
   else
     newest_ = saved.path;
-  tell(callbacks_, [&](Callback& callback) {
+  notify(callbacks_, [&](Callback& callback) {
     callback.on_checkpoint({.step = saved.step,
                             .directory = saved.path,
                             .problem = saved.problem,

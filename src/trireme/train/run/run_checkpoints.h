@@ -30,7 +30,7 @@ class RunCheckpoints {
 
   // The source if it was memory; also reports unusable checkpoints.
   std::string resumed() const;
-  void tell_refused();
+  void report_refused();
 
   // Into memory, after `step` steps.
   void snapshot(std::int64_t step);
@@ -70,7 +70,7 @@ class RunCheckpoints {
   void check_base(const formats::Manifest& manifest, const Path& directory) const;
   checkpoint::Header header(std::int64_t step, std::optional<double> eval_loss) const;
   double kept_s() const { return clock_.seconds() - lost_s_; }
-  void tell_saved(const checkpoint::Saved& saved);
+  void report_saved(const checkpoint::Saved& saved);
 
   const TrainSetup& setup_;
   const config::Job& job_;

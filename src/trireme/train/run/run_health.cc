@@ -28,8 +28,8 @@ RunHealth::RunHealth(const config::Job& job, JobSession& steps, RunCheckpoints& 
          job.run.compare_replicas);
 }
 
-void RunHealth::tell_fault(const formats::Event& fault) const {
-  tell(callbacks_, [&](Callback& callback) { callback.on_fault(fault); });
+void RunHealth::report_fault(const formats::Event& fault) const {
+  notify(callbacks_, [&](Callback& callback) { callback.on_fault(fault); });
 }
 
 void RunHealth::check_finite(std::int64_t step, const exec::StepResult& result,
@@ -51,7 +51,7 @@ void RunHealth::check_finite(std::int64_t step, const exec::StepResult& result,
                                : fmt::format("rank {} first: {}", first.rank, first.what)),
       .action = last ? "stop" : "skip"};
   fault.lost_s = seconds + looking.seconds();
-  tell_fault(fault);
+  report_fault(fault);
   if (last)
     fail(ErrorKind::kNonFinite,
          "step {}, {} in a row: {}; none of them changed a parameter; lower optim.lr, or check "
@@ -69,7 +69,7 @@ void RunHealth::check_stragglers(std::int64_t step, const exec::StepResult& resu
                          .cause = describe(one),
                          .action = "report"};
     event.lost_s = one.seconds - one.others;
-    tell_fault(event);
+    report_fault(event);
   }
 }
 
@@ -85,7 +85,7 @@ std::int64_t RunHealth::rewind_spike(std::int64_t step) {
                                             spike.loss, spike.median, spike.zscore),
                        .action = "stop"};
   if (rewinds >= kMostRewinds) {
-    tell_fault(fault);
+    report_fault(fault);
     fail(ErrorKind::kNonFinite,
          "step {}: {}, and {} rewinds have not passed it; lower optim.lr, raise "
          "run.spike_window, or check the data",
@@ -98,9 +98,9 @@ std::int64_t RunHealth::rewind_spike(std::int64_t step) {
                                       rewind->step, rewind->left_out.first, rewind->left_out.last)
                         : fmt::format("; no usable checkpoint of step {} or before", last);
   fault.lost_s = rewind ? rewind->lost_s : watch.seconds();
-  tell_fault(fault);
+  report_fault(fault);
   if (!rewind) return step;
-  tell(callbacks_, [&](Callback& callback) { callback.on_rewind(rewind->step); });
+  notify(callbacks_, [&](Callback& callback) { callback.on_rewind(rewind->step); });
   return rewind->step;
 }
 
@@ -122,7 +122,7 @@ void RunHealth::compare(std::int64_t step) {
                        .cause = describe(apart),
                        .action = "stop"};
   fault.lost_s = watch.seconds();
-  tell_fault(fault);
+  report_fault(fault);
   checkpoints_.finish();
   fail(
       ErrorKind::kPeerLost,

@@ -37,7 +37,7 @@ class RunHealth {
   void compare(std::int64_t step);
 
  private:
-  void tell_fault(const formats::Event& fault) const;
+  void report_fault(const formats::Event& fault) const;
 
   const config::Job& job_;
   JobSession& job_session_;

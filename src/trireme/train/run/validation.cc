@@ -55,7 +55,7 @@ void Validation::run(std::int64_t step) {
     if (name == "nats") nats = value;
   const double bits_per_byte =
       sources_.bytes_per_token > 0 ? nats / std::log(2.0) / sources_.bytes_per_token : 0;
-  tell(callbacks_, [&](Callback& callback) {
+  notify(callbacks_, [&](Callback& callback) {
     callback.on_eval({.step = step,
                       .loss = loss,
                       .bits_per_byte = bits_per_byte,

@@ -10,7 +10,7 @@ constexpr std::int64_t kNextHost = 1;  // keeps a second copy of a host's part
 
 checkpoint::Saver::Setup with_callbacks(checkpoint::Saver::Setup setup,
                                         const Callbacks& callbacks) {
-  setup.before = [&] { tell(callbacks, &Callback::before_checkpoint); };
+  setup.before = [&] { notify(callbacks, &Callback::before_checkpoint); };
   return setup;
 }
 
@@ -39,19 +39,20 @@ void MemorySnapshots::take(const checkpoint::Header& header) {
 }
 
 void MemorySnapshots::poll() {
-  if (const auto saved = saver_.poll()) tell_ended(*saved);
+  if (const auto saved = saver_.poll()) report_ended(*saved);
 }
 
 void MemorySnapshots::finish() {
-  if (saver_.under_way()) tell_ended(saver_.finish());
+  if (saver_.under_way()) report_ended(saver_.finish());
 }
 
-void MemorySnapshots::tell_ended(const checkpoint::Saved& saved) {
+void MemorySnapshots::report_ended(const checkpoint::Saved& saved) {
   count_.standing_s += saved.standing_s;
   const bool there = !saved.path.empty();
   ++(there ? count_.taken : count_.failed);
-  if (saved.problem.empty() || std::exchange(there ? told_of_old_ : told_of_failed_, true)) return;
-  tell(callbacks_, [&](Callback& callback) {
+  if (saved.problem.empty() || std::exchange(there ? reported_old_ : reported_failed_, true))
+    return;
+  notify(callbacks_, [&](Callback& callback) {
     callback.on_fault({.kind = there ? "old snapshots not deleted" : "snapshot not written",
                        .step = saved.step,
                        .op = "snapshot",

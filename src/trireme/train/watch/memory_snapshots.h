@@ -35,7 +35,7 @@ class MemorySnapshots {
   const SnapshotCount& count() const { return count_; }
 
  private:
-  void tell_ended(const checkpoint::Saved& saved);
+  void report_ended(const checkpoint::Saved& saved);
 
   const exec::Units& units_;
   const std::vector<model::UnitSpec>& specs_;
@@ -43,7 +43,7 @@ class MemorySnapshots {
   checkpoint::InMemory place_;
   checkpoint::Saver saver_;
   SnapshotCount count_;
-  bool told_of_failed_ = false, told_of_old_ = false;
+  bool reported_failed_ = false, reported_old_ = false;
 };
 
 }  // namespace trireme::train

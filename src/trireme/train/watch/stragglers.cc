@@ -54,9 +54,9 @@ std::vector<Straggler> Stragglers::add(const std::vector<exec::Busy>& busy) {
       if (series.late.size() > kWindow) series.late.pop_front();
       if (series.first.size() < kWindow) series.first.push_back(seconds);
       const auto late = static_cast<std::size_t>(std::ranges::count(series.late, true));
-      if (late == 0) series.told = false;
-      if (late < kMost || series.told) continue;
-      series.told = true;
+      if (late == 0) series.reported = false;
+      if (late < kMost || series.reported) continue;
+      series.reported = true;
       std::vector<double> mine, others;
       for (const auto& step : last_) {
         mine.push_back(step[rank][kind]);

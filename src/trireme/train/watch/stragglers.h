@@ -35,7 +35,7 @@ class Stragglers {
   struct Series {
     std::deque<bool> late;      // in the last steps
     std::vector<double> first;  // seconds of the first steps
-    bool told = false;
+    bool reported = false;
   };
   double usual(std::size_t rank, std::size_t kind, const std::vector<exec::Busy>& busy) const;
 
