@@ -96,7 +96,7 @@ void SocketLink::post(Departure& departure) {
   const bool small = departure.stamp.bytes <= kInline;
   Control control{.id = departure.id, .kind = Control::Kind::kAnnounce, .stamp = departure.stamp};
   control.bytes = small ? static_cast<std::uint32_t>(departure.stamp.bytes) : 0;
-  tell(peer, control, departure.data);
+  send_control(peer, control, departure.data);
   departure.posted = peer.posted;
 }
 
@@ -143,19 +143,19 @@ void SocketLink::grant(Arrival& arrival, std::size_t upto) {
   std::lock_guard lock(mutex_);
   if (upto <= arrival.granted) return;
   arrival.granted = upto;
-  tell(*peers_.at(arrival.rank), {.id = arrival.id, .kind = Control::Kind::kGrant, .upto = upto},
-       nullptr);
+  send_control(*peers_.at(arrival.rank),
+               {.id = arrival.id, .kind = Control::Kind::kGrant, .upto = upto}, nullptr);
 }
 
 void SocketLink::send_back(Arrival& arrival, std::size_t chunk) {
   std::lock_guard lock(mutex_);
   Peer& peer = *peers_.at(arrival.rank);
   if (arrival.stamp.bytes <= kInline) {
-    tell(peer,
-         {.id = arrival.id,
-          .kind = Control::Kind::kBack,
-          .bytes = static_cast<std::uint32_t>(arrival.stamp.bytes)},
-         arrival.small.data());
+    send_control(peer,
+                 {.id = arrival.id,
+                  .kind = Control::Kind::kBack,
+                  .bytes = static_cast<std::uint32_t>(arrival.stamp.bytes)},
+                 arrival.small.data());
     arrival.returned.mark(0);
     return;
   }

@@ -88,7 +88,7 @@ class SocketLink final : public Network, public std::enable_shared_from_this<Soc
   std::byte* destination(Peer& peer, const net::Piece& piece);
   void land(Peer& peer, const net::Piece& piece);
 
-  void tell(Peer& peer, const net::Control& control, const std::byte* small);
+  void send_control(Peer& peer, const net::Control& control, const std::byte* small);
   void flush_controls(Peer& peer);
   void pump(Peer& peer);
   void pump(Channel& channel);

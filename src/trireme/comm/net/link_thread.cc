@@ -195,7 +195,7 @@ void SocketLink::land(Peer& peer, const Piece& piece) {
   bell_.ring();
 }
 
-void SocketLink::tell(Peer& peer, const Control& control, const std::byte* small) {
+void SocketLink::send_control(Peer& peer, const Control& control, const std::byte* small) {
   peer.posted += sizeof control + control.bytes;
   peer.controls.append(reinterpret_cast<const char*>(&control), sizeof control);
   if (control.bytes > 0) peer.controls.append(reinterpret_cast<const char*>(small), control.bytes);
