@@ -35,7 +35,7 @@ std::unique_ptr<World> connect_processes(const RendezvousConfig& config, Route r
   const auto rendezvous = std::make_shared<Rendezvous>(config);
   if (route != Route::kBest && route != Route::kShm)
     return make_network_world(config.rank, config.size, make_network(rendezvous, route));
-  const std::vector<int> hosts = rendezvous->alike("host", this_host() + config.host_name);
+  const std::vector<int> hosts = rendezvous->ranks_by_text("host", this_host() + config.host_name);
   const bool shared = std::set<int>(hosts.begin(), hosts.end()).size() < hosts.size();
   auto memory =
       shared ? ShmLink::join(rendezvous, hosts[static_cast<std::size_t>(config.rank)]) : nullptr;

@@ -99,7 +99,7 @@ class Transport {
   void moved() {
     if (recorder_ != nullptr) recorder_->chunk(track_);
   }
-  // Called by messages: from here to the next chunk this thread waits for a rank, or for watch::kNobody any more.
+  // Called by messages: from here to the next chunk this thread waits for a rank, or for watch::kNoRank any more.
   void awaits(int rank) {
     if (recorder_ != nullptr) recorder_->await(track_, rank);
   }

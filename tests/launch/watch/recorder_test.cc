@@ -78,7 +78,7 @@ TEST(Recorder, TellsHowFarAnOperationHasComeAndForWhomItWaits) {
     recorder.end(dp);
   }
   // Whoever never tells for whom it waits is believed.
-  recorder.begin(dp, {.what = "all_reduce", .awaited = kUntold});
+  recorder.begin(dp, {.what = "all_reduce", .awaited = kUnknownRank});
   EXPECT_TRUE(waits(seen()));
 }
 

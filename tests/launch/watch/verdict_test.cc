@@ -119,7 +119,7 @@ TEST(Verdict, TheOneWhoIsStuckInsideAnOperationIsNamed) {
   std::vector<State> states;
   for (const int rank : kAll) states.push_back(waiting(rank, "dp", kAll, 4));
   states[0].operations[0].awaited = 2;
-  states[1].operations[0].awaited = kNobody;
+  states[1].operations[0].awaited = kNoRank;
   states[1].operations[0].chunks = 3;
   states[2].operations[0].awaited = 1;
   const auto hang = judge(silent(states), 3);

@@ -22,7 +22,7 @@ struct NetEvent {
   // For kAccepted: the possible peer, as far as the kernel knows it. The address without a port (of IPv6 the network of
   // 64 bits); of a local socket the user.
   std::string source{};
-  bool nobody = false;  // of kClosed: nothing listens there
+  bool no_listener = false;  // of kClosed: nothing listens there
 };
 
 class Net {

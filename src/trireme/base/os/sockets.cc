@@ -153,7 +153,7 @@ class Sockets final : public Net {
     return {.kind = NetEvent::Kind::kClosed,
             .connection = id,
             .bytes = cause == 0 ? "" : std::strerror(cause),
-            .nobody = cause == ECONNREFUSED || cause == ENOENT};
+            .no_listener = cause == ECONNREFUSED || cause == ENOENT};
   }
 
   std::size_t most_;

@@ -34,7 +34,7 @@ struct Address {
 void await(Transport& transport, GlooLink& link, const GlooLink::Work& work, int rank) {
   transport.awaits(rank);
   link.wait(work, rank);
-  transport.awaits(watch::kNobody);
+  transport.awaits(watch::kNoRank);
 }
 
 class GlooOutgoing : public Outgoing {

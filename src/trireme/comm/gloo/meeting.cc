@@ -113,7 +113,7 @@ class Meeting {
   void prove(Gloo& group) {
     constexpr std::chrono::seconds kPatience{10};
     const std::string secret =
-        rendezvous_.told(0, key_ + "/secret", elastic::random_bytes(elastic::kMacBytes));
+        rendezvous_.text_of(0, key_ + "/secret", elastic::random_bytes(elastic::kMacBytes));
     const auto size = static_cast<std::size_t>(config_.size);
     std::vector<Proof> mine(size), theirs(size);
     std::vector<std::pair<int, c10::intrusive_ptr<c10d::Work>>> works;  // goes before what it fills

@@ -73,7 +73,7 @@ template <typename Ready>
 void await(Transport& transport, Board& board, int self, int peer, Ready ready) {
   transport.awaits(board.rank(peer));
   board.wait(self, peer, ready);
-  transport.awaits(watch::kNobody);
+  transport.awaits(watch::kNoRank);
 }
 
 class LocalOutgoing : public Outgoing {

@@ -83,7 +83,7 @@ class NcclGroup : public Group {
                   .bytes = op.bytes(),
                   .peer = pair ? ranks_[static_cast<std::size_t>(op.peer)] : watch::kAllMembers,
                   .line = flight_->line(),
-                  .awaited = watch::kUntold},
+                  .awaited = watch::kUnknownRank},
         .pledge = Pledge(nullptr, flight_)};
     const Ticket ticket = pending.pledge.ticket();
     const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));

@@ -146,7 +146,7 @@ class Mesh {
       : rendezvous_(rendezvous), config_(rendezvous.config()), tls_(tls), streams_(streams) {
     proofs_.run = fmt::format("{}|{}", config_.run_id, config_.generation);
     proofs_.secret = config_.agent_token.empty()
-                         ? rendezvous.told(0, "net/secret", elastic::random_bytes(32))
+                         ? rendezvous.text_of(0, "net/secret", elastic::random_bytes(32))
                          : config_.agent_token;
     for (const int peer : peers) {
       found_[peer].resize(static_cast<std::size_t>(streams));

@@ -39,7 +39,7 @@ class SocketTransport final : public Transport {
   void await(int rank, Ready ready) {
     awaits(rank);
     link_->wait(rank, ready);
-    awaits(watch::kNobody);
+    awaits(watch::kNoRank);
   }
   std::size_t ahead() const { return ahead_; }
 

@@ -54,7 +54,7 @@ void AgentStore::connect(double seconds) {
     connection_ = net_->dial(agent);
     handle_until(seconds - watch.seconds(), [&] { return session_->open(); });
     if (session_->open()) return;
-    if (gone_ && gone_->nobody) throw std::runtime_error(why_gone());
+    if (gone_ && gone_->no_listener) throw std::runtime_error(why_gone());
     if (gone_)
       why = gone_->bytes.empty() ? "it closed the connection before the token was shown"
                                  : gone_->bytes;

@@ -151,7 +151,7 @@ void Rendezvous::gather_ranks() {
   }
 }
 
-std::string Rendezvous::told(int by, const std::string& key, const std::string& text) {
+std::string Rendezvous::text_of(int by, const std::string& key, const std::string& text) {
   const std::string place = fmt::format("{}/{}", key, by);
   try {
     if (config_.rank == by) store_->set(place, std::vector<std::uint8_t>(text.begin(), text.end()));
@@ -175,14 +175,14 @@ void Rendezvous::check_current() {
   }
 }
 
-std::vector<int> Rendezvous::alike(const std::string& key, const std::string& mine) {
-  told(config_.rank, key, mine);
+std::vector<int> Rendezvous::ranks_by_text(const std::string& key, const std::string& mine) {
+  text_of(config_.rank, key, mine);
   // One rank reads what all say, so that the store is not asked the square of their number.
   std::string list;
   std::map<std::string, int> firsts;
   for (int rank = 0; config_.rank == 0 && rank < config_.size; ++rank)
-    list += fmt::format("{} ", firsts.try_emplace(told(rank, key, mine), rank).first->second);
-  std::istringstream words(told(0, key + "/firsts", list));
+    list += fmt::format("{} ", firsts.try_emplace(text_of(rank, key, mine), rank).first->second);
+  std::istringstream words(text_of(0, key + "/firsts", list));
   return {std::istream_iterator<int>(words), {}};
 }
 

@@ -27,10 +27,10 @@ class Rendezvous {
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
 
   // The text of rank `by`, which passes it, on every rank that asks. Throws Error{kPeerLost}.
-  std::string told(int by, const std::string& key, const std::string& text);
+  std::string text_of(int by, const std::string& key, const std::string& text);
   // Which of the ranks say the same as each: by rank the first that does. Every rank must call it. Throws
   // Error{kPeerLost}.
-  std::vector<int> alike(const std::string& key, const std::string& mine);
+  std::vector<int> ranks_by_text(const std::string& key, const std::string& mine);
   // Whether every rank says yes; every rank must call it. Throws Error{kPeerLost}.
   bool all_agree(const std::string& key, bool mine);
 

@@ -40,8 +40,8 @@ std::shared_ptr<ShmLink> ShmLink::join(std::shared_ptr<Rendezvous> rendezvous, i
   std::unique_ptr<Segment> world;
   if (config.rank == first)
     world = std::make_unique<Segment>(static_cast<std::size_t>(config.size) * sizeof(Place));
-  const std::string path =
-      rendezvous->told(first, "memory", world ? address(::getpid(), world->file()) : std::string());
+  const std::string path = rendezvous->text_of(
+      first, "memory", world ? address(::getpid(), world->file()) : std::string());
   if (!world) world = open_world(path);
   if (world) world->take(config.rank);
   if (!rendezvous->all_agree("shared memory", world != nullptr)) return nullptr;

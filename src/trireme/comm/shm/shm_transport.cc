@@ -81,7 +81,7 @@ class ShmTransport : public Transport {
     if (rings_) return;
     awaits(ranks_[0]);
     rings_ = link_->rings(key_, ranks_, rank_);
-    awaits(watch::kNobody);
+    awaits(watch::kNoRank);
   }
   int position(int rank) const {
     return static_cast<int>(std::ranges::find(ranks_, rank) - ranks_.begin());
@@ -243,7 +243,7 @@ void ShmTransport::wait(int peer, Ready ready) {
   const auto look = [&] {
     move();
     const bool come = ready();
-    awaits(come ? watch::kNobody : awaited);
+    awaits(come ? watch::kNoRank : awaited);
     return come;
   };
   if (look()) return;

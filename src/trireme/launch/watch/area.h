@@ -13,7 +13,7 @@ inline constexpr std::size_t kTracks = 128;
 inline constexpr std::size_t kLists = 4;
 inline constexpr std::size_t kWords = 8 << 20;  // bytes; only what is written costs memory
 inline constexpr std::uint32_t kVersion = 2;
-inline constexpr int kNobody = -1, kUntold = -2;  // in place of an awaited rank
+inline constexpr int kNoRank = -1, kUnknownRank = -2;  // in place of an awaited rank
 
 // Of functions that read or write records while others may: what is torn is shown torn, and steers nothing.
 #define TRIREME_TORN __attribute__((no_sanitize("thread")))
@@ -43,7 +43,7 @@ struct alignas(64) Track {
   std::atomic<std::uint64_t> begun;    // operations of all members, up to and with the running one
   std::atomic<std::uint64_t> running;  // its record's number; 0: none
   std::atomic<std::uint64_t> chunks;   // of data that the running one has moved
-  std::atomic<std::int32_t> awaited;   // world rank that it waits for, kNobody or kUntold
+  std::atomic<std::int32_t> awaited;   // world rank that it waits for, kNoRank or kUnknownRank
   std::uint64_t bytes, sequence;
   std::int32_t peer;
   char what[16];

@@ -24,7 +24,7 @@ struct Doing {
   std::uint64_t bytes = 0;
   int peer = kAllMembers;  // world rank
   int line = -1;           // of the rank's list, that asked for it
-  int awaited = kNobody;   // until await() says more; kUntold where it never does
+  int awaited = kNoRank;   // until await() says more; kUnknownRank where it never does
 };
 
 // Written by the main thread and the communication threads of one rank; each function names its thread.
@@ -65,13 +65,13 @@ class Recorder {
   void chunk(int track) {
     if (track < 0) return;
     Track& at = area_->track[track];
-    at.awaited.store(kNobody, std::memory_order_relaxed);
+    at.awaited.store(kNoRank, std::memory_order_relaxed);
     if (witness_ != nullptr) [[unlikely]]
       report_chunk(track);
     at.chunks.store(at.chunks.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     area_->moves.fetch_add(1, std::memory_order_release);
   }
-  // From here its operation waits for a world rank: to its next chunk, or until kNobody is given.
+  // From here its operation waits for a world rank: to its next chunk, or until kNoRank is given.
   void await(int track, int rank) {
     if (track >= 0) area_->track[track].awaited.store(rank, std::memory_order_relaxed);
   }

@@ -99,7 +99,7 @@ bool waits(const State& state) {
 }
 
 const Operation* stuck_in(const State& state) {
-  const auto found = std::ranges::find(state.operations, kNobody, &Operation::awaited);
+  const auto found = std::ranges::find(state.operations, kNoRank, &Operation::awaited);
   return found == state.operations.end() ? nullptr : &*found;
 }
 

@@ -17,9 +17,9 @@ struct Operation {
   std::string what;          // "all_reduce"
   std::uint64_t sequence = 0;
   std::uint64_t bytes = 0;
-  int peer = -1;             // world rank; -1: all members
-  std::uint64_t chunks = 0;  // that it has moved
-  int awaited = kUntold;     // world rank that it waits for, or kNobody
+  int peer = -1;               // world rank; -1: all members
+  std::uint64_t chunks = 0;    // that it has moved
+  int awaited = kUnknownRank;  // world rank that it waits for, or kNoRank
   bool operator==(const Operation&) const = default;
 };
 
