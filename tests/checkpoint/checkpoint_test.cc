@@ -207,7 +207,7 @@ TEST_P(FailingScratch, WhileSavingIsToldToEveryRankAndKeepsWhatWasThere) {
   const scratch::Engine engine = GetParam();
   TRIREME_NEEDS("disk engine", harness::missing(engine));
   for (const auto& [good, mode] :
-       {std::pair{0, SaveMode::kAtOnce}, {2, SaveMode::kAtOnce}, {2, SaveMode::kBehind}}) {
+       {std::pair{0, SaveMode::kAtOnce}, {2, SaveMode::kAtOnce}, {2, SaveMode::kAsync}}) {
     std::filesystem::remove_all(root_);
     std::filesystem::create_directories(root_);
     int told = 0;
@@ -373,7 +373,7 @@ TEST_F(CheckpointTest, ACopyIsWrittenWhateverHappensToTheTensors) {
     save(root_, {.step = 1}, units, specs, world);
     Saver saver({.root = root_}, units, specs, world);
     EXPECT_FALSE(saver.poll());
-    saver.begin({.step = 2}, SaveMode::kBehind);
+    saver.begin({.step = 2}, SaveMode::kAsync);
     for (const exec::StateSlice& slice : units.local_slices())
       units.write(slice, at::full({slice.count}, 7, comm::scalar_type(slice.type)));
     EXPECT_TRUE(saver.under_way());
@@ -381,7 +381,7 @@ TEST_F(CheckpointTest, ACopyIsWrittenWhateverHappensToTheTensors) {
     EXPECT_EQ(saved.path, root_ / "step-2");
     EXPECT_EQ(saved.problem, "");
     EXPECT_FALSE(saver.under_way());
-    saver.begin({.step = 3}, SaveMode::kBehind);
+    saver.begin({.step = 3}, SaveMode::kAsync);
     std::optional<Saved> polled;
     while (!polled) polled = saver.poll();
     EXPECT_EQ(polled->step, 3);

@@ -87,18 +87,18 @@ TEST(Training, WhatTrainsIsFixedForARun) {
 // What is on a disk for want of memory is not copied into it to be saved.
 TEST(Saving, GoesOnBehindTrainingUnlessStatesWaitOnADisk) {
   Job job;
-  EXPECT_TRUE(saves_behind(job));
+  EXPECT_TRUE(saves_async(job));
   job.offload.optimizer = Tier::kHost;
   job.offload.activations = Tier::kNvme;
-  EXPECT_TRUE(saves_behind(job));
+  EXPECT_TRUE(saves_async(job));
   job.offload.optimizer = Tier::kNvme;
-  EXPECT_FALSE(saves_behind(job));
+  EXPECT_FALSE(saves_async(job));
   job = {};
   job.offload.params = Tier::kNvme;
-  EXPECT_FALSE(saves_behind(job));
+  EXPECT_FALSE(saves_async(job));
   job = {};
   job.checkpoint.async = false;
-  EXPECT_FALSE(saves_behind(job));
+  EXPECT_FALSE(saves_async(job));
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST(Interval, BestIsWhereGoodputIsLargest) {
 
 TEST(Interval, IsNotShorterThanTheWriteBehindIt) {
   // 4 TB at 2 GB/s take 2000 s, and are copied in 40 s.
-  const Checkpointing checkpoint = write_behind(4e12, 2e9, 100e9);
+  const Checkpointing checkpoint = write_async(4e12, 2e9, 100e9);
   EXPECT_DOUBLE_EQ(checkpoint.stall_s, 40);
   EXPECT_DOUBLE_EQ(checkpoint.write_s, 2000);
   const Failures failures{.mttf_s = 10000, .restart_s = 600};

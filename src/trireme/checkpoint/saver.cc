@@ -178,7 +178,7 @@ Share Saver::make() {
   slices_ = units_.owned_slices();
   if (!header_.base.empty())
     std::erase_if(slices_, [&](const auto& slice) { return !units_.trains(slice.unit); });
-  if (mode_ == SaveMode::kBehind) snapshot_.take(units_, slices_);
+  if (mode_ == SaveMode::kAsync) snapshot_.take(units_, slices_);
   return make_share(world_.rank(), units_, slices_, specs_);
 }
 
@@ -193,7 +193,7 @@ Share Saver::write() const {
                        .shape = {slices_[i].count}});
   at::Tensor value;  // the one being written, in host memory
   const auto read = [&](std::size_t index) {
-    if (mode_ == SaveMode::kBehind) return snapshot_.bytes(index);
+    if (mode_ == SaveMode::kAsync) return snapshot_.bytes(index);
     value = at::Tensor();
     value = units_.read(slices_[index]).cpu();
     return std::span(static_cast<const std::byte*>(value.data_ptr()), value.nbytes());

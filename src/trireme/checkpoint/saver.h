@@ -29,8 +29,8 @@ struct Saved {
   double standing_s = 0;  // of which this rank did nothing else
 };
 
-// kAtOnce reads tensors where they are, one at a time; kBehind copies them first.
-enum class SaveMode { kAtOnce, kBehind };
+// kAtOnce reads tensors where they are, one at a time; kAsync copies them first.
+enum class SaveMode { kAtOnce, kAsync };
 
 // One rank's part of it. Every function except those of one line is collective. Ranks agree in these functions, and
 // only there, on the progress of a checkpoint, so that asynchronous writing never communicates while training does.

@@ -11,7 +11,7 @@ bool waits_on_disk(const Offload& offload) {
 
 }  // namespace
 
-bool saves_behind(const Job& job) { return job.checkpoint.async && !waits_on_disk(job.offload); }
+bool saves_async(const Job& job) { return job.checkpoint.async && !waits_on_disk(job.offload); }
 
 void check_memory(const Job& job) {
   const Checkpoint& checkpoint = job.checkpoint;

@@ -8,7 +8,7 @@ namespace trireme::config {
 // Whether the checkpoints of checkpoint.every are copied and written asynchronously. checkpoint.async decides, except
 // that models with states or parameters on a disk are written at once, because a copy would bring them back into
 // memory.
-bool saves_behind(const Job& job);
+bool saves_async(const Job& job);
 
 // Keys of snapshots in memory that contradict others. Throws Error{kUsage}.
 void check_memory(const Job& job);

@@ -108,7 +108,7 @@ std::vector<simulate::Footprint> footprints(const Planned& planned, const Place&
     for (simulate::Footprint& one : lists)
       one.expected_peak = plan::memory_account(expected, one.ranks.front()).peak_of_tensors();
   }
-  const bool on_disk = config::saves_behind(job) && job.checkpoint.every > 0;
+  const bool on_disk = config::saves_async(job) && job.checkpoint.every > 0;
   const int copies = (on_disk ? 1 : 0) + (job.checkpoint.memory_every > 0 ? 1 : 0);
   if (!host || copies == 0) return lists;
   for (simulate::Footprint& one : lists) {

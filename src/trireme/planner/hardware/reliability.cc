@@ -49,7 +49,7 @@ Checkpointing write_at_once(double bytes, double rate) {
   return {.stall_s = bytes / rate, .write_s = bytes / rate};
 }
 
-Checkpointing write_behind(double bytes, double rate, double copy_rate) {
+Checkpointing write_async(double bytes, double rate, double copy_rate) {
   need_rate(rate, "writing checkpoints");
   need_rate(copy_rate, "copying checkpoints");
   const double stall = bytes / copy_rate;

@@ -22,7 +22,7 @@ struct Checkpointing {
 // Training waits for `bytes` to be written at `rate` bytes a second.
 Checkpointing write_at_once(double bytes, double rate);
 // Training waits for a copy of them in host memory at `copy_rate`, and continues while the copy is written.
-Checkpointing write_behind(double bytes, double rate, double copy_rate);
+Checkpointing write_async(double bytes, double rate, double copy_rate);
 
 // Seconds of training between checkpoints: sqrt(2 stall M) (Young 1974), infinite without failures.
 double young_interval_s(double stall_s, double mttf_s);

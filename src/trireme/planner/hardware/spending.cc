@@ -38,8 +38,8 @@ Spending spending(const Question& question, const Option& option, double tokens,
   run.assumed = cluster.checkpoint_rate <= 0;
   run.checkpoint_rate = run.assumed ? kUsualRate : cluster.checkpoint_rate;
   const double rate = run.checkpoint_rate * hosts;
-  run.checkpoint = config::saves_behind(option.job) && cluster.host_rate > 0
-                       ? write_behind(run.checkpoint_bytes, rate, cluster.host_rate * gpus)
+  run.checkpoint = config::saves_async(option.job) && cluster.host_rate > 0
+                       ? write_async(run.checkpoint_bytes, rate, cluster.host_rate * gpus)
                        : write_at_once(run.checkpoint_bytes, rate);
   const Failures failures{.mttf_s = run.mttf_s, .restart_s = cluster.restart_s};
   const Rental rental{.useful_hours = run.useful_hours,

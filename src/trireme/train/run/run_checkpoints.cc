@@ -214,10 +214,10 @@ void RunCheckpoints::save(std::int64_t step, std::optional<double> eval_loss) {
   }
   world_.flight().enter(watch::Phase::kCheckpoint, step);
   begun_[step] = kept_s();
-  const bool behind = config::saves_behind(job_);
+  const bool async = config::saves_async(job_);
   saver_.begin(header(step, eval_loss),
-               behind ? checkpoint::SaveMode::kBehind : checkpoint::SaveMode::kAtOnce);
-  if (!behind) finish_on_disk();
+               async ? checkpoint::SaveMode::kAsync : checkpoint::SaveMode::kAtOnce);
+  if (!async) finish_on_disk();
 }
 
 void RunCheckpoints::save_last(std::int64_t step, std::optional<double> eval_loss) {

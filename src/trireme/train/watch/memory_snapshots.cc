@@ -35,7 +35,7 @@ void MemorySnapshots::take(const checkpoint::Header& header) {
   if (saver_.under_way())
     ++count_.skipped;
   else
-    saver_.begin(header, checkpoint::SaveMode::kBehind);
+    saver_.begin(header, checkpoint::SaveMode::kAsync);
 }
 
 void MemorySnapshots::poll() {
