@@ -261,7 +261,7 @@ TEST(Generate, FromAPictureTheNextTokenIsThatOfTheLoss) {
     };
     for (const std::vector<std::int64_t>& answered : {std::vector<std::int64_t>{}, {97, 98}}) {
       std::vector<at::Tensor> asked = inputs(answered);
-      const at::Tensor said = logits_behind(model, asked).log_softmax(0);
+      const at::Tensor said = next_logits(model, asked).log_softmax(0);
       // Only the last target is left, and says another token.
       asked[3] = at::where(asked[3] == config::kEndToken, 7, -100);
       const std::vector<at::Tensor> values = values_of(model, asked);
@@ -271,7 +271,7 @@ TEST(Generate, FromAPictureTheNextTokenIsThatOfTheLoss) {
       const at::Tensor loss = model.blocks.back()->forward(reads, {.training = false})[0];
       EXPECT_NEAR(loss.item<double>(), -said[7].item<double>(), 1e-10) << decoder;
     }
-    EXPECT_FALSE(at::equal(logits_behind(model, inputs({97})), logits_behind(model, inputs({98}))));
+    EXPECT_FALSE(at::equal(next_logits(model, inputs({97})), next_logits(model, inputs({98}))));
   }
 }
 

@@ -262,8 +262,8 @@ TEST(Generate, AnImageApartChangesWhatIsSaidBehindIt) {
   const at::Tensor tokens = at::tensor({3, 256, 4, 1, 5}, at::kLong).view({1, 5});
   const auto behind = [&](const at::Tensor& tiles, std::int64_t first) {
     const at::Tensor visual = at::tensor({-1, 0, 0, 0, 0}, at::kLong).view({1, 5});
-    return logits_behind(sees.model(),
-                         {tokens, tokens, at::where(visual >= 0, visual + first, visual), tiles});
+    return next_logits(sees.model(),
+                       {tokens, tokens, at::where(visual >= 0, visual + first, visual), tiles});
   };
   const at::Tensor tiles = at::randn({2, 3, 32, 32}, at::kFloat);
   EXPECT_TRUE(at::equal(behind(tiles, 0), behind(tiles, 0)));

@@ -327,7 +327,7 @@ TEST(Generate, TilesChangeWhatIsSaidBehindThem) {
   const harness::BoundModel sees(build(job_of({})), at::kDouble);
   const at::Tensor visual = at::tensor({-1, 0, 17, -2, -1}, at::kLong).view({1, 5});
   const auto behind = [&](const at::Tensor& tiles) {
-    return logits_behind(sees.model(), {tokens, tokens, visual, tiles});
+    return next_logits(sees.model(), {tokens, tokens, visual, tiles});
   };
   const at::Tensor tiles = at::randn({2, 3, 32, 32}, at::kFloat);
   EXPECT_TRUE(at::equal(behind(tiles), behind(tiles)));

@@ -110,7 +110,7 @@ std::vector<at::Tensor> values_of(const exec::Model& model, const std::vector<at
   return values;
 }
 
-at::Tensor logits_behind(const exec::Model& model, const std::vector<at::Tensor>& inputs) {
+at::Tensor next_logits(const exec::Model& model, const std::vector<at::Tensor>& inputs) {
   return logits_of(model, values_of(model, inputs));
 }
 
@@ -126,7 +126,7 @@ at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>
   const auto length = std::min(static_cast<std::int64_t>(tokens.size()), context);
   const at::Tensor x = at::empty({1, length}, at::TensorOptions().dtype(at::kLong));
   std::copy(tokens.end() - length, tokens.end(), x.data_ptr<std::int64_t>());
-  return logits_behind(model, {x, x});  // targets are read by the last node alone
+  return next_logits(model, {x, x});  // targets are read by the last node alone
 }
 
 at::Tensor GrowingText::next_logits(const std::vector<std::int64_t>& tokens) {

@@ -35,7 +35,7 @@ std::vector<at::Tensor> values_of(const exec::Model& model, const std::vector<at
 
 // The same as next_logits() of what follows the last token of the first sample of `inputs`, or from their values_of().
 // The head reads [samples, tokens, d], or packed rows of one sample.
-at::Tensor logits_behind(const exec::Model& model, const std::vector<at::Tensor>& inputs);
+at::Tensor next_logits(const exec::Model& model, const std::vector<at::Tensor>& inputs);
 at::Tensor logits_of(const exec::Model& model, const std::vector<at::Tensor>& values);
 
 // A growing text, of which a model of family hnet reads each token once. Its blocks keep keys and values, states and

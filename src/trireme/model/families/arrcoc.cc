@@ -184,9 +184,9 @@ class ArrcocGraph {
 
   void add_decoder(const Embedded& embedded) {
     if (gpt())
-      gpt_behind(graph_, job_.model, embedded);
+      gpt_after(graph_, job_.model, embedded);
     else
-      llama_behind(graph_, job_.model, embedded);
+      llama_after(graph_, job_.model, embedded);
     std::vector<plan::ValueId>& reads = graph_.spec().program.nodes.back().reads;
     reads.push_back(levels_);
     if (config::asks_regions(job_)) reads.push_back(text_);

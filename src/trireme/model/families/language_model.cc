@@ -309,7 +309,7 @@ ModelSpec gpt_spec(const Model& model, const PerRank& rank, const Training& trai
   return built(std::move(graph), model);
 }
 
-void gpt_behind(Graph& graph, const Model& model, const Embedded& embedded) {
+void gpt_after(Graph& graph, const Model& model, const Embedded& embedded) {
   const Sizes sizes(model, graph.rank());
   Chain chain(graph, model, sizes, embedded);
   gpt_blocks(chain, model, sizes, graph.rank(), model.hidden / model.heads);
@@ -333,7 +333,7 @@ void add_qwen_params(const std::string& prefix, const Model& model, const Cuts& 
 
 // Blocks and head of Llama.
 void llama_blocks(Chain& chain, const Model& model, const Sizes& sizes, const PerRank& rank,
-                  const BehindBlock& behind_block) {
+                  const AfterBlock& after_block) {
   const Initial init(model);
   const Cuts cut(model, rank);
   const std::int64_t d = sizes.d;
@@ -364,7 +364,7 @@ void llama_blocks(Chain& chain, const Model& model, const Sizes& sizes, const Pe
                   .sums = 2}};
     add_qwen_params(h, model, cut, rank, block.params);
     chain.block(std::move(block));
-    if (behind_block) chain.then(behind_block(static_cast<std::size_t>(layer), chain.written()));
+    if (after_block) chain.then(after_block(static_cast<std::size_t>(layer), chain.written()));
   }
   std::vector<ParamSpec> head = {gain("model.norm.weight", d, cut.whole)};
   if (!model.tied)
@@ -388,11 +388,11 @@ ParamSpec llama_embedding(const Model& model) {
   return token_table("model.embed_tokens.weight", model);
 }
 
-void llama_behind(Graph& graph, const Model& model, const Embedded& embedded,
-                  const BehindBlock& behind_block) {
+void llama_after(Graph& graph, const Model& model, const Embedded& embedded,
+                 const AfterBlock& after_block) {
   const Sizes sizes(model, graph.rank());
   Chain chain(graph, model, sizes, embedded);
-  llama_blocks(chain, model, sizes, graph.rank(), behind_block);
+  llama_blocks(chain, model, sizes, graph.rank(), after_block);
 }
 
 }  // namespace trireme::model

@@ -38,12 +38,12 @@ struct Embedded {
   plan::ValueId positions = -1;
   plan::UnitId unit = -1;
 };
-// Adds blocks and head of Llama. `behind_block`, if any, may add nodes after a block with the result [samples, tokens,
+// Adds blocks and head of Llama. `after_block`, if any, may add nodes after a block with the result [samples, tokens,
 // hidden]; it returns the input of the next one.
-using BehindBlock = std::function<plan::ValueId(std::size_t block, plan::ValueId written)>;
-void llama_behind(Graph& graph, const config::Model& model, const Embedded& embedded,
-                  const BehindBlock& behind_block = {});
+using AfterBlock = std::function<plan::ValueId(std::size_t block, plan::ValueId written)>;
+void llama_after(Graph& graph, const config::Model& model, const Embedded& embedded,
+                 const AfterBlock& after_block = {});
 // The same of GPT-2, whose queries and keys turn with `positions` instead of learned ones.
-void gpt_behind(Graph& graph, const config::Model& model, const Embedded& embedded);
+void gpt_after(Graph& graph, const config::Model& model, const Embedded& embedded);
 
 }  // namespace trireme::model

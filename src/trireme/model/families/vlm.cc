@@ -171,7 +171,7 @@ ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& 
                                               : read;
   };
   embedded.x = crossed(0, embedded.x);
-  llama_behind(graph, job.model, embedded, [&](std::size_t block, plan::ValueId written) {
+  llama_after(graph, job.model, embedded, [&](std::size_t block, plan::ValueId written) {
     if (block < deep.size()) return add_seen(graph, job, block, written, visual, deep[block]);
     const auto next = static_cast<std::int64_t>(block) + 1;
     return next < job.model.layers ? crossed(next, written) : written;

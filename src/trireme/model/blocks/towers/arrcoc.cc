@@ -166,7 +166,7 @@ at::Tensor RegionAnswer::norm(const at::Tensor& x, const ops::WeightGradientsPtr
                      : LlamaHead::norm(x, gradients);
 }
 
-at::Tensor RegionAnswer::behind_images(const at::Tensor& x, const Regions& regions) const {
+at::Tensor RegionAnswer::text_rows(const at::Tensor& x, const Regions& regions) const {
   const at::Tensor first = regions.tokens().to(x.device()).unsqueeze(1);
   const at::Tensor places = first + at::arange(sizes_.text, first.options());
   return x.gather(1, places.unsqueeze(2).expand({-1, -1, x.size(2)}));
@@ -188,7 +188,7 @@ std::vector<at::Tensor> RegionAnswer::forward(const std::vector<at::Tensor>& inp
   const Regions regions = sizes_.regions(inputs[2]);
   if (context.counts != nullptr)
     count(regions, asks_regions_ ? inputs[3] : at::Tensor(), *context.counts);
-  at::Tensor loss = AnswerHead::forward({behind_images(inputs[0], regions), targets}, context)[0];
+  at::Tensor loss = AnswerHead::forward({text_rows(inputs[0], regions), targets}, context)[0];
   if (inputs.size() > (asks_regions_ ? 4U : 3U)) {
     const at::Tensor answers = (targets != ops::kNoTarget).sum(1);
     loss = loss + (inputs.back().to(loss.scalar_type()) * answers).sum();
@@ -199,7 +199,7 @@ std::vector<at::Tensor> RegionAnswer::forward(const std::vector<at::Tensor>& inp
 // Of the first sample, where its last target is predicted.
 at::Tensor RegionAnswer::last_row(const std::vector<at::Tensor>& inputs) const {
   const at::Tensor last = (inputs[1][0] != ops::kNoTarget).nonzero().max();
-  return behind_images(inputs[0], sizes_.regions(inputs[2]))[0][last.item<std::int64_t>()];
+  return text_rows(inputs[0], sizes_.regions(inputs[2]))[0][last.item<std::int64_t>()];
 }
 
 Blocks arrcoc_blocks(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks) {

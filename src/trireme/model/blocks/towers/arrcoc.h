@@ -116,7 +116,7 @@ class RegionAnswer : public AnswerHead {
 
  private:
   // Of activations [b, tokens, d] those of the text, [b, text, d].
-  at::Tensor behind_images(const at::Tensor& x, const Regions& regions) const;
+  at::Tensor text_rows(const at::Tensor& x, const Regions& regions) const;
   void count(const Regions& regions, const at::Tensor& text, exec::Counts& counts) const;
 
   RegionSizes sizes_;
