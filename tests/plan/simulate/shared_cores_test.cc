@@ -66,7 +66,7 @@ TEST(SharedCores, WhatTravelsNeedsNoCoreAndArrivesInOrder) {
   EXPECT_DOUBLE_EQ(found[3].end, 3);
   EXPECT_DOUBLE_EQ(found[2].start, 3);
   EXPECT_DOUBLE_EQ(found[2].end, 4);
-  EXPECT_EQ(found[2].behind, 0);
+  EXPECT_EQ(found[2].cause, 0);
 }
 
 plan::Program chain(int count) {

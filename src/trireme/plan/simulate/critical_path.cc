@@ -68,7 +68,7 @@ std::vector<PathPart> critical_path(const Forecast& forecast) {
                   at.line, start, until);
     if (start < until) path.push_back({.at = at, .start = start, .end = until});
     until = start;
-    at = list.behind[static_cast<std::size_t>(at.line)];
+    at = list.cause[static_cast<std::size_t>(at.line)];
   }
   std::ranges::reverse(path);
   return path;

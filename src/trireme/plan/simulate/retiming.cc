@@ -20,12 +20,13 @@ void busy(ListForecast& list, const Instr& line, double start, double end,
   list.nodes_span_s = end - list.nodes_first_s;
 }
 
-void expose(ListForecast& list, const Instr& behind, const LineTime& blocking, double waited) {
-  if (waited <= 0 || behind.lane == Lane::kComp) return;
+void expose(ListForecast& list, const Instr& communication, const LineTime& blocking,
+            double waited) {
+  if (waited <= 0 || communication.lane == Lane::kComp) return;
   const double seconds = std::min(waited, blocking.end - blocking.start);
-  const bool offload = behind.lane == Lane::kH2d || behind.lane == Lane::kD2h;
+  const bool offload = communication.lane == Lane::kH2d || communication.lane == Lane::kD2h;
   (offload ? list.exposed_offload_s : list.exposed_comm_s) += seconds;
-  if (plan::is_transfer(behind)) list.exposed_transfers_s += seconds;
+  if (plan::is_transfer(communication)) list.exposed_transfers_s += seconds;
 }
 
 namespace {
@@ -49,7 +50,7 @@ class Retiming {
         const Instr& line =
             plan_.lists[static_cast<std::size_t>(list)][static_cast<std::size_t>(i)];
         fresh.lines.push_back({.start = at.start, .end = at.end});
-        fresh.behind.push_back(line_behind(at.behind));
+        fresh.cause.push_back(line_of(at.cause));
         if (line.lane != Lane::kComp) continue;
         int last = -1;
         for (const int earlier : line.after)
@@ -71,8 +72,8 @@ class Retiming {
   int task_of(int list, int line) const { return list_of(list)[static_cast<std::size_t>(line)]; }
   const TaskTime& time(int task) const { return times_[static_cast<std::size_t>(task)]; }
   // Past tasks that are no line's, such as the issue of one.
-  LineRef line_behind(int task) const {
-    while (task >= 0 && lines_[static_cast<std::size_t>(task)].line < 0) task = time(task).behind;
+  LineRef line_of(int task) const {
+    while (task >= 0 && lines_[static_cast<std::size_t>(task)].line < 0) task = time(task).cause;
     return task < 0 ? LineRef{} : lines_[static_cast<std::size_t>(task)];
   }
 

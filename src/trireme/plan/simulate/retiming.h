@@ -14,7 +14,8 @@ void busy(ListForecast& list, const plan::Instr& line, double start, double end,
           const LineSeconds& seconds = 0);
 
 // A wait for a communication is exposed communication for as long as that was running; likewise for offload.
-void expose(ListForecast& list, const plan::Instr& behind, const LineTime& blocking, double waited);
+void expose(ListForecast& list, const plan::Instr& communication, const LineTime& blocking,
+            double waited);
 
 // Replaces the times of lines alone by those of tasks, and recomputes the results. `tasks`: of every list by line.
 void retime(const plan::PlanSet& plan, const std::vector<TaskTime>& times,

@@ -64,9 +64,9 @@ class TaskRun {
   };
   State& at(int task) { return states_[static_cast<std::size_t>(task)]; }
 
-  void begin(int task, int behind) {
+  void begin(int task, int cause) {
     const TaskGraph::Task& own = tasks_[static_cast<std::size_t>(task)];
-    times_[static_cast<std::size_t>(task)] = {.start = now_, .behind = behind};
+    times_[static_cast<std::size_t>(task)] = {.start = now_, .cause = cause};
     running_ += own.ranks;
     working_.emplace(done_ + std::max(own.work, 0.0), task);
   }
@@ -85,8 +85,8 @@ class TaskRun {
     for (const int next : at(task).on_hold) release(next);
     for (const int next : at(task).on_end) ready(next, task);
   }
-  void ready(int task, int behind) {
-    if (--at(task).waits == 0) begin(task, behind);
+  void ready(int task, int cause) {
+    if (--at(task).waits == 0) begin(task, cause);
   }
 
   const std::vector<TaskGraph::Task>& tasks_;

@@ -35,7 +35,7 @@ struct TaskGraph {
 struct TaskTime {
   double start = 0;
   double end = 0;
-  int behind = -1;
+  int cause = -1;
 };
 // Exact: event by event, between which speeds are constant. Tasks stand after all they wait for.
 std::vector<TaskTime> run_tasks(const TaskGraph& graph, const Cores& cores);

@@ -29,7 +29,7 @@ struct WalkerTime {
   int number = 0;  // of its list
   const plan::List* list = nullptr;
   double now = 0;
-  LineRef behind{};                 // whose end is now
+  LineRef cause{};                 // whose end is now
   double ranks = 1;                 // that it represents
   int task = -1;                    // that it has come to
   std::vector<int> tasks{};         // by line; before a meeting, of its issue
@@ -61,7 +61,7 @@ class Simulation final : public plan::LineClock {
                           .ranks = static_cast<double>(std::ranges::count(walkers, walker)),
                           .tasks = std::vector<int>(graph != nullptr ? lines : 0, -1)});
       forecasts_.push_back(
-          {.lines = std::vector<LineTime>(lines), .behind = std::vector<LineRef>(lines)});
+          {.lines = std::vector<LineTime>(lines), .cause = std::vector<LineRef>(lines)});
     }
   }
 
@@ -97,8 +97,8 @@ class Simulation final : public plan::LineClock {
   LineTime& time(int walker, int line) {
     return forecast(walker).lines[static_cast<std::size_t>(line)];
   }
-  LineRef& behind(int walker, int line) {
-    return forecast(walker).behind[static_cast<std::size_t>(line)];
+  LineRef& cause_of(int walker, int line) {
+    return forecast(walker).cause[static_cast<std::size_t>(line)];
   }
 
   void begin(int index, int number) override {
@@ -110,10 +110,10 @@ class Simulation final : public plan::LineClock {
     const double before = list.now;
     if (last >= 0 && time(index, last).end > list.now) {
       list.now = time(index, last).end;
-      list.behind = {.list = list.number, .line = last};
+      list.cause = {.list = list.number, .line = last};
     }
     time(index, number).start = list.now;
-    behind(index, number) = list.behind;
+    cause_of(index, number) = list.cause;
     if (line.lane == Lane::kComp) {
       if (last >= 0) expose(forecast(index), list.line(last), time(index, last), list.now - before);
       return;
@@ -129,7 +129,7 @@ class Simulation final : public plan::LineClock {
     if (graph_ != nullptr)
       list.task = list.task_of(number) =
           add_task(list, line, {.work = cost.all(), .ranks = list.ranks});
-    end(index, number, {.start = list.now, .end = list.now + cost.all()}, list.behind);
+    end(index, number, {.start = list.now, .end = list.now + cost.all()}, list.cause);
     compute(index, number, cost);
   }
 
@@ -138,13 +138,13 @@ class Simulation final : public plan::LineClock {
     WalkerTime& list = at(index);
     const LineTime& line = time(index, number);
     list.now = line.end;
-    list.behind = {.list = list.number, .line = number};
+    list.cause = {.list = list.number, .line = number};
     busy(forecast(index), list.line(number), line.start, line.end, cost);
   }
 
   void end(int index, int number, const LineTime& when, const LineRef& cause) {
     time(index, number) = when;
-    behind(index, number) = cause;
+    cause_of(index, number) = cause;
     forecast(index).sent_bytes += sent_bytes(plan_, at(index).line(number));
   }
 
@@ -195,7 +195,7 @@ class Simulation final : public plan::LineClock {
     for (const Side& side : sides) {
       WalkerTime& list = at(side.walker);
       const QueueTime& queue = list.queue(side.queue);
-      later(time(side.walker, side.line).start, behind(side.walker, side.line));
+      later(time(side.walker, side.line).start, cause_of(side.walker, side.line));
       later(queue.free, {.list = list.number, .line = queue.last});
       const LineSeconds own = cost_(list.rank, list.line(side.line));
       if (own.all() > seconds.all()) seconds = own;

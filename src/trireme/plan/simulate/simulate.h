@@ -29,7 +29,7 @@ struct ListForecast {
   std::vector<LineTime> lines;
   // The cause of each line's start: the previous of its queue, one of its `after`, or the line that delayed a partner.
   // Empty for lines that start with the step.
-  std::vector<LineRef> behind;
+  std::vector<LineRef> cause;
   double comp_busy_s = 0;    // the compute lane works, and does not wait within a line
   double nodes_busy_s = 0;   // of it: forwards and backwards
   double nodes_first_s = 0;  // the first of these starts
