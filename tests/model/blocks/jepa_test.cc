@@ -12,8 +12,8 @@
 #include "trireme/data/loaders/source.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/blocks/jepa/action.h"
-#include "trireme/model/blocks/towers/clip_tower.h"
 #include "trireme/model/blocks/towers/encoder.h"
+#include "trireme/model/blocks/towers/video_tower.h"
 #include "trireme/plan/compile/placement.h"
 
 namespace trireme::blocks::jepa_test {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "trireme/model/families/clip_tower.h"
+#include "trireme/model/families/video_tower.h"
 #include "trireme/model/graph.h"
 
 namespace trireme::model {

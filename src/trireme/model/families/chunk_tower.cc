@@ -4,9 +4,9 @@
 
 #include <utility>
 
-#include "trireme/model/families/clip_tower.h"
 #include "trireme/model/families/hnet.h"
 #include "trireme/model/families/hvjepa.h"
+#include "trireme/model/families/video_tower.h"
 
 namespace trireme::model {
 namespace {
@@ -55,8 +55,8 @@ class ChunkedTower {
   ValueId tokens(ValueId clips) {
     const Encoder rows = chunk_encoder(job_, chunks_);
     const config::Vision vision = chunk_vision(job_);
-    ValueId x = node("tower.embed", {clips}, clip_embed_work(graph_, vision, rows.rows()),
-                     {unit("tower.embed", clip_embed_params(vision, kTeacher))},
+    ValueId x = node("tower.embed", {clips}, video_embed_work(graph_, vision, rows.rows()),
+                     {unit("tower.embed", video_embed_params(vision, kTeacher))},
                      {activation(graph_, chunk_encoder(job_, dense_), "tower.tokens0")})[0];
     for (std::int64_t layer = 0; layer < job_.chunk.layers; ++layer) {
       const std::string name = fmt::format("tower.chunk.block.{}", layer);

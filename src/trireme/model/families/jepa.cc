@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/model/families/clip_tower.h"
 #include "trireme/model/families/hnet.h"
 #include "trireme/model/families/hvjepa.h"
 #include "trireme/model/families/joint.h"
+#include "trireme/model/families/video_tower.h"
 #include "trireme/model/graph.h"
 
 namespace trireme::model {
@@ -57,15 +57,16 @@ class Pretraining {
 
   void embed() {
     const config::Vision vision = chunks_ ? chunk_vision(job_) : vision_;
-    const auto [own, average] = followed("embed", clip_embed_params(vision, kStudent));
-    const plan::NodeWork patches = clip_embed_transients(graph_, vision, graph_.rank().micro_batch);
+    const auto [own, average] = followed("embed", video_embed_params(vision, kStudent));
+    const plan::NodeWork patches =
+        video_embed_transients(graph_, vision, graph_.rank().micro_batch);
     x_ = graph_.node({.name = "embed", .reads = {clips_, context_[0]}, .work = patches},
-                     clip_embed_work(graph_, vision, student_.rows()), {own},
+                     video_embed_work(graph_, vision, student_.rows()), {own},
                      {activation(graph_, tokens(student_), chunks_ ? "tokens0" : "x0")})[0];
     Encoder whole = tokens(teacher_);  // every token of a clip, before they become chunks
     whole.packed = false;
     t_ = graph_.node({.name = "teacher.embed", .reads = {clips_}, .no_grad = true, .work = patches},
-                     clip_embed_work(graph_, vision, teacher_.rows()), {average},
+                     video_embed_work(graph_, vision, teacher_.rows()), {average},
                      {activation(graph_, whole, chunks_ ? "teacher.tokens0" : "t0")})[0];
   }
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "trireme/config/probes.h"
-#include "trireme/model/families/clip_tower.h"
+#include "trireme/model/families/video_tower.h"
 #include "trireme/model/graph.h"
 
 namespace trireme::model {

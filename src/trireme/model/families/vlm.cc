@@ -8,13 +8,13 @@
 #include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/model/account/exchanges.h"
 #include "trireme/model/account/transients.h"
-#include "trireme/model/families/clip_tower.h"
 #include "trireme/model/families/deepstack.h"
 #include "trireme/model/families/encoder.h"
 #include "trireme/model/families/gated_cross.h"
 #include "trireme/model/families/language_model.h"
 #include "trireme/model/families/projector.h"
 #include "trireme/model/families/tower.h"
+#include "trireme/model/families/video_tower.h"
 #include "trireme/model/graph.h"
 
 namespace trireme::model {

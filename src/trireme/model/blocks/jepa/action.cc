@@ -3,8 +3,8 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
-#include "trireme/model/blocks/towers/clip_tower.h"
 #include "trireme/model/blocks/towers/encoder.h"
+#include "trireme/model/blocks/towers/video_tower.h"
 #include "trireme/model/families/action.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
@@ -114,8 +114,8 @@ Blocks action_blocks(const config::Job& job, const model::ModelSpec&, const Rank
   const std::int64_t samples = job.run.micro_batch, frames = vision.frames;
   const model::PatchGrid grid = model::patch_grid(vision);
   Blocks blocks =
-      frozen_tower_blocks(job, model::frame_tower(job, samples), ClipEmbed::Frames::kApart,
-                          ClipNorm::Gives::kNormalised, ranks);
+      frozen_tower_blocks(job, model::frame_tower(job, samples), VideoEmbed::Frames::kApart,
+                          VideoNorm::Gives::kNormalised, ranks);
   const auto run = [&](std::int64_t seen, std::int64_t kept) {
     const model::Encoder encoder = model::action_encoder(job, samples, seen);
     const at::Tensor positions =

@@ -3,12 +3,12 @@
 
 #include "trireme/config/job.h"
 #include "trireme/model/blocks/blocks.h"
-#include "trireme/model/blocks/towers/clip_tower.h"
+#include "trireme/model/blocks/towers/video_tower.h"
 
 namespace trireme::blocks {
 
 // The nodes of model::chunked_tower, in order.
 Blocks chunked_tower_blocks(const config::Job& job, const model::Encoder& encoder,
-                            ClipEmbed::Frames frames, ClipNorm::Gives gives, const Ranks& ranks);
+                            VideoEmbed::Frames frames, VideoNorm::Gives gives, const Ranks& ranks);
 
 }  // namespace trireme::blocks

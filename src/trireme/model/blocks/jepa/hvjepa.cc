@@ -14,8 +14,8 @@
 #include "trireme/model/blocks/hnet/chunking.h"
 #include "trireme/model/blocks/jepa/neighbours.h"
 #include "trireme/model/blocks/jepa/vicreg_loss.h"
-#include "trireme/model/blocks/towers/clip_tower.h"
 #include "trireme/model/blocks/towers/read_out.h"
+#include "trireme/model/blocks/towers/video_tower.h"
 #include "trireme/model/families/chunk_tower.h"
 #include "trireme/model/families/hnet.h"
 #include "trireme/model/families/hvjepa.h"
@@ -269,7 +269,7 @@ Blocks hvjepa_blocks(const config::Job& job, const model::ModelSpec&, const Rank
   };
   using Role = ChunkBlock::Role;
   add([&](Role) {
-    return std::make_unique<ClipEmbed>(vision, ClipEmbed::Frames::kTogether, alone);
+    return std::make_unique<VideoEmbed>(vision, VideoEmbed::Frames::kTogether, alone);
   });
   for (std::int64_t layer = 0; layer < job.chunk.layers; ++layer)
     add([&](Role) { return std::make_unique<NeighboursBlock>(job, alone); });
@@ -281,7 +281,7 @@ Blocks hvjepa_blocks(const config::Job& job, const model::ModelSpec&, const Rank
       return std::make_unique<EncoderBlock>(encoder, vision.norm_eps, look, ranks);
     });
   add([&](Role) {
-    return std::make_unique<ClipNorm>(vision.norm_eps, ClipNorm::Gives::kFeatures, ranks);
+    return std::make_unique<VideoNorm>(vision.norm_eps, VideoNorm::Gives::kFeatures, ranks);
   });
   if (job.vicreg.weight > 0) blocks.push_back(std::make_unique<VicregLoss>(job, ranks));
   blocks.push_back(std::make_unique<PredictorEmbed>(pack_of_places(job), alone));

@@ -6,8 +6,8 @@
 
 #include <utility>
 
-#include "trireme/model/blocks/towers/clip_tower.h"
 #include "trireme/model/blocks/towers/encoder.h"
+#include "trireme/model/blocks/towers/video_tower.h"
 #include "trireme/model/families/jepa.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
@@ -137,17 +137,17 @@ Blocks jepa_blocks(const config::Job& job, const model::ModelSpec&, const Ranks&
   // The predictor is every tp rank's own.
   const Ranks alone = Across::without_tp(ranks);
   Blocks teacher =
-      frozen_tower_blocks(job, model::tower(vision, samples), ClipEmbed::Frames::kTogether,
-                          ClipNorm::Gives::kFeatures, ranks);
+      frozen_tower_blocks(job, model::tower(vision, samples), VideoEmbed::Frames::kTogether,
+                          VideoNorm::Gives::kFeatures, ranks);
   Blocks blocks;
   const auto add = [&](std::unique_ptr<exec::Block> own) {
     blocks.push_back(std::move(own));
     blocks.push_back(std::move(teacher[blocks.size() / 2]));
   };
-  add(std::make_unique<ClipEmbed>(vision, ClipEmbed::Frames::kTogether, ranks));
+  add(std::make_unique<VideoEmbed>(vision, VideoEmbed::Frames::kTogether, ranks));
   for (std::int64_t layer = 0; layer < vision.layers; ++layer)
     add(std::make_unique<EncoderBlock>(student, vision.norm_eps, seen, ranks));
-  add(std::make_unique<ClipNorm>(vision.norm_eps, ClipNorm::Gives::kFeatures, ranks));
+  add(std::make_unique<VideoNorm>(vision.norm_eps, VideoNorm::Gives::kFeatures, ranks));
   blocks.push_back(std::make_unique<PredictorEmbed>(packing_of, alone));
   for (std::int64_t layer = 0; layer < job.jepa.layers; ++layer)
     blocks.push_back(std::make_unique<EncoderBlock>(predictor, vision.norm_eps, joined, alone));

@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "trireme/model/blocks/hnet/chunking.h"
-#include "trireme/model/blocks/towers/clip_tower.h"
 #include "trireme/model/blocks/towers/encoder.h"
+#include "trireme/model/blocks/towers/video_tower.h"
 #include "trireme/model/families/hvjepa.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"

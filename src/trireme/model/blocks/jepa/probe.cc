@@ -10,8 +10,8 @@
 #include <cmath>
 
 #include "trireme/base/error.h"
-#include "trireme/model/blocks/towers/clip_tower.h"
 #include "trireme/model/blocks/towers/encoder.h"
+#include "trireme/model/blocks/towers/video_tower.h"
 #include "trireme/model/families/probe.h"
 #include "trireme/ops/flop_count.h"
 #include "trireme/ops/linear.h"
@@ -110,13 +110,14 @@ Answers average_views(const at::Tensor& scores, const at::Tensor& labels) {
 Blocks probe_blocks(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks) {
   const std::int64_t samples = job.run.micro_batch, segments = job.probe.segments;
   Blocks blocks = frozen_tower_blocks(job, model::tower(job.vision, samples * segments),
-                                      ClipEmbed::Frames::kTogether, ClipNorm::Gives::kFeatures,
+                                      VideoEmbed::Frames::kTogether, VideoNorm::Gives::kFeatures,
                                       ranks, segments);
   const model::Encoder encoder = model::probe_encoder(job, samples);
   // Tokens of a chunk are equal: the probe gets the place of each.
-  const EncoderBlock::Look look = job.vision.chunked ? clip_look(job, model::patch_grid(job.vision),
-                                                                 job.probe.heads, ranks->device())
-                                                     : always({});
+  const EncoderBlock::Look look =
+      job.vision.chunked
+          ? video_look(job, model::patch_grid(job.vision), job.probe.heads, ranks->device())
+          : always({});
   for (std::size_t probe = 0; probe < spec.metrics.size(); ++probe) {
     for (std::int64_t layer = 0; layer + 1 < job.probe.layers; ++layer)
       blocks.push_back(std::make_unique<EncoderBlock>(encoder, model::kProbeNormEps, look, ranks));

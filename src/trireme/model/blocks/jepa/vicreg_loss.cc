@@ -11,7 +11,7 @@
 #include <cmath>
 
 #include "trireme/model/blocks/jepa/vicreg.h"
-#include "trireme/model/blocks/towers/clip_tower.h"
+#include "trireme/model/blocks/towers/video_tower.h"
 #include "trireme/model/families/hnet.h"
 #include "trireme/model/families/hvjepa.h"
 #include "trireme/model/families/jepa.h"

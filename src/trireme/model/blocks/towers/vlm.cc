@@ -13,11 +13,11 @@
 #include "trireme/config/head_width.h"
 #include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/model/blocks/tower_features.h"
-#include "trireme/model/blocks/towers/clip_tower.h"
 #include "trireme/model/blocks/towers/encoder.h"
 #include "trireme/model/blocks/towers/gated_cross.h"
 #include "trireme/model/blocks/towers/projector.h"
 #include "trireme/model/blocks/towers/tower.h"
+#include "trireme/model/blocks/towers/video_tower.h"
 #include "trireme/model/families/vlm.h"
 #include "trireme/ops/embedding.h"
 
@@ -117,8 +117,8 @@ Blocks vlm_blocks(const config::Job& job, const model::ModelSpec& spec, const Ra
                         job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
           .to(ranks->device());
   Blocks blocks = model::sees_clips(job)
-                      ? frozen_tower_blocks(job, encoder, ClipEmbed::Frames::kTogether,
-                                            ClipNorm::Gives::kFeatures, ranks)
+                      ? frozen_tower_blocks(job, encoder, VideoEmbed::Frames::kTogether,
+                                            VideoNorm::Gives::kFeatures, ranks)
                       : tiles_tower_blocks(job, encoder, ranks);
   blocks.push_back(std::make_unique<Projector>(job, config::reads_last(job), ranks));
   if (config::crosses(job))

@@ -1,4 +1,4 @@
-#include "trireme/model/blocks/towers/clip_tower.h"
+#include "trireme/model/blocks/towers/video_tower.h"
 
 #include <ATen/ops/layer_norm.h>
 
@@ -33,8 +33,8 @@ AxialRotary rows_of(const AxialRotary& table, const at::Tensor& places) {
           .sines = table.sines.index_select(0, places)};
 }
 
-std::vector<at::Tensor> ClipEmbed::forward(const std::vector<at::Tensor>& inputs,
-                                           const exec::BlockContext& context) {
+std::vector<at::Tensor> VideoEmbed::forward(const std::vector<at::Tensor>& inputs,
+                                            const exec::BlockContext& context) {
   config::Vision vision = vision_;
   at::Tensor clips = inputs[0];
   if (frames_ == Frames::kApart) {
@@ -46,8 +46,8 @@ std::vector<at::Tensor> ClipEmbed::forward(const std::vector<at::Tensor>& inputs
   return {ops::linear(rows, param(0).flatten(1), param(1), context.weight_gradients)};
 }
 
-std::vector<at::Tensor> ClipNorm::forward(const std::vector<at::Tensor>& inputs,
-                                          const exec::BlockContext& context) {
+std::vector<at::Tensor> VideoNorm::forward(const std::vector<at::Tensor>& inputs,
+                                           const exec::BlockContext& context) {
   const at::Tensor x =
       ops::layer_norm(inputs[0], param(0), param(1), eps_, context.weight_gradients);
   const at::Tensor given = gives_ == Gives::kNormalised ? normalised(x).to(x.scalar_type()) : x;
@@ -55,26 +55,26 @@ std::vector<at::Tensor> ClipNorm::forward(const std::vector<at::Tensor>& inputs,
   return {given.reshape({x.size(0) / segments_, segments_ * x.size(1), x.size(2)})};
 }
 
-EncoderBlock::Look clip_look(const config::Job& job, const model::PatchGrid& grid,
-                             std::int64_t heads, at::Device device) {
+EncoderBlock::Look video_look(const config::Job& job, const model::PatchGrid& grid,
+                              std::int64_t heads, at::Device device) {
   const config::Vision& vision = job.vision;
   return always({.rotary = axial_rotary(grid_positions(grid).to(device), vision.hidden / heads,
                                         rotary_pairs(vision), statistics_type(job))});
 }
 
 Blocks frozen_tower_blocks(const config::Job& job, const model::Encoder& encoder,
-                           ClipEmbed::Frames frames, ClipNorm::Gives gives, const Ranks& ranks,
+                           VideoEmbed::Frames frames, VideoNorm::Gives gives, const Ranks& ranks,
                            std::int64_t segments) {
   if (job.vision.chunked) return chunked_tower_blocks(job, encoder, frames, gives, ranks);
   const config::Vision& vision = job.vision;
   model::PatchGrid grid = model::patch_grid(vision);
-  if (frames == ClipEmbed::Frames::kApart) grid.frames = 1;
-  const EncoderBlock::Look look = clip_look(job, grid, vision.heads, ranks->device());
+  if (frames == VideoEmbed::Frames::kApart) grid.frames = 1;
+  const EncoderBlock::Look look = video_look(job, grid, vision.heads, ranks->device());
   Blocks blocks;
-  blocks.push_back(std::make_unique<ClipEmbed>(vision, frames, ranks));
+  blocks.push_back(std::make_unique<VideoEmbed>(vision, frames, ranks));
   for (std::int64_t layer = 0; layer < vision.layers; ++layer)
     blocks.push_back(std::make_unique<EncoderBlock>(encoder, vision.norm_eps, look, ranks));
-  blocks.push_back(std::make_unique<ClipNorm>(vision.norm_eps, gives, ranks, segments));
+  blocks.push_back(std::make_unique<VideoNorm>(vision.norm_eps, gives, ranks, segments));
   return blocks;
 }
 

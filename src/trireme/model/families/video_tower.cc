@@ -1,4 +1,4 @@
-#include "trireme/model/families/clip_tower.h"
+#include "trireme/model/families/video_tower.h"
 
 #include <fmt/format.h>
 
@@ -8,20 +8,20 @@
 
 namespace trireme::model {
 
-std::vector<ParamSpec> clip_embed_params(const config::Vision& vision, const std::string& prefix) {
+std::vector<ParamSpec> video_embed_params(const config::Vision& vision, const std::string& prefix) {
   const std::string name = prefix + "patch_embed.proj";
   return {drawn(name + ".weight", {vision.hidden, 3, vision.tubelet, vision.patch, vision.patch},
                 vision.init_std),
           zeros(name + ".bias", vision.hidden)};
 }
 
-Work clip_embed_work(const Graph& graph, const config::Vision& vision, std::int64_t rows) {
+Work video_embed_work(const Graph& graph, const config::Vision& vision, std::int64_t rows) {
   const std::int64_t features = patch_grid(vision).features;
   return linear_work(graph, rows, features * vision.hidden, rows * features);
 }
 
-plan::NodeWork clip_embed_transients(const Graph& graph, const config::Vision& vision,
-                                     std::int64_t samples, bool apart) {
+plan::NodeWork video_embed_transients(const Graph& graph, const config::Vision& vision,
+                                      std::int64_t samples, bool apart) {
   const std::int64_t pixels = clip_bytes(vision, samples);
   const std::int64_t patches = apart ? vision.tubelet * pixels : pixels;
   const auto element = static_cast<std::int64_t>(size_of(graph.rank().compute));
@@ -59,9 +59,9 @@ plan::ValueId frozen_tower(Graph& graph, const config::Job& job, const Encoder& 
       {.name = "tower.embed",
        .reads = {clips},
        .no_grad = true,
-       .work = clip_embed_transients(graph, vision, segments * graph.rank().micro_batch, apart)},
-      clip_embed_work(graph, vision, encoder.rows()),
-      {unit("tower.embed", clip_embed_params(vision, prefix))},
+       .work = video_embed_transients(graph, vision, segments * graph.rank().micro_batch, apart)},
+      video_embed_work(graph, vision, encoder.rows()),
+      {unit("tower.embed", video_embed_params(vision, prefix))},
       {activation(graph, encoder, "tower.x0")})[0];
   for (std::int64_t layer = 0; layer < vision.layers; ++layer) {
     const std::string name = fmt::format("tower.block.{}", layer);

@@ -16,14 +16,14 @@ inline constexpr char kStudent[] = "encoder.";
 inline constexpr char kTeacher[] = "target_encoder.";
 
 // patch_embed.proj, a convolution's [hidden, 3, tubelet, patch, patch] and its bias.
-std::vector<ParamSpec> clip_embed_params(const config::Vision& vision, const std::string& prefix);
+std::vector<ParamSpec> video_embed_params(const config::Vision& vision, const std::string& prefix);
 // `rows` tokens of a micro-batch are embedded.
-Work clip_embed_work(const Graph& graph, const config::Vision& vision, std::int64_t rows);
+Work video_embed_work(const Graph& graph, const config::Vision& vision, std::int64_t rows);
 
 // Patches of all clips, also where only some are embedded, in fp32 and in the compute type. `apart`: each frame is a
 // clip of equal frames.
-plan::NodeWork clip_embed_transients(const Graph& graph, const config::Vision& vision,
-                                     std::int64_t samples, bool apart = false);
+plan::NodeWork video_embed_transients(const Graph& graph, const config::Vision& vision,
+                                      std::int64_t samples, bool apart = false);
 
 // Bytes of a micro-batch of clips, in fp32.
 std::int64_t clip_bytes(const config::Vision& vision, std::int64_t samples);

@@ -1,4 +1,4 @@
-// Blocks of the encoder of V-JEPA 2; model/families/clip_tower.h describes them.
+// Blocks of the encoder of V-JEPA 2; model/families/video_tower.h describes them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,10 +27,10 @@ AxialRotary rows_of(const AxialRotary& table, const at::Tensor& places);
 
 // Patches through a linear layer. Inputs: clips; in a second one, int64, which tokens of all the clips' are wanted: the
 // result is [these, hidden], else [clips, tokens, hidden].
-class ClipEmbed : public BoundBlock {
+class VideoEmbed : public BoundBlock {
  public:
   enum class Frames { kTogether, kApart };
-  ClipEmbed(const config::Vision& vision, Frames frames, Ranks across)
+  VideoEmbed(const config::Vision& vision, Frames frames, Ranks across)
       : BoundBlock(std::move(across)), vision_(vision), frames_(frames) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
@@ -41,10 +41,10 @@ class ClipEmbed : public BoundBlock {
 };
 
 // LayerNorm, followed for targets by `normalised`. The tokens of `segments` sequences become those of one.
-class ClipNorm : public BoundBlock {
+class VideoNorm : public BoundBlock {
  public:
   enum class Gives { kFeatures, kNormalised };
-  ClipNorm(double eps, Gives gives, Ranks across, std::int64_t segments = 1)
+  VideoNorm(double eps, Gives gives, Ranks across, std::int64_t segments = 1)
       : BoundBlock(std::move(across)), eps_(eps), gives_(gives), segments_(segments) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
@@ -56,12 +56,12 @@ class ClipNorm : public BoundBlock {
 };
 
 // What all tokens of a clip see of each other, as wide as the tower, in blocks of so many heads.
-EncoderBlock::Look clip_look(const config::Job& job, const model::PatchGrid& grid,
-                             std::int64_t heads, at::Device device);
+EncoderBlock::Look video_look(const config::Job& job, const model::PatchGrid& grid,
+                              std::int64_t heads, at::Device device);
 
 // The nodes of model::frozen_tower, in order.
 Blocks frozen_tower_blocks(const config::Job& job, const model::Encoder& encoder,
-                           ClipEmbed::Frames frames, ClipNorm::Gives gives, const Ranks& ranks,
+                           VideoEmbed::Frames frames, VideoNorm::Gives gives, const Ranks& ranks,
                            std::int64_t segments = 1);
 
 }  // namespace trireme::blocks
