@@ -181,11 +181,11 @@ TEST(Recompute, APartCanTakeTheHalvesOfABackward) {
   block.parts = {{.name = "a", .saved_bytes = 10, .whole = false},
                  {.name = "b", .saved_bytes = 10, .whole = true}};
   const GradientFlow flow = gradient_flow(program);
-  EXPECT_TRUE(goes_in_halves(program, flow, 1));
+  EXPECT_TRUE(splits_backward(program, flow, 1));
   recompute_part(program, {1}, "a");
-  EXPECT_TRUE(goes_in_halves(program, flow, 1));
+  EXPECT_TRUE(splits_backward(program, flow, 1));
   recompute_part(program, {1}, "b");
-  EXPECT_FALSE(goes_in_halves(program, flow, 1));
+  EXPECT_FALSE(splits_backward(program, flow, 1));
 }
 
 // A chain whose nodes differ, with parts.

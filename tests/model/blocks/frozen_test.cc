@@ -145,7 +145,7 @@ void for_nodes(const config::Job& job,
 }
 
 bool splits(const RankModel& model, std::size_t node, const config::Job& job) {
-  return plan::goes_in_halves(model.program(), model.flow(), static_cast<plan::NodeId>(node));
+  return plan::splits_backward(model.program(), model.flow(), static_cast<plan::NodeId>(node));
 }
 
 // All ranks together, from forward to backward and from half to half.

@@ -308,9 +308,9 @@ TEST(SplitBackward, IsDeclared) {
     EXPECT_EQ(head.split->weight_flops, head.flops);
     const plan::Program kept_less = build(recomputed).spec.program;
     const plan::GradientFlow flow = plan::gradient_flow(kept_less);
-    EXPECT_FALSE(plan::goes_in_halves(kept_less, flow, 2));
-    EXPECT_TRUE(plan::goes_in_halves(kept_less, flow, 1));
-    EXPECT_TRUE(plan::goes_in_halves(program, flow, 2));
+    EXPECT_FALSE(plan::splits_backward(kept_less, flow, 2));
+    EXPECT_TRUE(plan::splits_backward(kept_less, flow, 1));
+    EXPECT_TRUE(plan::splits_backward(program, flow, 2));
   }
 }
 

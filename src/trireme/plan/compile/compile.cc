@@ -125,7 +125,7 @@ double kept_share(const Program& program, const GradientFlow& flow) {
   for (NodeId n = 0; n < static_cast<NodeId>(program.nodes.size()); ++n) {
     const Node& node = program.nodes[static_cast<std::size_t>(n)];
     saved += static_cast<double>(node.segment >= 0 ? node.saved_bytes : kept_bytes(node));
-    if (goes_in_halves(program, flow, n)) kept += static_cast<double>(node.split->kept_bytes);
+    if (splits_backward(program, flow, n)) kept += static_cast<double>(node.split->kept_bytes);
   }
   return saved > 0 ? std::min(kept / saved, 1.0) : 1;
 }

@@ -70,7 +70,7 @@ std::vector<NodeId> gradient_users(const Program& program, const GradientFlow& f
   return users;
 }
 
-bool goes_in_halves(const Program& program, const GradientFlow& flow, NodeId node) {
+bool splits_backward(const Program& program, const GradientFlow& flow, NodeId node) {
   const Node& one = program.nodes[static_cast<std::size_t>(node)];
   const bool inputs = std::ranges::any_of(one.reads, [&](ValueId value) {
     return flow.value_has_grad[static_cast<std::size_t>(value)];
@@ -101,7 +101,7 @@ std::vector<NodeSeconds> node_costs(const Program& program, const GradientFlow& 
                                               .weight = flops(node, Verb::kBackwardWeight)};
     if (!flow.node_has_backward[n]) {
       cost.input = cost.weight = 0;
-    } else if (!goes_in_halves(program, flow, static_cast<NodeId>(n))) {
+    } else if (!splits_backward(program, flow, static_cast<NodeId>(n))) {
       const bool inputs = std::ranges::any_of(node.reads, [&](ValueId value) {
         return flow.value_has_grad[static_cast<std::size_t>(value)];
       });

@@ -48,7 +48,7 @@ std::vector<NodeId> gradient_users(const Program& program, const GradientFlow& f
 
 // Whether a node's backward is split where a schedule splits backwards. Recomputed nodes run an unsplit backward: one
 // part of it would keep what recomputation saves.
-bool goes_in_halves(const Program& program, const GradientFlow& flow, NodeId node);
+bool splits_backward(const Program& program, const GradientFlow& flow, NodeId node);
 
 // Measured seconds plus those of the recomputed parts, in proportion to their share of the forward's operations.
 NodeSeconds with_parts(const Node& node, NodeSeconds seconds);

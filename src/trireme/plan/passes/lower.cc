@@ -74,7 +74,7 @@ class Lowering {
       return stage_.flow.value_has_grad[static_cast<std::size_t>(value)];
     });
   }
-  bool in_halves(NodeId node) const { return goes_in_halves(stage_.program, stage_.flow, node); }
+  bool splits(NodeId node) const { return splits_backward(stage_.program, stage_.flow, node); }
   std::vector<UnitId> trained(NodeId node) const {
     std::vector<UnitId> units;
     for (UnitId unit : stage_.node(node).units)
@@ -89,7 +89,7 @@ class Lowering {
     for (bool found = true; std::exchange(found, false);)
       for (NodeId node : chunk) {
         const std::vector<UnitId> own = trained(node);
-        const bool whole = gives_gradients(node) && !in_halves(node) && !own.empty();
+        const bool whole = gives_gradients(node) && !splits(node) && !own.empty();
         const bool shares =
             std::ranges::any_of(own, [&](UnitId unit) { return units.contains(unit); });
         if (!stage_.has_backward(node) || !(whole || shares) || !early_.insert(node).second)
@@ -104,7 +104,7 @@ class Lowering {
     if (work == Work::kBackward) return Verb::kBackward;
     const bool input_half = work == Work::kBackwardInput;
     if (early_.contains(node)) return input_half ? std::optional(Verb::kBackward) : std::nullopt;
-    if (in_halves(node)) return input_half ? Verb::kBackwardInput : Verb::kBackwardWeight;
+    if (splits(node)) return input_half ? Verb::kBackwardInput : Verb::kBackwardWeight;
     return gives_gradients(node) == input_half ? std::optional(Verb::kBackward) : std::nullopt;
   }
 

@@ -245,7 +245,7 @@ std::string forecast_text(const PlanSet& plan, const StepNumbers& numbers) {
   return text;
 }
 
-bool in_halves(const PlanSet& plan) {
+bool splits(const PlanSet& plan) {
   return std::ranges::any_of(plan.lists, [](const List& list) {
     return std::ranges::find(list, Verb::kBackwardInput, &Instr::verb) != list.end();
   });
@@ -262,7 +262,7 @@ std::string pipeline_text(const PlanSet& plan, const StepNumbers& numbers,
     text += stage_table(plan, numbers.stages, rows);
   text += fmt::format("\nschedule, unit times: {}F forward, B backward{}; micro-batches\n",
                       chunk_count(plan.program) > 1 ? "stage, " : "",
-                      in_halves(plan) ? ", I inputs' half, W weights'" : "");
+                      splits(plan) ? ", I inputs' half, W weights'" : "");
   return text + schedule_text(plan, rows, kColumns);
 }
 
