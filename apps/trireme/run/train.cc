@@ -158,7 +158,7 @@ int follow(const TrainOptions& options, config::Job job, const Place& place) {
   job.data.tokenizer = data.tokenizer;
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
   const auto machine = find_calibration().calibration;
-  if (const auto too_little = check_room(planned, place, machine)) print_warning(*too_little);
+  if (const auto too_little = check_memory(planned, place, machine)) print_warning(*too_little);
   if (options.verify_data && place.local_rank == 0) digest_all_bytes(data);  // this host's copy
   std::vector<std::string> arguments = worker_arguments(options, place, data.directory);
   append(arguments, {"--job", job_in_memory(config::print_yaml(planned.job))});
@@ -254,7 +254,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   const bool chosen = job.precision.compute_auto;
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
   const auto machine = find_calibration().calibration;
-  const std::optional<std::string> too_little = check_room(planned, place, machine);
+  const std::optional<std::string> too_little = check_memory(planned, place, machine);
   const std::string contents = options.verify_data ? digest_all_bytes(data) : "";
   if (run.resume()) {
     check_resume(*run.resume(), planned.job, data.digest);

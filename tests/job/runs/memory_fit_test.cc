@@ -65,7 +65,7 @@ TEST_F(MicroBatch, IsNotTriedWhereTheForecastIsTooMuch) {
     EXPECT_THAT(error.what(), HasSubstr("no run.micro_batch fits"));
   }
   EXPECT_EQ(trials, 0);
-  EXPECT_THROW(check_room({.job = job_, .model = one.model, .plan = one.plan}, {}, machine_),
+  EXPECT_THROW(check_memory({.job = job_, .model = one.model, .plan = one.plan}, {}, machine_),
                Error);
 }
 
@@ -106,7 +106,7 @@ class Start : public ::testing::Test {
                       .local_world = 2};
     const Planned planned = plan_job(job_, 2, {.vocab = 256});
     need_ = host_need(planned, place, {});
-    return check_room(planned, place, {}, root_.path());
+    return check_memory(planned, place, {}, root_.path());
   }
 
   config::Job job_;

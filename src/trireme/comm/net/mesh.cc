@@ -87,7 +87,7 @@ class Transfer {
 };
 
 short events(const Stream& stream, const Transfer& transfer) {
-  const bool out = stream.waits_for_room(transfer.out());
+  const bool out = stream.waits_for_space(transfer.out());
   return static_cast<short>(POLLIN | (out ? POLLOUT : 0));
 }
 

@@ -118,7 +118,7 @@ class TlsStream final : public Stream {
     return 0;
   }
   bool has_pending() const override { return ::SSL_pending(ssl_.get()) > 0; }
-  bool waits_for_room(bool) const override { return waits_for_room_; }
+  bool waits_for_space(bool) const override { return waits_for_space_; }
   void shut() override {
     if (ready_) ::SSL_shutdown(ssl_.get());
     ::ERR_clear_error();
@@ -152,7 +152,7 @@ class TlsStream final : public Stream {
   // After a failed call: true where it is to be repeated later. Throws where the connection is over.
   bool would_block(int result) {
     const int error = ::SSL_get_error(ssl_.get(), result);
-    waits_for_room_ = error == SSL_ERROR_WANT_WRITE;
+    waits_for_space_ = error == SSL_ERROR_WANT_WRITE;
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return true;
     if (error == SSL_ERROR_ZERO_RETURN) throw std::runtime_error(kClosed);
     throw std::runtime_error(
@@ -162,7 +162,7 @@ class TlsStream final : public Stream {
   os::Descriptor socket_;
   std::string identity_;
   Ssl ssl_;  // destroyed before what it refers to
-  bool ready_ = false, waits_for_room_ = false;
+  bool ready_ = false, waits_for_space_ = false;
   std::uint64_t under_key_ = 0;
 };
 

@@ -24,7 +24,7 @@ class Stream {
   // Bytes were read from the socket that the caller has not read yet: the socket does not become readable for them.
   virtual bool has_pending() const { return false; }
   // Whether a write (or else a read) that returned 0 waits for space in the socket.
-  virtual bool waits_for_room(bool writing) const { return writing; }
+  virtual bool waits_for_space(bool writing) const { return writing; }
   // The other side reads the end after the bytes written so far.
   virtual void shut() = 0;
 };

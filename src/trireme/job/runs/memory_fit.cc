@@ -140,9 +140,9 @@ std::string text_of(const HostNeed& need) {
                      need.ranks == 1 ? "" : "s", need.ranks == 1 ? "s" : "", bytes(need.bytes));
 }
 
-std::optional<std::string> check_room(const Planned& planned, const Place& place,
-                                      const std::optional<planner::Calibration>& machine,
-                                      const Path& root) {
+std::optional<std::string> check_memory(const Planned& planned, const Place& place,
+                                        const std::optional<planner::Calibration>& machine,
+                                        const Path& root) {
   const std::int64_t limit = planned.job.run.memory_limit.count;
   if (limit > 0)
     if (const auto misfit =

@@ -36,9 +36,9 @@ std::string text_of(const HostNeed& need);
 // Throws Error{kNoRoom} if a rank is forecast to need more than run.memory_limit. Without that key it throws if the
 // certain part of the need of this host's ranks exceeds the free memory within the limits of control groups. If only
 // the forecast exceeds it, returns a line that says so. A GPU's memory is not checked. `root` replaces / in tests.
-std::optional<std::string> check_room(const Planned& planned, const Place& place,
-                                      const std::optional<planner::Calibration>& machine,
-                                      const Path& root = "/");
+std::optional<std::string> check_memory(const Planned& planned, const Place& place,
+                                        const std::optional<planner::Calibration>& machine,
+                                        const Path& root = "/");
 
 // Where snapshots in memory do not fit into the file system of `memory`, on this rank's host: one line that says so.
 std::optional<std::string> too_small(const Planned& planned, const Place& place,

@@ -132,7 +132,7 @@ FileReader question_reader(const config::Job& job) {
     reader.packing = {
         .outline = [job](const media::Samples& samples,
                          std::int64_t number) { return longest(job, samples, number); },
-        .room = row_room(job),
+        .room = row_capacity(job),
         .join =
             [job](const std::vector<Inputs>& samples) { return joined_questions(job, samples); }};
   if (job.vlm.balance)

@@ -219,7 +219,7 @@ class PackedQuestions {
     for (std::int64_t number = first; number < first + count; ++number)
       outlines.push_back(synthetic_outline(job_, number));
     for (PackedRow& row :
-         pack_rows(outlines, row_room(job_), static_cast<std::uint64_t>(job_.data.seed))) {
+         pack_rows(outlines, row_capacity(job_), static_cast<std::uint64_t>(job_.data.seed))) {
       for (std::int64_t& sample : row) sample += first;
       rows_.push_back(std::move(row));
     }
@@ -239,7 +239,7 @@ QuestionRow question_row(const config::Job& job, const Asked& asked, const std::
                 asked.images);
 }
 
-Outline row_room(const config::Job& job) {
+Outline row_capacity(const config::Job& job) {
   return {.tokens = job.model.seq_len, .tiles = model::row_tiles(job)};
 }
 
@@ -248,7 +248,7 @@ Outline question_outline(const config::Job& job, const std::string& question,
                          const std::string& what) {
   const Sequence sequence = sequence_of(Tiling(job), question, answer, images, what);
   const Outline outline{.tokens = sequence.size() - 1, .tiles = sequence.tiles()};
-  const Outline room = row_room(job);
+  const Outline room = row_capacity(job);
   if (outline.tokens > room.tokens || outline.tiles > room.tiles)
     fail(ErrorKind::kData,
          "{}: {} tokens of pictures, question and answer and {} tiles; model.seq_len={} allows {} "

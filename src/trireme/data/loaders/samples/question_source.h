@@ -46,7 +46,7 @@ double answered_tokens(const QuestionRow& row);
 void forget_answer(QuestionRow& row);
 
 // Capacity of a row.
-Outline row_room(const config::Job& job);
+Outline row_capacity(const config::Job& job);
 // Part of a row that a sample takes, computed before there are pixels. Throws as question_row().
 Outline question_outline(const config::Job& job, const std::string& question,
                          const std::string& answer, std::span<const formats::ImageSize> images,
