@@ -122,7 +122,7 @@ std::string read_choice(const YamlNode& node, const Context& context) {
   need_scalar(node, context);
   for (const std::string& option : context.field.choices)
     if (option == node.text) return option;
-  if (context.field.is_beside != nullptr && context.field.is_beside(node.text))
+  if (context.field.is_other != nullptr && context.field.is_other(node.text))
     return read_text(node, context);
   context.refuse(fmt::format("{} is unknown", quote(node.text)));
 }
@@ -174,7 +174,7 @@ std::string describe(const FieldForm& field) {
   std::string names;
   for (const std::string& option : field.choices) names += (names.empty() ? "" : ", ") + option;
   if (field.choices.size() > 1) names = "one of " + names;
-  return field.beside.empty() ? names : names + ", or " + field.beside;
+  return field.other.empty() ? names : names + ", or " + field.other;
 }
 
 Value read_value(const FieldForm& field, const YamlNode& node, const std::string& place) {

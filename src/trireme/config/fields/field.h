@@ -64,8 +64,8 @@ struct FieldForm {
   std::span<const Unit> units;       // kNumber
   std::vector<std::string> choices;  // kChoice
   // kChoice: description of further accepted texts, and their check.
-  std::string beside;
-  bool (*is_beside)(std::string_view text) = nullptr;
+  std::string other;
+  bool (*is_other)(std::string_view text) = nullptr;
 };
 
 // A key and its place in an Owner.

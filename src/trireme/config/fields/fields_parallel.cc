@@ -19,8 +19,8 @@ Field schedule_field() {
                        "Pipeline schedule (compared in docs/pipeline.md), or a CSV file of actions "
                        "in the format of PyTorch's pipelining.",
                        names);
-  field.beside = "a file that ends in .csv";
-  field.is_beside = is_csv;
+  field.other = "a file that ends in .csv";
+  field.is_other = is_csv;
   field.get = [](const Job& job) -> Value {
     const Parallel& parallel = job.parallel;
     return parallel.schedule_file.empty() ? parallel.schedule : parallel.schedule_file;
@@ -58,8 +58,8 @@ Field context_field() {
        {"all_gather", ContextMethod::kAllGather},
        {"ulysses", ContextMethod::kUlysses},
        {"hierarchical", ContextMethod::kHierarchical}});
-  field.beside = fmt::format("hierarchical:N with N from 2 to {}", kMostInner);
-  field.is_beside = [](std::string_view text) { return inner_ranks(text) > 0; };
+  field.other = fmt::format("hierarchical:N with N from 2 to {}", kMostInner);
+  field.is_other = [](std::string_view text) { return inner_ranks(text) > 0; };
   field.get = [method = field.get](const Job& job) -> Value {
     const Parallel& parallel = job.parallel;
     if (parallel.context_inner == Parallel{}.context_inner ||
