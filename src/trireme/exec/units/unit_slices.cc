@@ -67,10 +67,10 @@ void Units::initialise(std::uint64_t seed,
         const at::Tensor piece = given.defined() ? given.reshape({-1}).narrow(0, begin, count)
                                                  : initial_values(param, begin, count, generator);
         const at::Tensor value = piece.to(comm::scalar_type(plan_.recipe.master));
-        unit.for_stretches(p, begin, count,
-                           [&](std::int64_t global, std::int64_t local, std::int64_t length) {
-                             unit.place(local, value.narrow(0, global - begin, length));
-                           });
+        unit.for_ranges(p, begin, count,
+                        [&](std::int64_t global, std::int64_t local, std::int64_t length) {
+                          unit.place(local, value.narrow(0, global - begin, length));
+                        });
       }
     }
     for (plan::Piece piece : kPersistent)

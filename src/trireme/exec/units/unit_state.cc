@@ -163,12 +163,11 @@ void UnitState::copy_parts(const Flat& gradient, const Flat& parts, bool back) c
   for (std::size_t index = 0; index < params_here.size(); ++index) {
     if (!params_here[index].partial) continue;
     const std::int64_t numel = spec->params[index].numel();
-    for_stretches(index, 0, numel,
-                  [&](std::int64_t global, std::int64_t local, std::int64_t count) {
-                    const at::Tensor a = gradient.tensor(local, count);
-                    const at::Tensor b = parts.tensor(first + global, count);
-                    (back ? a : b).copy_(back ? b : a);
-                  });
+    for_ranges(index, 0, numel, [&](std::int64_t global, std::int64_t local, std::int64_t count) {
+      const at::Tensor a = gradient.tensor(local, count);
+      const at::Tensor b = parts.tensor(first + global, count);
+      (back ? a : b).copy_(back ? b : a);
+    });
     first += numel;
   }
 }

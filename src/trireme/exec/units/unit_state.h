@@ -132,8 +132,7 @@ struct UnitState {
   // Calls use(global, local, count) for every range of elements [begin, begin + count) of the index-th parameter that
   // is here; `local` counts from the unit's start.
   template <typename Use>
-  void for_stretches(std::size_t index, std::int64_t begin, std::int64_t count,
-                     const Use& use) const {
+  void for_ranges(std::size_t index, std::int64_t begin, std::int64_t count, const Use& use) const {
     for (const model::Extent& extent : params_here[index].extents) {
       const std::int64_t from = std::max(begin, extent.global);
       const std::int64_t to = std::min(begin + count, extent.global + extent.count);

@@ -17,9 +17,9 @@ namespace {
 constexpr double kSlack = 0.01;  // of the slowest stage's time, given for memory
 
 // Cost of ranges of nodes as a stage.
-class Stretches {
+class Ranges {
  public:
-  Stretches(const Program& program, int stages, const Recipe& recipe)
+  Ranges(const Program& program, int stages, const Recipe& recipe)
       : program_(program), stages_(stages), recipe_(recipe), flow_(gradient_flow(program)) {
     time_before_.push_back(0);
     saved_before_.push_back(0);
@@ -93,8 +93,8 @@ class Stretches {
 // Cuts [0, nodes) into `stages` ranges of least total, where two ranges' costs are combined by `join`; an infinite cost
 // is not allowed. Empty if no cut is allowed.
 template <typename Cost, typename Join>
-Cuts best(const Stretches& stretches, int stages, const Cost& cost, const Join& join) {
-  const int nodes = stretches.nodes();
+Cuts best(const Ranges& ranges, int stages, const Cost& cost, const Join& join) {
+  const int nodes = ranges.nodes();
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const auto width = static_cast<std::size_t>(nodes) + 1;
   std::vector<std::vector<double>> total(static_cast<std::size_t>(stages) + 1,
@@ -104,7 +104,7 @@ Cuts best(const Stretches& stretches, int stages, const Cost& cost, const Join& 
   total[0][0] = 0;
   for (int stage = 0; stage < stages; ++stage)
     for (int end = stage + 1; end <= nodes - (stages - stage - 1); ++end) {
-      if (!stretches.may_cut(end)) continue;
+      if (!ranges.may_cut(end)) continue;
       for (int from = end; from-- > stage;) {
         if (total[stage][from] == kNever) continue;
         const double here = cost(stage, from, end);
@@ -126,7 +126,7 @@ Cuts best(const Stretches& stretches, int stages, const Cost& cost, const Join& 
 
 // Calls visit(stage, begin, end) for every range.
 template <typename Visit>
-void for_stretches(const Cuts& cuts, const Visit& visit) {
+void for_ranges(const Cuts& cuts, const Visit& visit) {
   int begin = 0;
   for (int stage = 0; stage < static_cast<int>(cuts.size()); ++stage) {
     visit(stage, begin, begin + cuts[static_cast<std::size_t>(stage)]);
@@ -136,12 +136,12 @@ void for_stretches(const Cuts& cuts, const Visit& visit) {
 
 // How slow the slowest rank and stage are.
 using Unevenness = std::array<double, 2>;
-Unevenness unevenness(const Stretches& stretches, const Pipeline& pipeline, const Cuts& cuts) {
+Unevenness unevenness(const Ranges& ranges, const Pipeline& pipeline, const Cuts& cuts) {
   std::vector<double> ranks(static_cast<std::size_t>(pipeline.ranks));
   Unevenness result{};
-  for_stretches(cuts, [&](int stage, int begin, int end) {
-    const double time = stretches.may_cut(end) ? stretches.time(begin, end)
-                                               : std::numeric_limits<double>::infinity();
+  for_ranges(cuts, [&](int stage, int begin, int end) {
+    const double time =
+        ranges.may_cut(end) ? ranges.time(begin, end) : std::numeric_limits<double>::infinity();
     ranks[static_cast<std::size_t>(pipeline.rank_of(stage))] += time;
     result[1] = std::max(result[1], time);
   });
@@ -150,15 +150,15 @@ Unevenness unevenness(const Stretches& stretches, const Pipeline& pipeline, cons
 }
 
 // Moves a node from one stage to another, along those between them, as long as the slowest rank, or else the slowest stage, gets faster.
-void even_out(const Stretches& stretches, const Pipeline& pipeline, Cuts& cuts) {
-  Unevenness least = unevenness(stretches, pipeline, cuts);
+void even_out(const Ranges& ranges, const Pipeline& pipeline, Cuts& cuts) {
+  Unevenness least = unevenness(ranges, pipeline, cuts);
   for (bool moved = true; std::exchange(moved, false);)
     for (std::size_t from = 0; from < cuts.size(); ++from)
       for (std::size_t to = 0; to < cuts.size(); ++to) {
         if (from == to || cuts[from] == 1) continue;
         --cuts[from];
         ++cuts[to];
-        const Unevenness next = unevenness(stretches, pipeline, cuts);
+        const Unevenness next = unevenness(ranges, pipeline, cuts);
         moved = moved || next < least;
         if (next < least) {
           least = next;
@@ -174,37 +174,37 @@ void even_out(const Stretches& stretches, const Pipeline& pipeline, Cuts& cuts) 
 Cuts balance(const Program& program, const Pipeline& pipeline, const Recipe& recipe) {
   const int stages = pipeline.stages();
   constexpr double kNever = std::numeric_limits<double>::infinity();
-  const Stretches stretches(program, stages, recipe);
-  const int nodes = stretches.nodes();
+  const Ranges ranges(program, stages, recipe);
+  const int nodes = ranges.nodes();
   if (stages > nodes)
     fail(ErrorKind::kUsage, "{} pipeline stages for the {} nodes of {}; take {} or fewer", stages,
          nodes, program.name, nodes);
   const auto most = [](double a, double b) { return std::max(a, b); };
   const auto sum = [](double a, double b) { return a + b; };
   double slowest = 0, largest = 0;
-  const auto time = [&](int, int begin, int end) { return stretches.time(begin, end); };
-  const Cuts fastest = best(stretches, stages, time, most);
+  const auto time = [&](int, int begin, int end) { return ranges.time(begin, end); };
+  const Cuts fastest = best(ranges, stages, time, most);
   if (fastest.empty())
     fail(ErrorKind::kUsage,
          "{} pipeline stages for {}: a unit and its moving average stay on one stage, which leaves "
          "too few places to cut; take fewer",
          stages, program.name);
-  for_stretches(fastest, [&](int, int begin, int end) {
-    slowest = std::max(slowest, stretches.time(begin, end));
+  for_ranges(fastest, [&](int, int begin, int end) {
+    slowest = std::max(slowest, ranges.time(begin, end));
   });
   slowest *= 1 + kSlack;
   const auto memory = [&](int stage, int begin, int end) {
-    return stretches.time(begin, end) > slowest ? kNever : stretches.memory(stage, begin, end);
+    return ranges.time(begin, end) > slowest ? kNever : ranges.memory(stage, begin, end);
   };
-  for_stretches(best(stretches, stages, memory, most), [&](int stage, int begin, int end) {
-    largest = std::max(largest, stretches.memory(stage, begin, end));
+  for_ranges(best(ranges, stages, memory, most), [&](int stage, int begin, int end) {
+    largest = std::max(largest, ranges.memory(stage, begin, end));
   });
   const auto square = [&](int stage, int begin, int end) {
     if (memory(stage, begin, end) > largest) return kNever;
-    return stretches.time(begin, end) * stretches.time(begin, end);
+    return ranges.time(begin, end) * ranges.time(begin, end);
   };
-  Cuts cuts = best(stretches, stages, square, sum);
-  if (pipeline.chunks > 1) even_out(stretches, pipeline, cuts);
+  Cuts cuts = best(ranges, stages, square, sum);
+  if (pipeline.chunks > 1) even_out(ranges, pipeline, cuts);
   return cuts;
 }
 
@@ -219,7 +219,7 @@ Program place(Program program, const Cuts& cuts, const Pipeline& pipeline) {
         "nodes, at least one a stage",
         cuts.size(), nodes, pipeline.stages(), pipeline.ranks, pipeline.chunks, program.name,
         program.nodes.size());
-  for_stretches(cuts, [&](int stage, int begin, int end) {
+  for_ranges(cuts, [&](int stage, int begin, int end) {
     for (int n = begin; n < end; ++n) {
       Node& node = program.nodes[static_cast<std::size_t>(n)];
       node.stage = pipeline.rank_of(stage);
