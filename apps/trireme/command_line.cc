@@ -30,7 +30,8 @@ void take_assignments(CLI::App& app, JobOptions& job) {
 
 void add_job_file(CLI::App& app, JobOptions& job) {
   app.add_option("JOB", job.file, "Job file, YAML or JSON");
-  app.add_option("--phase", job.phase, "Phase of a job with phases");
+  app.add_option("--phase", job.phase,
+                 "Phase of a job with phases (default: train runs all, other commands require it)");
   app.add_option("--set", job.assignments, "Key of the job as section.key=value; may be repeated")
       ->allow_extra_args(false);
   app.allow_extras();
@@ -38,8 +39,10 @@ void add_job_file(CLI::App& app, JobOptions& job) {
 
 void add_job(CLI::App& app, JobOptions& job) {
   add_job_file(app, job);
-  app.add_option("--ranks", job.ranks, "Number of ranks as threads of one process");
-  app.add_option("--nproc", job.nproc, "Number of ranks as processes of this machine");
+  app.add_option("--ranks", job.ranks,
+                 "Number of ranks as threads of one process (default: from the launcher, else 1)");
+  app.add_option("--nproc", job.nproc,
+                 "Number of ranks as processes of this machine, instead of --ranks");
 }
 
 namespace {
@@ -373,6 +376,7 @@ int run_command_line(int argc, char** argv) {
               "\nExamples:\n  trireme version\n")
       .callback([&] { run = version; });
 
+  take_help(argc, argv);
   char** const ours = std::find(argv, argv + argc, std::string_view("--"));
   const bool launching = argc > 1 && std::string_view(argv[1]) == "launch";
   try {

@@ -71,6 +71,13 @@ std::string typed(int argc, char** argv) {
   return text;
 }
 
+void take_help(int argc, char** argv) {
+  static char help[] = "--help";
+  if (argc < 2 || std::string_view(argv[1]) != "help") return;
+  std::rotate(argv + 1, argv + 2, argv + argc);
+  argv[argc - 1] = help;
+}
+
 CLI::App& innermost(CLI::App& app) {
   const auto parsed = app.get_subcommands();
   return parsed.empty() ? app : innermost(*parsed.front());

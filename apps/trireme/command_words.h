@@ -12,6 +12,9 @@ namespace trireme::app {
 // The command line quoted for a shell.
 std::string typed(int argc, char** argv);
 
+// Turns `help COMMAND` into `COMMAND --help`.
+void take_help(int argc, char** argv);
+
 // The subcommand that is or was being parsed.
 CLI::App& innermost(CLI::App& app);
 

@@ -71,6 +71,8 @@ TEST(CommandLine, HelpHasExamplesOfTheCommandAskedAlone) {
   EXPECT_THAT(step, HasSubstr("  trireme bench step recipes/gpt_s.yaml"));
   EXPECT_THAT(step, Not(HasSubstr("trireme bench disk")));
   EXPECT_THAT(desk.run({"checkpoint", "--help"}).out, HasSubstr("trireme checkpoint reshard"));
+  EXPECT_EQ(desk.run({"help", "checkpoint", "ls"}).out, ls);
+  EXPECT_EQ(desk.run({"help"}).out, desk.run({"--help"}).out);
 }
 
 TEST(CommandLine, ExplainsOneKeyOrSection) {

@@ -77,8 +77,9 @@ void add_train(CLI::App& root, TrainOptions& o, Run& run) {
   app.add_flag("--verbose", o.verbose, "Print the resolved job with all keys");
   app.add_flag("--baseline", o.baseline,
                "Fit the n-gram baseline for other data than the quick start's too");
-  app.add_flag("!--no-calibrate", o.calibrate,
-               "Do not measure this machine for forecasts before its first run (up to 5 s)");
+  app.add_flag_callback(
+      "--no-calibrate", [&o] { o.calibrate = false; },
+      "Do not measure this machine for forecasts before its first run (up to 5 s)");
   app.add_flag("--verify-data", o.verify_data,
                "Compare digests of all data before the run (default: sizes and times)");
   CLI::Option* const help =
@@ -106,7 +107,9 @@ void add_launch(CLI::App& root, LaunchOptions& o, Run& run) {
   add_number(app, "--nproc-per-node", o.ranks, "Number of ranks on this host", 1, kMostLocal);
   app.add_option("--rdzv-endpoint", o.endpoint,
                  "Address HOST:PORT of the first host's agent; required for several hosts");
-  app.add_option("--rdzv-id", o.id, "Name of the run; agents with another name are refused");
+  app.add_option("--rdzv-id", o.id,
+                 "Name of the run; agents with another name are refused (default: from the "
+                 "environment, else trireme)");
   app.add_option("--node-rank", o.node_rank,
                  "Index of this host; 0 leads (default: from the environment, else the host that "
                  "can listen on the endpoint leads)")
