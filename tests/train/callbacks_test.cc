@@ -394,7 +394,7 @@ TEST(Report, DrawsTheBaselineAndShowsWhatTheModelWrote) {
   const auto report =
       report_callback({.baseline = 1.5, .write = [&](const Path& checkpoint) {
                          asked = checkpoint;
-                         return std::vector<Written>{{.prompt = "a <", .text = "b"}};
+                         return std::vector<Written>{{.prompt = "a <", .text = "b\xDA."}};
                        }});
   report->on_start(info);
   for (int step = 1; step <= 10; ++step) report->on_step(at_step(step));
@@ -403,7 +403,7 @@ TEST(Report, DrawsTheBaselineAndShowsWhatTheModelWrote) {
   const std::string page = read_file(scratch / kReportName);
   EXPECT_THAT(page, HasSubstr("class=\"line rule\""));
   EXPECT_THAT(page, HasSubstr("n-gram baseline"));
-  EXPECT_THAT(page, HasSubstr("<b>a &lt;</b>b"));
+  EXPECT_THAT(page, HasSubstr("<b>a &lt;</b>b\uFFFD."));
 }
 
 // Steps of at_step() take 20 ms.

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
+#include "trireme/base/json.h"
 #include "trireme/train/callbacks/text.h"
 
 namespace trireme::train {
@@ -162,8 +164,11 @@ std::string draw(const Chart& chart) {
 }
 
 std::string escape_html(const std::string& text) {
+  // Generated text may contain bytes that are not UTF-8.
+  const std::string valid =
+      Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
   std::string safe;
-  for (const char c : text) switch (c) {
+  for (const char c : valid) switch (c) {
       case '&': safe += "&amp;"; break;
       case '<': safe += "&lt;"; break;
       case '>': safe += "&gt;"; break;

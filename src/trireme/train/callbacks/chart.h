@@ -32,7 +32,7 @@ struct Chart {
 // says so in a sentence.
 std::string draw(const Chart& chart);
 
-// Text for HTML: & < > " ' escaped, control characters other than newline and tab replaced.
+// Text for HTML: & < > " ' escaped; control characters other than newline and tab, and invalid UTF-8, replaced.
 std::string escape_html(const std::string& text);
 
 }  // namespace trireme::train

@@ -94,7 +94,7 @@ std::string forecast_text(const Report& r) {
     rows += row(fmt::format("tensors of rank {}, peak of a step", rank.rank),
                 short_bytes(rank.predicted), short_bytes(rank.measured), rank.ratio());
   if (rows.empty()) return "";
-  return "<h2>The plan's forecast and what happened</h2>\n<table class=\"numbers\">"
+  return "<h2>Forecast and measurement</h2>\n<table class=\"numbers\">"
          "<tr><th></th><th>forecast</th><th>measured</th><th>measured / forecast</th></tr>\n" +
          rows + "</table>\n" +
          (r.info.prediction.empty()
