@@ -5,7 +5,7 @@
 
 namespace trireme::app {
 
-// Of both programs: version and commit.
+// Version and commit of both programs.
 std::string build_id();
 
 }  // namespace trireme::app

@@ -1,4 +1,4 @@
-// What an agent reads in a run directory, and what it leaves there.
+// Files of a run directory that an agent reads, and those that it writes.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ elastic::Progress progress_of(const Path& run);
 // How long ranks may be silent.
 watch::Patience patience_of(const config::Run& keys);
 
-// What prints the call stacks of a process.
+// Command that prints the call stacks of a process.
 std::vector<std::string> stack_command();
 
 // A line of events.jsonl.

@@ -122,7 +122,7 @@ struct PrepareOptions {
   bool force = false;
 };
 
-// Of data synth. What is left empty or missing is the kind's own default.
+// Options of data synth. Empty or missing values have the defaults of the kind.
 struct SynthOptions {
   std::string kind;  // text, vlm, video, arm
   std::string out;

@@ -38,7 +38,7 @@ class Arguments {
     return *missing;
   }
 
-  // What `trireme` asks for as one object.
+  // The request of `trireme` as one object.
   template <typename Request>
   Request request() const {
     return nlohmann::json::parse(read_file(text("request"))).template get<Request>();

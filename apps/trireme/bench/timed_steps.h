@@ -21,7 +21,7 @@ double undisturbed(std::vector<double> seconds);
 struct CpuTime {
   double all = 0;
   double own = 0;
-  // Of `cores` during `wall_s` seconds since `before`, the part that others had.
+  // Share of `cores` that other programs used during `wall_s` seconds since `before`.
   double others_since(const CpuTime& before, double wall_s, int cores) const;
 };
 CpuTime cpu_time();

@@ -1,4 +1,4 @@
-// What is known of the checkpoints of a run, with and without reading all their bytes.
+// State of the checkpoints of a run, with and without reading all their bytes.
 #pragma once
 
 #include <optional>
@@ -31,8 +31,8 @@ std::vector<Path> checkpoints_below(const Path& root);
 // Reads every byte of a step-N, and keeps what it found for look_at().
 CheckpointReport verify_bytes(const Path& checkpoint);
 
-// What is known without reading all bytes. Reads them only where sizes, names or times say that files were changed after
-// their manifest was written, unless they were read since.
+// State without reading all bytes. Reads them only where sizes, names or times say that files were changed after their
+// manifest was written, unless they were read since.
 CheckpointReport look_at(const Path& checkpoint);
 
 }  // namespace trireme::app

@@ -12,7 +12,7 @@ namespace trireme::app {
 
 class FaultPoints {
  public:
-  // Of `ranks` threads, or of the one rank that this process is. Without --faults nothing is ever done.
+  // For `ranks` threads, or for the one rank that this process is. Without --faults nothing is ever done.
   FaultPoints(const Arguments& arguments, int ranks);
 
   // All ranks here have come to that stage of their start.

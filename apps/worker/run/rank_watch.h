@@ -20,7 +20,7 @@ class RankWatch {
   // Called once for each hang, from a thread of the watch: what it is, and what every rank was at.
   using OnHang = std::function<void(const watch::Hang&, const std::vector<std::string>& lines)>;
 
-  // Of a world of `ranks` threads. 0 in patience.steps: nothing is watched.
+  // Watches a world of `ranks` threads. 0 in patience.steps: nothing is watched.
   RankWatch(const watch::Patience& patience, int ranks, OnHang on_hang);
   ~RankWatch();
 

@@ -19,7 +19,7 @@ class InMemory {
   // has no ROOT.
   InMemory(Path root, std::int64_t distance, comm::World& world, os::FileSystem& files);
 
-  // Of a Saver that writes there.
+  // Settings of a Saver that writes there.
   Saver::Setup setup() const;
 
   // The newest complete snapshot of more than `after` steps. Its directory then holds all bytes that this host's ranks

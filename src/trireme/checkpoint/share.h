@@ -22,7 +22,7 @@ struct Share {
 std::string encode(const Share& share);
 Share decode(const std::string& text);
 
-// What rank `rank` writes of `slices`: into which file, as which tensors.
+// Tensors that rank `rank` writes of `slices`, with their files and names.
 Share make_share(int rank, const exec::Units& units, const std::vector<exec::StateSlice>& slices,
                  const std::vector<model::UnitSpec>& specs);
 

@@ -16,7 +16,7 @@ class Snapshot {
  public:
   // Overwrites the earlier copy, which must not be in use.
   void take(const exec::Units& units, const std::vector<exec::StateSlice>& slices);
-  // Of the slice-th slice.
+  // Bytes of the slice-th slice.
   std::span<const std::byte> bytes(std::size_t slice) const { return parts_[slice]; }
 
  private:

@@ -24,7 +24,7 @@ class CountingGroup : public Group {
 
   // Operations submitted since the last call.
   std::vector<Entry> take() { return std::exchange(entries_, {}); }
-  // What this rank sent to others since the last call, as comm/collectives.h sends it.
+  // Bytes that this rank sent to others since the last call, as comm/collectives.h sends them.
   std::int64_t take_bytes_sent() { return std::exchange(bytes_sent_, 0); }
 
   void abort(const std::string& cause) override { inner_.abort(cause); }

@@ -39,7 +39,7 @@ class Exchange {
   std::size_t size() const { return ranks_.size(); }
   std::size_t own() const { return static_cast<std::size_t>(rank_); }
 
-  // What the messages to come belong to.
+  // Sets the operation of the next messages.
   void begin(const Stamp& stamp) { current_ = stamp; }
   void go(Way way) { current_.way = way; }
 

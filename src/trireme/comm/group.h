@@ -87,7 +87,7 @@ class Group {
   Group(std::string name, int rank, int size);
   // Runs a checked operation of a group of two or more ranks.
   virtual Ticket start(Operation operation) = 0;
-  // What an operation of a group of one comes down to where its buffers differ.
+  // The operation of a group of one, if its buffers differ.
   virtual void copy(const std::byte* in, std::byte* out, std::int64_t count, DType type);
 
  private:

@@ -18,7 +18,7 @@ struct Levels {
   int host;                 // and in `across`
 };
 
-// Of the rank at `position` of `ranks`; hosts[r] names the host of world rank r. Nothing where the ranks lie
+// Levels of the rank at `position` of `ranks`; hosts[r] is the host of world rank r. Nothing where the ranks lie
 // otherwise, or all on one host or each on its own.
 std::optional<Levels> levels_of(const std::vector<int>& ranks, int position,
                                 const std::vector<int>& hosts);

@@ -19,7 +19,7 @@ class World {
   virtual ~World() = default;
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // What carries the data: "shared memory".
+  // Carrier of the data: "shared memory".
   virtual std::string_view via() const = 0;
   // That of a group of these ranks, and how sums go where some of them share a host.
   virtual std::string_view via(const std::vector<int>& ranks) const { return via(); }

@@ -74,7 +74,7 @@ struct Parallel {
   bool operator==(const Parallel&) const = default;
 };
 
-// What is optional is set in a resolved job, where loss_scale is off, dynamic or a number.
+// Optional values are set in a resolved job, where loss_scale is off, dynamic or a number.
 struct Precision {
   DType compute = DType::kF32;
   bool compute_auto = false;    // take what is fast where ranks compute; false in a resolved job

@@ -13,7 +13,7 @@ struct Mrope {
   bool interleaved = false;
 };
 
-// Of vlm.mrope that is not empty. Throws Error{kUsage} for what is no such thing.
+// Parses vlm.mrope, which is not empty. Throws Error{kUsage} for what is no such thing.
 Mrope parse_mrope(const std::string& text);
 
 // The axis, 0 to 2, whose position rotates each frequency. One section after the other. If interleaved, the i-th

@@ -8,7 +8,7 @@
 
 namespace trireme::config {
 
-// Of red, green and blue, where black is 0 and white 1.
+// Scale of red, green and blue, where black is 0 and white 1.
 struct PixelScale {
   std::array<double, 3> mean{}, std{};
   bool operator==(const PixelScale&) const = default;

@@ -8,14 +8,14 @@
 
 namespace trireme::config {
 
-// What a probe multiplies optim.lr and optim.weight_decay by.
+// A probe's factors of optim.lr and optim.weight_decay.
 struct ProbeFactors {
   double lr = 1;
   double weight_decay = 1;
 };
 
-// Of every probe: each factor of probe.lr with each of probe.weight_decay, the latter changing fastest; none where both are
-// empty, for one probe. Throws Error{kUsage} naming the key.
+// Factors of every probe: each of probe.lr with each of probe.weight_decay, the latter changing fastest; empty if both
+// are empty, for one probe. Throws Error{kUsage} naming the key.
 std::vector<ProbeFactors> probe_factors(const Job& job);
 
 // Names of the probes' accuracies: "accuracy" for one probe. For several "accuracy_lr0.001" with the rate of each, and
@@ -25,7 +25,7 @@ std::vector<std::string> probe_metrics(const Job& job);
 // The evaluation's name as V-JEPA 2 has it, "16x2x3": frames of a clip, segments of a sample, views of a segment.
 std::string probe_protocol(const Job& job);
 
-// What validation calls the metrics that a model counts: of a probe "accuracy_16x2x3" and "accuracy_16x2x3_lr0.001".
+// Names in validation of the metrics that a model counts: for a probe "accuracy_16x2x3" and "accuracy_16x2x3_lr0.001".
 std::vector<std::string> held_out_metrics(const Job& job, std::vector<std::string> metrics);
 
 // Throws Error{kUsage} where probes would not train as each would alone.

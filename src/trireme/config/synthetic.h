@@ -27,7 +27,7 @@ std::string_view files_of(DataSource source);
 // Whether samples are tokens and nothing else.
 bool is_text(DataSource source);
 
-// What checkpoints know the samples by.
+// Identity of the samples in checkpoints.
 std::string digest(const SyntheticSource& source);
 
 }  // namespace trireme::config

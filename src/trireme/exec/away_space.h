@@ -42,7 +42,7 @@ class AwaySpace {
   std::int64_t host_bytes() const { return host_bytes_; }
   // How each tier works, "nvme: io_uring, O_DIRECT".
   std::vector<std::string> describe() const;
-  // What has moved since the beginning.
+  // Bytes moved since the beginning.
   std::map<plan::Tier, scratch::Traffic> traffic() const;
 
  private:

@@ -45,7 +45,7 @@ struct BlockContext {
   // Collects gradients of parameters from this forward's backward, for the ops of the forward; null: no backward
   // follows.
   ops::WeightGradientsPtr weight_gradients{};
-  // Of a loss node of a model with metrics, when it runs for the first time; else null.
+  // Set for a loss node of a model with metrics, when it runs for the first time; else null.
   Counts* counts = nullptr;
   // For a block that can read a sequence in parts: the rows before its inputs, of one sequence. The block appends its
   // own. Null: inputs are whole sequences.

@@ -29,7 +29,7 @@ struct LineTime {
   double waited = 0;  // of it, within a line that computes: for other ranks
 };
 
-// What changes from step to step.
+// Arguments that change from step to step.
 struct StepArgs {
   std::int64_t step = 0;     // 0-based; with `earlier` it keys the noise
   std::int64_t earlier = 0;  // steps of runs that this one continues

@@ -17,8 +17,8 @@ class Groups {
   comm::Group& over(mesh::AxisSet axes) const;
   // The stages that use a tied unit.
   comm::Group& tied(plan::UnitId unit) const;
-  // This rank and its peer on another stage, for transfers in one direction; the receiver is rank 1. What is
-  // announced ahead of a transfer goes through host memory.
+  // This rank and its peer on another stage, for transfers in one direction; the receiver is rank 1. Announcements
+  // ahead of a transfer go through host memory.
   comm::Group& channel(int from, int to) const;
   comm::Group& announcements(int from, int to) const;
   // All ranks, for numbers in host memory.

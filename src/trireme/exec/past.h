@@ -8,7 +8,7 @@
 
 namespace trireme::exec {
 
-// Of one node: the rows of the sequence that it has read, and what it keeps of them for the rows that follow.
+// State of one node: the rows of the sequence that it has read, and its data for the rows that follow.
 struct Past {
   std::int64_t rows = 0;
   std::vector<at::Tensor> kept{};  // in an order of the block's own; empty before the first row

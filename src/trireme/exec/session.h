@@ -1,5 +1,5 @@
-// Session: one rank's model, compiled plan and state, ready to step. What trainer, tests and own
-// programs start from.
+// Session: one rank's model, compiled plan and state, ready to step. Common entry point of the trainer, tests and user
+// programs.
 #pragma once
 
 #include <cstdint>

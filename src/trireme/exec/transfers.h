@@ -23,7 +23,7 @@ class Transfers {
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
 
-  // Starts the list's line `index`. What is sent is kept until it has left.
+  // Starts the list's line `index`. A sent tensor is kept until it has left.
   void send(int index, at::Tensor tensor);
   void recv(int index);
 

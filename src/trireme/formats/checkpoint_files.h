@@ -56,8 +56,8 @@ struct NewestCheckpoint {
   std::vector<CheckpointEntry> refused;
 };
 
-// Of those with N up to `last`. Nothing when no such "step-N" directory lies under `root`. When there are some but none
-// is usable: Error{kData} with the reason of the newest.
+// Newest of those with N up to `last`. Nothing when no such "step-N" directory lies under `root`. When there are some
+// but none is usable: Error{kData} with the reason of the newest.
 std::optional<NewestCheckpoint> newest_checkpoint(
     const Path& root, CheckpointCheck check = CheckpointCheck::kEveryByte,
     os::FileSystem& files = os::real_file_system(),

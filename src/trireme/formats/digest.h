@@ -46,7 +46,7 @@ FileDigest digest_of(std::span<const std::byte> bytes);
 // The same, and the hash alone, of which a few MiB at a time are in memory.
 FileDigest digest_of(const os::Contents& contents);
 std::uint64_t hash_of(const os::Contents& contents);
-// Of each block.
+// Hash of each block.
 std::vector<std::uint64_t> block_hashes(std::span<const std::byte> bytes);
 
 // The digest of an existing regular file; symbolic links are refused.

@@ -30,7 +30,7 @@ class Retention {
 
   // This run has written or verified every byte of it.
   void trust(std::int64_t step) { verified_.insert(step); }
-  // What is called by these steps from now on, the run has still to write.
+  // From now on the run has still to write these steps.
   void forget_after(std::int64_t step) {
     verified_.erase(verified_.upper_bound(step), verified_.end());
   }

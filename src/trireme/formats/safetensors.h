@@ -74,7 +74,7 @@ enum class TensorOrder { kOfficial, kAsGiven };
 // "F32": the name of a type in a header.
 std::string_view safetensors_type(DType type);
 
-// What a header says of a tensor.
+// A tensor's entry in a header.
 struct TensorInfo {
   std::string name;
   DType dtype = DType::kF32;

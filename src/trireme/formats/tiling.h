@@ -17,7 +17,7 @@ struct TileGrid {
   bool operator==(const TileGrid&) const = default;
 };
 
-// Of an image's longer side to its shorter one; what is longer is refused.
+// Maximum ratio of an image's longer side to its shorter one; longer images are refused.
 inline constexpr std::int64_t kLongestAspect = 200;
 
 // The order of grids with equally many tiles: fewer columns first, or fewer rows first.
@@ -31,9 +31,9 @@ ImageSize fitted(ImageSize image, ImageSize room);
 // The same rounded up, as LLaVA resizes an image before it lies in the middle of its canvas.
 ImageSize canvas_size(ImageSize image, ImageSize room);
 
-// Of these, the grid of tiles of `side` pixels that most of the image's own pixels fit into. Of several, the one with
-// the smallest empty area, then the first (LLaVA 1.6, Liu et al. 2024). Throws Error{kData} for an empty image and one
-// beyond kLongestAspect.
+// Among these, the grid of tiles of `side` pixels that most of the image's own pixels fit into. If several are equal,
+// the one with the smallest empty area, then the first (LLaVA 1.6, Liu et al. 2024). Throws Error{kData} for an empty
+// image and one beyond kLongestAspect.
 TileGrid choose_grid(ImageSize image, const std::vector<TileGrid>& grids, std::int64_t side);
 
 // Rectangle of a grid's tokens, `per_side` a side of each tile, that the image covers where it is fitted into the

@@ -34,7 +34,7 @@ struct Extent {
   bool owned = true;
 };
 
-// What a tp rank holds of one parameter.
+// Part of one parameter on a tp rank.
 struct LocalParam {
   std::vector<std::int64_t> shape;
   std::vector<Extent> extents;  // ascending; they tile the local elements

@@ -22,7 +22,7 @@ class Graph {
   const Training& training() const { return training_; }
   const NodeTypes& types() const { return types_; }
 
-  // What `load` brings, in the order of these calls; no gradient comes back to it.
+  // An input of `load`, in the order of these calls; it has no gradient.
   plan::ValueId input(std::string name, std::int64_t bytes);
   // Whether one does to a value that a node has written.
   bool reached(plan::ValueId value) const { return reached_[static_cast<std::size_t>(value)]; }

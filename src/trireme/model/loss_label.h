@@ -20,7 +20,7 @@ struct LossLabel {
   std::string suffix() const { return unit.empty() ? "" : " " + unit; }
 };
 
-// Of a resolved job.
+// Label of a resolved job.
 LossLabel loss_label(const config::Job& job);
 
 }  // namespace trireme::model

@@ -15,7 +15,7 @@ class NodeTypes {
   // `text` is precision.nodes. Throws Error{kUsage} where it names no types, or some that do not go with `compute`.
   NodeTypes(DType compute, std::string text);
 
-  // Of the node called `name`: of the patterns that fit, the last one's; else `compute`.
+  // Type of the node called `name`: that of the last matching pattern; else `compute`.
   DType of(const std::string& name) const;
 
   // Gives units the type of their nodes. Throws Error{kUsage} for a pattern that fits no node, and for a unit whose

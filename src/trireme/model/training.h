@@ -1,4 +1,4 @@
-// What of a model trains: which of its units, and adapters of its linear layers.
+// Trained parts of a model: which of its units, and adapters of its linear layers.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Training {
 
   // A unit of the model's own.
   bool trains(const std::string& unit) const;
-  // Of the adapters of those layers that have one; 0: none.
+  // Rank of the adapters of those layers that have one; 0: none.
   std::int64_t adapter_rank() const { return lora_.rank; }
   // Adapted layers of a block's attention (queries, keys, values and the output projection) and of its feed-forward
   // layers.

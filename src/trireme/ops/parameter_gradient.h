@@ -11,7 +11,7 @@ namespace trireme::ops {
 // Adds to a leaf's grad() what an op would have returned, as autograd does; nothing if it is undefined.
 void add_gradient(const at::Tensor& param, const at::Tensor& gradient);
 
-// What follows returns the gradient of a parameter for autograd. Undefined for a frozen one, if it was added to
+// The next functions return the gradient of a parameter for autograd. Undefined for a frozen one, if it was added to
 // gradient_target, and where `gradients` defers it.
 
 // Gradient of `weight`, [out, in]: dy^T x with dy [rows, out], x [rows, in]. A sum in gradient_target(weight) is
@@ -28,8 +28,8 @@ void add_transposed_product(const at::Tensor& a, const at::Tensor& b, const at::
 at::Tensor deliver_gradient(const at::Tensor& param, const at::Tensor& sum,
                             const WeightGradientsPtr& gradients = {});
 
-// What a deferred bias gradient keeps: rows that its weight's keeps anyway, or their sum; and of a row-parallel
-// layer, whose weight's keeps gathered rows.
+// Kept data of a deferred bias gradient: rows that its weight's keeps anyway, or their sum. A row-parallel layer's
+// weight keeps gathered rows.
 enum class BiasKeeps { kRows, kSum };
 inline BiasKeeps row_bias_keeps(const TensorParallel& tp) {
   return tp.shares_rows() ? BiasKeeps::kSum : BiasKeeps::kRows;

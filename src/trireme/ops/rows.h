@@ -13,7 +13,7 @@ namespace trireme::ops {
 // Memory in which the parts of ranks lie one after the other, as collectives have it.
 class RankParts {
  public:
-  // Of the shape and options of `like`, but with lengths[rank] along `dim`.
+  // Parts with the shape and options of `like`, but with lengths[rank] along `dim`.
   RankParts(const at::Tensor& like, std::int64_t dim, const std::vector<std::int64_t>& lengths);
 
   const at::Tensor& memory() const { return memory_; }

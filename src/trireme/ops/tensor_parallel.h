@@ -17,7 +17,7 @@ namespace trireme::ops {
 struct TensorParallel {
   comm::Group* group = nullptr;
   bool sequence = false;
-  // Of a sample, at least size(): gives gathered rows their shape. 0: shared rows are those of one sample
+  // Tokens of a sample, at least size(): gives gathered rows their shape. 0: shared rows are those of one sample
   // without padding.
   std::int64_t tokens = 0;
 

@@ -18,7 +18,7 @@ class WeightGradients;
 // Null: never deferred, and every sum holds numbers.
 using WeightGradientsPtr = std::shared_ptr<WeightGradients>;
 
-// Of one forward and its backward, given to the ops of both.
+// Gradients of one forward and its backward, given to the ops of both.
 //
 //   forward; begin() of sums that hold nothing yet; backward through autograd; settle()
 //
@@ -40,7 +40,7 @@ class WeightGradients : public std::enable_shared_from_this<WeightGradients> {
   // Computes all pushed gradients, in order, and frees the inputs of each when it is done. Defers no more.
   void run();
 
-  // What an op says in its forward of a parameter whose gradient its backward adds to target() as a whole. Every other
+  // Called by an op in its forward for a parameter whose gradient its backward adds to target() as a whole. Every other
   // op of this forward that uses the parameter has to be given this, too.
   void adds_in_place(const at::Tensor& param);
   // From here on the parameter's grad() counts as zeros, whatever its bytes are. They are zeroed but where an op has

@@ -46,7 +46,7 @@ class BinaryCounter {
     here_ = (here_ & ~met_levels()) | 1u << level_of_sum(pushed_, row_);
     ++pushed_;
   }
-  // What is in memory leaves it.
+  // The sums in memory leave it.
   void leave() { away_ |= std::exchange(here_, 0u); }
   // Brings back the sums that the next gradient is added to, or all; returns their number.
   int bring_met() { return bring(met_levels()); }

@@ -94,7 +94,7 @@ inline Queue counterpart(Queue queue, int stage) {
 bool computes(const Instr& line);
 // All of these except the weight backward.
 bool reads_values(const Instr& line);
-// Of these, those that need the parameters of the node's units.
+// Those of them that need the parameters of the node's units.
 bool uses_parameters(const Node& node, const Instr& line);
 // Verbs that give gradients to a node's inputs.
 bool gives_gradients(const Instr& line);

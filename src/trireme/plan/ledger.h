@@ -23,7 +23,7 @@ class Ledger {
   }
 
   const MemoryPoint& live() const { return live_; }
-  // What is live while the line runs, into `account`.
+  // Adds live bytes while the line runs to `account`.
   void record(int line, MemoryAccount& account) const {
     account.at_line.push_back(live_);
     std::int64_t total = 0;

@@ -30,7 +30,7 @@ class Away {
   }
   // Whether any unit's does.
   bool any(Piece piece) const;
-  // Of the parameters that stages step, those whose states are away.
+  // Share of the stepped parameters whose states are offloaded.
   double states_share() const { return states_share_; }
 
  private:

@@ -53,8 +53,8 @@ struct Unit {
   bool operator==(const Unit&) const = default;
 };
 
-// What a node exchanges with other ranks inside its forward and backward. The ranks of the group run the
-// same line, so they meet there.
+// Exchange of a node with other ranks inside its forward and backward. The ranks of the group run the same line, so
+// they meet there.
 enum class Exchange { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kSendRecv };
 std::string_view name(Exchange exchange);  // "all_reduce", ...
 

@@ -42,8 +42,8 @@ struct Recipe {
   bool clip = true;  // step uses the factor that grad_norm found
   schedules::Schedule schedule = schedules::Schedule::k1F1B;
   double activation_limit = 1;  // zb_auto: a rank's activations, in times those of 1f1b
-  // Of one value, micro-batches that may wait in a queue for their receiver before the sender waits; more where
-  // the schedule would else stand still.
+  // Micro-batches of one value that may wait in a queue for their receiver before the sender waits; more if the
+  // schedule would otherwise stop.
   int unsent = 2;
   double transfer = 0;          // of an activation between stages, in times a chunk's mean forward
   DType compute = DType::kF32;  // parameters as blocks see them, activations

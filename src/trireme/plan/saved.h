@@ -1,4 +1,4 @@
-// What a rank writes into a checkpoint, read off the plan alone.
+// A rank's part of a checkpoint, derived from the plan alone.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct SavedRange {
   std::int64_t end = 0;
 };
 
-// What the rank owns: together the ranks' ranges tile every part of every unit. Ascending, none empty. Without units that
-// do not train, if so asked.
+// Ranges that the rank owns: together the ranks' ranges tile every part of every unit. Ascending, none empty. Without
+// units that do not train, if so asked.
 std::vector<SavedRange> saved_ranges(const PlanSet& plan, int rank, bool trainable_only = false);
 
 // Bytes of the parameters and optimizer states there.

@@ -9,10 +9,10 @@
 
 namespace trireme::plan {
 
-// Of a value's elements.
+// Type of a value's elements.
 DType value_type(const Recipe& recipe, const Value& value);
 
-// Of the parameters as blocks see them.
+// Type of the parameters as blocks see them.
 DType param_type(const Recipe& recipe, const Unit& unit);
 
 // Whether what the optimizer steps is a second copy of the parameters.
@@ -25,7 +25,7 @@ bool splits_masters(const Recipe& recipe, const Unit& unit);
 // Bytes of the copy for each element; 0 if there is no copy.
 std::int64_t master_bytes(const Recipe& recipe, const Unit& unit);
 
-// Of gradients between ranks.
+// Type of gradients between ranks.
 DType reduce_type(const Recipe& recipe);
 
 // Parameter elements for one scale of 8-bit states, chosen so that shards hold whole blocks.

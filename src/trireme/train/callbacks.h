@@ -94,7 +94,7 @@ struct CheckpointMetrics {
   double standing_s = 0;  // seconds for which training was interrupted
 };
 
-// Of snapshots in memory.
+// Number of snapshots in memory.
 struct SnapshotCount {
   std::int64_t taken = 0, failed = 0;
   std::int64_t skipped = 0;  // due while the one before was under way

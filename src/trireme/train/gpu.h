@@ -6,8 +6,7 @@
 
 namespace trireme::train {
 
-// Of this thread's device, as the driver calls it: "NVIDIA H200". Fails without CUDA: device_of(job) has
-// refused such a job.
+// Name of this thread's device in the driver: "NVIDIA H200". Fails without CUDA: device_of(job) has refused such a job.
 std::string gpu_name();
 
 // The most bytes LibTorch has held on this thread's device since the process began, or since a restart.

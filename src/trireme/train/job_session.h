@@ -25,7 +25,7 @@ class JobSession {
  public:
   // Where the inputs of a micro-batch come from.
   struct Load {
-    // Of run.micro_batch samples from this one on, in the order of the program's inputs.
+    // Loads run.micro_batch samples from this one on, in the order of the program's inputs.
     std::function<std::vector<at::Tensor>(std::int64_t first_sample)> batch;
     // Divisor of the sum of losses of so many samples; empty: their tokens.
     std::function<double(std::int64_t first_sample, std::int64_t count)> weight{};
@@ -49,9 +49,9 @@ class JobSession {
 
   exec::Session& session() { return session_; }
   at::Device device() const { return device_; }
-  // Of the next update.
+  // Learning rate of the next update.
   double learning_rate() const;
-  // What else changes from update to update, by name; of the next one.
+  // Other quantities that change from update to update, by name; values of the next one.
   std::vector<std::pair<std::string, double>> schedules() const;
   // Factor of the gradients of the next step.
   double loss_scale() const { return scaler_ ? scaler_->scale() : fixed_scale_; }

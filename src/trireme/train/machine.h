@@ -1,4 +1,4 @@
-// What the trainer measures of the machine it runs on.
+// Measurements of the machine that the trainer runs on.
 #pragma once
 
 #include <c10/core/Device.h>

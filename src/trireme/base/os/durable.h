@@ -1,5 +1,5 @@
-// What is done with a FileSystem: files written whole or not at all, trees taken away. All of it throws Error{kData}
-// naming path and cause, unless it says otherwise.
+// Operations on a FileSystem: files written whole or not at all, removal of trees. All of it throws Error{kData} naming
+// path and cause, unless it says otherwise.
 #pragma once
 
 #include <cstddef>

@@ -26,7 +26,7 @@ class Contents {
 
 enum class Kind { kAbsent, kFile, kDirectory, kOther };
 
-// Of a name itself: a symbolic link is kOther, wherever it points.
+// State of a name itself: a symbolic link is kOther, wherever it points.
 struct Status {
   Kind kind = Kind::kAbsent;
   std::int64_t size = 0;  // bytes, of a file

@@ -41,13 +41,13 @@ class Net {
   // Ends it without a kClosed, after what the kernel takes at once.
   virtual void close(ConnectionId connection) = 0;
 
-  // What has happened since the last call.
+  // Events since the last call.
   virtual std::vector<NetEvent> take() = 0;
   // Can be read when take() would return something.
   virtual int descriptor() const = 0;
 };
 
-// Of the kernel. At most `most` connections at a time: further ones wait to be accepted.
+// Sockets of the kernel. At most `most` connections at a time: further ones wait to be accepted.
 std::unique_ptr<Net> make_sockets(std::size_t most = 4096);
 
 }  // namespace trireme::os

@@ -29,20 +29,20 @@ class Processes {
  public:
   virtual ~Processes() = default;
 
-  // Throws Error{kUsage} when it cannot be started. Of a child that is stopped for a second before it has become its
-  // program that shows later: it ends with 127 then.
+  // Throws Error{kUsage} when it cannot be started. A child that is stopped for a second before it has become its
+  // program shows its failure later: it ends with 127 then.
   virtual int spawn(const Spawn& what) = 0;
   // To a child that has ended: nothing.
   virtual void signal(int pid, int number) = 0;
 
-  // What has happened since the last call; a child's lines come before its end.
+  // Events since the last call; a child's lines come before its end.
   virtual std::vector<ProcessEvent> take() = 0;
   // Can be read when take() would return something.
   virtual int descriptor() const = 0;
 };
 
-// Of the kernel. While it lives stop signals (os::stop_signals) and SIGCHLD are events of it alone; the process must
-// have one thread when it is made. The destructor kills and awaits children that still run.
+// Processes of the kernel. While it lives stop signals (os::stop_signals) and SIGCHLD are events of it alone; the
+// process must have one thread when it is made. The destructor kills and awaits children that still run.
 std::unique_ptr<Processes> make_processes();
 
 }  // namespace trireme::os

@@ -20,7 +20,7 @@ std::string signal_name(int number);
 // Exit code of a run that ended without the checkpoint that a stop signal asks for, as of a process that SIGKILL ended.
 inline constexpr int kEndedUnsaved = 128 + SIGKILL;
 
-// What stop signals ask for. Pure: it receives no signals and reads no clock.
+// Requests of stop signals. Pure: it receives no signals and reads no clock.
 class StopRequest {
  public:
   enum class Means { kNothing, kSave, kAtOnce };

@@ -35,7 +35,7 @@ class Kernel {
   virtual std::int64_t transfer(int file, const Request& request);
   // Only where liburing was there to build with.
   virtual int open_ring(unsigned entries, ::io_uring* ring);
-  // What is to be believed of a transfer that said `result`, the ring's included.
+  // True result of a transfer that reported `result`, also for the ring.
   virtual std::int64_t completed(const Request& request, std::int64_t result);
 };
 

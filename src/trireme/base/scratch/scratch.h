@@ -27,7 +27,7 @@ class Ticket {
  public:
   struct State;
 
-  // Of nothing: done.
+  // An empty transfer, which is done.
   Ticket() = default;
   explicit Ticket(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
@@ -42,7 +42,7 @@ class Ticket {
   std::shared_ptr<State> state_;
 };
 
-// What has been moved; seconds are those with at least one transfer of that direction under way.
+// Bytes moved; seconds are those with at least one transfer of that direction under way.
 struct Traffic {
   std::int64_t written = 0;
   std::int64_t read = 0;

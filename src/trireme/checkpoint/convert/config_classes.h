@@ -1,4 +1,4 @@
-// What the config.json of a class and a job say of each other: a pair of functions a class, and what they share.
+// Conversion between a class's config.json and a job: a pair of functions a class, and their common part.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ void read_vjepa_probe(const formats::JsonFields& fields, config::Job& job);
 void write_vjepa_probe(const config::Job& job, Json& json);
 void read_llava(const formats::JsonFields& fields, config::Job& job);
 void write_llava(const config::Job& job, Json& json);
-// Of any resolution.
+// The same for images of any resolution.
 void read_llava_next(const formats::JsonFields& fields, config::Job& job);
 void write_llava_next(const config::Job& job, Json& json);
 

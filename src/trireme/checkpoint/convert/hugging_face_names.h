@@ -50,7 +50,7 @@ struct Names {
       nullptr;  // which jobs have these names; null: all of the family
 };
 
-// Of a model, beginning with those that are written; none for a family that cannot be converted.
+// Names of a model's parameters, first those that are written; empty for a family that cannot be converted.
 std::vector<const Names*> names_of(const config::Job& job);
 // Patterns of tensors that may be there and are no parameters of this model.
 std::string idle_tensors(const Names& names, const config::Job& job);

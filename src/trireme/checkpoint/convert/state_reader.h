@@ -32,7 +32,7 @@ std::optional<Kind> stored_kind(const formats::OpenCheckpoint& open,
 void read_slices(const formats::OpenCheckpoint& open, const formats::ManifestUnit& part,
                  const Kind& kind, std::int64_t offset, std::span<std::byte> out);
 
-// What a tp rank of some number of them holds of a unit: elements [offset, offset + count) of one kind.
+// Part of a unit on one of several tp ranks: elements [offset, offset + count) of one kind.
 struct Stretch {
   std::size_t unit = 0;  // of the model's
   int part = 0;
@@ -50,7 +50,7 @@ class StateReader {
 
   const formats::Manifest& manifest() const { return open_.manifest; }
   bool has(std::size_t unit) const { return places_[unit] >= 0; }
-  // Of a unit, parameters first; none for one that the checkpoint leaves out.
+  // Kinds of a unit, parameters first; empty for one that the checkpoint leaves out.
   std::vector<Kind> kinds(std::size_t unit) const;
   std::optional<Kind> kind(std::size_t unit, const std::string& name) const;
   // Fills `out` with the elements of the range, recut where other tp ranks wrote them, without further memory.

@@ -26,8 +26,8 @@ class HuggingFaceWeights {
  public:
   // Reads config.json. Throws Error{kData} for a class that no family here is, and as the other constructor.
   explicit HuggingFaceWeights(const Path& directory);
-  // Of a resolved job's model. Throws Error{kData} naming tensors that are missing, of another shape or more than the model
-  // has.
+  // Weights of a resolved job's model. Throws Error{kData} naming tensors that are missing, of another shape or more
+  // than the model has.
   HuggingFaceWeights(const Path& directory, config::Job job);
   ~HuggingFaceWeights();
   HuggingFaceWeights(HuggingFaceWeights&&) noexcept;

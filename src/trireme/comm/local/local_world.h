@@ -9,7 +9,7 @@
 
 namespace trireme::comm {
 
-// What the threads of a world share. Outlived by the handles it gives out.
+// State shared by the threads of a world. Outlived by the handles it gives out.
 class LocalWorld {
  public:
   // A rank that waits longer than `timeout_s` seconds for another fails with Error{kPeerLost}.

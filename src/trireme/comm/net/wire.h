@@ -1,4 +1,4 @@
-// What travels on the streams of a pair of ranks.
+// Messages on the streams of a pair of ranks.
 #pragma once
 
 #include <algorithm>

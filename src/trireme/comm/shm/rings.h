@@ -50,7 +50,7 @@ class Rings {
     constexpr std::size_t kPage = 4096;
     return (bells(size) + pairs(size) * sizeof(Ring) + kPage - 1) / kPage * kPage;
   }
-  // Of what no pair uses, no memory is ever touched.
+  // Memory of unused pairs is never touched.
   static std::size_t bytes(int size) { return head(size) + pairs(size) * kPlaces * chunk(size); }
   std::size_t pair(int from, int to) const { return static_cast<std::size_t>(from * size_ + to); }
 

@@ -46,13 +46,13 @@ inline Range or_else(std::int64_t also, Range range) {
   return range;
 }
 
-// What a number may end in, and what it then counts.
+// Unit suffix of a number, and its factor.
 struct Unit {
   std::string_view name;
   double factor = 1;
 };
 
-// What a key takes.
+// Accepted values of a key.
 struct FieldForm {
   enum class Kind { kBool, kInteger, kNumber, kText, kChoice, kTwoNumbers, kBytes };
 
@@ -95,7 +95,7 @@ void bind(FieldOf<Owner>& field, At at) {
   };
 }
 
-// What the field takes, as in "1 to 64" (whole numbers) or "a number from 0 to 1".
+// Accepted values in words, such as "1 to 64" (whole numbers) or "a number from 0 to 1".
 std::string describe(const FieldForm& field);
 
 // Reads a field's value; throws Error{kUsage} whose message starts with `place` and names the key,

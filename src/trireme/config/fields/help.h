@@ -6,7 +6,7 @@
 
 namespace trireme::config {
 
-// Of "section.name" its line of help_config(), of "section" the lines of all its keys. Throws Error{kUsage} with names that
+// Line of help_config() for "section.name", or the lines of all keys of "section". Throws Error{kUsage} with names that
 // are near.
 std::string help_of(std::string_view key);
 

@@ -8,8 +8,8 @@
 
 namespace trireme::config {
 
-// Of a job whose layout is resolved. Throws Error{kUsage} where precision.group is not 0 and a rank's micro-batches are no
-// multiple of it, or sums are fast.
+// Checks a job whose layout is resolved. Throws Error{kUsage} where precision.group is not 0 and a rank's micro-batches
+// are no multiple of it, or sums are fast.
 void check_group(const Job& job);
 
 // Remarks about groups that have other bits than on other layouts.

@@ -5,8 +5,8 @@
 
 namespace trireme::config {
 
-// Of a job whose layout is resolved. Throws Error{kUsage} where run.global_batch is no whole number of micro-batches of every
-// data-parallel rank.
+// Checks a job whose layout is resolved. Throws Error{kUsage} where run.global_batch is no whole number of
+// micro-batches of every data-parallel rank.
 void check_batch(const Job& job);
 
 // Throws Error{kUsage} where data.validation is neither a fraction nor a number, or nothing is held out to validate on.

@@ -9,7 +9,7 @@
 
 namespace trireme::config {
 
-// What the job needs to know of its dataset.
+// Facts about a dataset that a job needs.
 struct DatasetFacts {
   std::int64_t vocab = 0;    // token ids are below this; 0: not known
   std::int64_t classes = 0;  // labels are below this; 0: not known, or without
@@ -39,7 +39,7 @@ inline constexpr std::int64_t kSumGroups = 64;
 // multiples of it. It depends on the global batch, so layouts with enough micro-batches a rank have the same. Fast sums
 // have 1.
 std::int64_t sum_group(const Precision& precision, std::int64_t all, std::int64_t on_rank);
-// Of a resolved job.
+// The same for a resolved job.
 std::int64_t sum_group(const Job& job);
 
 }  // namespace trireme::config

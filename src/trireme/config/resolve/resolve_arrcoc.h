@@ -29,7 +29,7 @@ inline bool charges(const Arrcoc& arrcoc) {
 // Which of the texture's 13 channels arrcoc.channels names.
 std::array<bool, 13> texture_channels(const Arrcoc& arrcoc);
 
-// What arrcoc.scorers names.
+// Scorers that arrcoc.scorers names.
 struct Scored {
   bool information = false;
   bool salience = false;

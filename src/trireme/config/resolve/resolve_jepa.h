@@ -6,7 +6,7 @@
 
 namespace trireme::config {
 
-// Of families jepa, hvjepa, probe and jepa_ac. Throws Error{kUsage} naming the key.
+// Resolves families jepa, hvjepa, probe and jepa_ac. Throws Error{kUsage} naming the key.
 void resolve_jepa(Job& job, const DatasetFacts& data);
 
 // The tower that a family of frozen ones has, and its chunks. Throws the same.

@@ -18,14 +18,14 @@ class Source {
  public:
   virtual ~Source() = default;
 
-  // Of an epoch.
+  // Samples of an epoch.
   virtual std::int64_t samples() const = 0;
-  // What the program reads of samples `first` .. `first + count - 1`, in the order of its inputs. Throws Error{kData}
-  // naming what cannot be read.
+  // Inputs of the program for samples `first` .. `first + count - 1`, in its order. Throws Error{kData} naming what
+  // cannot be read.
   virtual std::vector<at::Tensor> batch(std::int64_t first, std::int64_t count) const = 0;
   // Divisor of the sum of their losses: the number of tokens with loss, or of samples.
   virtual double weight(std::int64_t first, std::int64_t count) const = 0;
-  // Of each sample that was asked for, could not be used and had another stand in: its file and the cause.
+  // File and cause of each requested sample that could not be used and was replaced.
   virtual std::vector<std::string> bad() const { return {}; }
 };
 

@@ -31,7 +31,7 @@ struct Strength {
   int sign = 1;
 };
 
-// Of the same size; what comes from outside is grey (128). Places between pixels are interpolated bicubically.
+// Result of the same size; pixels from outside are grey (128). Places between pixels are interpolated bicubically.
 Image augmented(const Image& image, Operation operation, const Strength& strength);
 
 }  // namespace trireme::media

@@ -29,7 +29,7 @@ void write_hdf5(const Path& path, const std::map<std::string, Hdf5Array>& arrays
 // Why HDF5 files cannot be read or written here; empty where they can.
 std::string why_no_hdf5();
 
-// What the plug-in plugins/hdf5 gives; its function `trireme_hdf5` returns one that stays.
+// Functions of the plug-in plugins/hdf5; its function `trireme_hdf5` returns one that stays.
 struct Hdf5Plugin {
   std::vector<std::optional<Hdf5Array>> (*read)(const std::string& path,
                                                 const std::vector<std::string>& names);

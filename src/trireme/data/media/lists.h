@@ -1,4 +1,4 @@
-// What lists of clips say.
+// Contents of lists of clips.
 #pragma once
 
 #include <cstdint>

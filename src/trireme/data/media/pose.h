@@ -6,8 +6,8 @@
 
 namespace trireme::media {
 
-// x y z in metres, Euler angles in radians about the fixed axes x, y and z in turn, gripper from 0 (open) to 1. Of an action: the
-// way from one state to the next.
+// x y z in metres, Euler angles in radians about the fixed axes x, y and z in turn, gripper from 0 (open) to 1. An
+// action: the difference between two states.
 using Pose7 = std::array<double, 7>;
 using Rotation = std::array<double, 9>;  // rows
 

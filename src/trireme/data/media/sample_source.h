@@ -16,7 +16,7 @@ class SampleSource {
   virtual std::size_t size() const = 0;
   virtual const std::vector<std::string>& classes() const { return no_classes_; }
   virtual std::string name(std::size_t i) const = 0;
-  // What names this sample and its size in a digest, without the place of the whole.
+  // Name and size of this sample in a digest, without the directory of the whole.
   virtual std::string identity(std::size_t i) const = 0;
   // The files that samples are read from, in any order, some perhaps more than once.
   virtual void add_files(std::vector<Path>& files) const = 0;
@@ -52,7 +52,7 @@ SourcePtr open_clips(std::vector<ClipFile> clips, std::vector<std::string> class
 bool is_picture_name(const Path& path);
 bool is_video_name(const Path& path);  // .webp is not one by its name alone
 
-// Of a .txt, or of "caption" in a .json. Refuses an empty one, but where the .json has "questions" instead.
+// Caption from a .txt, or from "caption" in a .json. Refuses an empty one, but where the .json has "questions" instead.
 std::string caption_of(std::string_view txt, std::string_view json, const std::string& what);
 // The number in a .cls.
 std::int64_t class_number(std::string_view text, const std::string& what);

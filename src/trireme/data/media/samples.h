@@ -97,8 +97,8 @@ class Samples {
   // Names of the classes by number; empty where only numbers are known.
   const std::vector<std::string>& classes() const;
   std::string name(std::int64_t i) const;
-  // Of names, sizes, labels and their order, 16 hex digits: equal where two ranks see the same data set. Contents are not
-  // read.
+  // Digest of names, sizes, labels and their order, 16 hex digits: equal if two ranks see the same data set. Contents
+  // are not read.
   std::string digest() const;
   // The files that all samples are read from, sorted.
   std::vector<Path> files() const;

@@ -22,7 +22,7 @@ struct Split {
   std::string digest;  // of both lists
 };
 
-// What data.source calls a kind: images, pairs, clips or trajectories.
+// Kind for a value of data.source: images, pairs, clips or trajectories.
 SampleKind kind_of(std::string_view source);
 
 // The parts that open_split divides a directory by, training first; of anything else the path itself.

@@ -30,7 +30,7 @@ struct Video {
 // throw. None given: all of them.
 using ChooseFrames = std::function<std::vector<std::int64_t>(const VideoInfo& info)>;
 
-// What the file says of itself, without decoding frames. Throws as decode_video.
+// Facts from the file's header, without decoding frames. Throws as decode_video.
 VideoInfo video_info(std::span<const std::byte> bytes, const std::string& what);
 
 // A JPEG or PNG is a clip of one frame. Animated WebP is read by itself; every other container and codec by FFmpeg, in

@@ -1,4 +1,4 @@
-// What reads one video file: libwebp's, and FFmpeg's in the plug-in plugins/ffmpeg.
+// Readers of one video file: libwebp's, and FFmpeg's in the plug-in plugins/ffmpeg.
 #pragma once
 
 #include "trireme/data/media/codecs.h"
@@ -17,7 +17,7 @@ class VideoReader {
 // `bytes` stay as long as the reader.
 std::unique_ptr<VideoReader> open_webp(ByteSpan bytes, const std::string& what);
 
-// What the plug-in gives; its function `trireme_ffmpeg` returns one that stays.
+// Functions of the plug-in; its function `trireme_ffmpeg` returns one that stays.
 struct FfmpegPlugin {
   std::unique_ptr<VideoReader> (*open)(ByteSpan bytes, const std::string& what);
   void (*encode)(const std::string& path, std::span<const Image> frames, double fps);

@@ -10,7 +10,7 @@ namespace trireme::synthetic {
 
 class Draws {
  public:
-  // Of a sample: its seed, kind, split and number.
+  // Draws of a sample: keyed by its seed, kind, split and number.
   Draws(std::initializer_list<std::uint64_t> words) {
     for (const std::uint64_t word : words) key_ = mix(key_, word);
   }

@@ -39,7 +39,7 @@ Scene make_scene(const VlmOptions& options, Split split, std::int64_t i);
 media::Image draw(const Scene& scene);
 // "a small red circle, a large blue square and a small green cross", from left to right.
 std::string caption(const Scene& scene);
-// Of as many kinds as the scene allows; its own words, drawn by its content.
+// Questions of as many kinds as the scene allows, in words drawn by its content.
 std::vector<Question> questions(const Scene& scene, int most);
 // Everything above as JSON, positions in pixels.
 std::string scene_json(const Scene& scene, const std::vector<Question>& asked);

@@ -18,9 +18,9 @@ namespace trireme::text {
 // add_special_tokens=false, and with what is around() the text with add_special_tokens=true.
 class Bpe {
  public:
-  // Reads a tokenizer.json from untrusted text: model BPE, normalizers NFC/NFD/NFKC/NFKD, byte-level
-  // pre-tokenizers, added tokens, merges as "a b" or [a, b], ignore_merges, TemplateProcessing. What is not supported
-  // (byte_fallback, dropout, affixes, truncation, padding, other components) is Error{kData} naming it and beginning with
+  // Reads a tokenizer.json from untrusted text: model BPE, normalizers NFC/NFD/NFKC/NFKD, byte-level pre-tokenizers,
+  // added tokens, merges as "a b" or [a, b], ignore_merges, TemplateProcessing. Unsupported parts (byte_fallback,
+  // dropout, affixes, truncation, padding, other components) are Error{kData} naming the part and beginning with
   // `what`.
   Bpe(std::string_view text, const std::string& what);
 
@@ -31,7 +31,7 @@ class Bpe {
   // The id of an added token such as "<|endoftext|>", or -1.
   std::int32_t added_token(std::string_view content) const;
   const AroundText& around() const { return around_; }
-  // Of all that decides which ids a text becomes, however the file spells it.
+  // Digest of everything that decides the ids of a text, independent of the file's formatting.
   std::uint64_t digest() const;
 
  private:

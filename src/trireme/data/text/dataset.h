@@ -53,7 +53,7 @@ struct ValidationRule {
 // Reads "documents:0.05", "documents:20" or "tail:0.1"; a fraction lies in (0, 1). Throws Error{kUsage}.
 ValidationRule parse_validation(std::string_view text);
 
-// What a user says of a tokenizer.
+// A user's choice of tokenizer.
 struct TokenizerChoice {
   enum class By { kBytes, kCharacters, kTrained, kFile } by = By::kBytes;
   std::int32_t vocab_size = 0;         // of kTrained

@@ -1,4 +1,4 @@
-// What dataset.json says; shared by the code that writes datasets and the code that opens them.
+// Contents of dataset.json; shared by the code that writes datasets and the code that opens them.
 #pragma once
 
 #include <array>

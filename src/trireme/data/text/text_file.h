@@ -1,4 +1,4 @@
-// What is text and what is not.
+// Distinction between text and other bytes.
 #pragma once
 
 #include <string>

@@ -33,7 +33,7 @@ class TokenFile {
   std::int64_t tokens() const { return tokens_; }
   std::int64_t documents() const { return documents_; }
   TokenRange document(std::int64_t index) const;
-  // Of which document token `position` of the stream is.
+  // Document of token `position` of the stream.
   std::int64_t document_of(std::int64_t position) const;
 
   // Tokens [first, first + out.size()) of the concatenated documents; outside [0, tokens()] is our bug.

@@ -10,13 +10,13 @@
 
 namespace trireme::exec {
 
-// What loss nodes give for a micro-batch, or for a batch.
+// Results of loss nodes for a micro-batch, or for a batch.
 struct MicroBatchSums {
   double loss = 0;
   std::vector<Counts::Count> counts{};
 };
 
-// What a rank reports of itself.
+// A rank's report about itself.
 struct RankReport {
   bool flag = false;
   double flops = 0;

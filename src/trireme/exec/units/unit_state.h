@@ -25,7 +25,7 @@ inline std::int64_t blocks(std::int64_t count, std::int64_t block) {
   return (count + block - 1) / block;
 }
 
-// What the micro-batches add up to in one of the rank's chunks; gradient type.
+// Sum over micro-batches in one of the rank's chunks, in the gradient type.
 struct ChunkGradient {
   Flat leaf;                // of one micro-batch
   GradientCounter counter;  // full, or parts where every micro-batch is reduced
@@ -96,7 +96,7 @@ struct UnitState {
 
   ChunkGradient& on_way() { return chunks[static_cast<std::size_t>(chunk_on_way)]; }
   bool is_away(plan::Piece piece) const { return away[static_cast<std::size_t>(piece)]; }
-  // What the optimizer keeps, with its shapes.
+  // The optimizer's states, with their shapes.
   std::vector<std::pair<Flat*, FlatShape>> state_flats() {
     std::vector<std::pair<Flat*, FlatShape>> flats;
     if (master_copy) flats.emplace_back(&master, state_shapes[0]);
@@ -104,7 +104,7 @@ struct UnitState {
     return flats;
   }
 
-  // What is stepped, in master type: elements [begin, begin + count) of the part. A view, a copy of split masters.
+  // The stepped values, in master type: elements [begin, begin + count) of the part. A view, a copy of split masters.
   at::Tensor stepped(std::int64_t begin, std::int64_t count) const;
   void set_stepped(std::int64_t begin, const at::Tensor& values);
   // Calls change(begin, values) for all of it, in segments if masters are split; `values` may be written.

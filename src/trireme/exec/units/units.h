@@ -82,7 +82,7 @@ class Units {
   // This rank's reduced gradients, between chunk_square_sums and update.
   std::vector<StateSlice> gradient_slices() const;
 
-  // What this rank saves: together the ranks of a replica's slices tile every unit.
+  // Slices that this rank saves: together the ranks of a replica tile every unit.
   std::vector<StateSlice> owned_slices() const;
   // Everything this rank needs to be filled on load; then refresh() rebuilds what derives from it.
   std::vector<StateSlice> local_slices() const;

@@ -20,7 +20,7 @@ inline constexpr char kGenerationName[] = ".generation";
 inline constexpr char kFaultNotesName[] = ".faults";
 // How many ranks a run had, and as what: "ranks 2" or "nproc 2", as --ranks and --nproc say it.
 inline constexpr char kPlaceName[] = ".place";
-// What the ranks of rank 0's host need of memory, for the line about one that the kernel killed (text_of a HostNeed).
+// Memory need of the ranks of rank 0's host, for the line about one that the kernel killed (text_of a HostNeed).
 inline constexpr char kNeedName[] = ".need";
 
 // Receives a sentence for the user.
@@ -72,7 +72,7 @@ Path fresh_run(const std::string& name);
 void check_directory(const Path& path);
 // The tokenizer of a run whose job is `job`: a path that a job names may be gone, and the run keeps its vocabulary.
 std::string tokenizer_of_run(const Path& run, const config::Job& job);
-// What generate, evaluate and predict read: a directory of Hugging Face's files itself, else as find_checkpoint.
+// Input of generate, evaluate and predict: a directory of Hugging Face's files itself, else as find_checkpoint.
 Path find_model(const Path& path, const Note& note);
 // Whether it is one step-N rather than a run.
 bool is_checkpoint(const Path& path);

@@ -26,7 +26,8 @@ struct Origin {
   config::Job job;
   std::optional<Path> vocabulary;
 };
-// Of the weights or, where these have gone, of the run in `run` that began with them; nothing where neither is there.
+// Origin from the weights or, if these no longer exist, from the run in `run` that began with them; nothing if neither
+// exists.
 std::optional<Origin> origin_of(const Path& weights, const Path& run);
 
 // One line about model.weights: their step, and those of its parameters that are not in the model. Throws Error{kUsage}

@@ -47,7 +47,7 @@ class Lookout {
   watch::Silences silences_;
   std::function<char(int process)> process_state_;
   std::uint64_t generation_ = 0;
-  // Of a silent rank; none while they are being made.
+  // Details of a silent rank; nothing while they are being made.
   std::optional<std::string> details(const Watched& rank, const watch::State& state, double now);
   StackReader& stacks_;
   std::set<int> detailed_;    // ranks whose details have been reported
@@ -69,7 +69,7 @@ class Hangs {
   };
 
   void heard(const Silence& silence, double now);
-  // Of a generation of `world` ranks.
+  // Looks at a generation of `world` ranks.
   std::optional<Found> look(std::uint64_t generation, int world, double now);
 
  private:

@@ -56,7 +56,7 @@ struct Report {
   bool operator==(const Report&) const = default;
 };
 
-// Of a rank to the store of its generation.
+// Request of a rank to the store of its generation.
 struct StoreRequest {
   enum class Kind { kSet, kGet, kAdd, kCompareSet, kDelete, kCheck, kWait, kCount };
   std::uint64_t id = 0;  // comes back in the reply

@@ -11,7 +11,7 @@
 
 namespace trireme::faults {
 
-// Of an os::FileSystem those that change something.
+// Calls of an os::FileSystem that change something.
 enum class DiskCall {
   kAny,
   kCreate,
@@ -33,7 +33,7 @@ enum class Action {
   kExit,   // amount: the code
   kDelay,  // amount: milliseconds
   kThrow,
-  // Of a disk call alone.
+  // For a disk call alone.
   kError,  // it fails; amount: the errno
   kShort,  // a write takes `amount` bytes of those it is given
   kTorn,   // as kShort, and the process is killed

@@ -15,7 +15,7 @@ inline constexpr std::size_t kWords = 8 << 20;  // bytes; only what is written c
 inline constexpr std::uint32_t kVersion = 2;
 inline constexpr int kNoRank = -1, kUnknownRank = -2;  // in place of an awaited rank
 
-// Of functions that read or write records while others may: what is torn is shown torn, and steers nothing.
+// For functions that read or write records concurrently: torn data is shown torn, and decides nothing.
 #define TRIREME_TORN __attribute__((no_sanitize("thread")))
 
 // Activity of a rank's main thread.
@@ -53,7 +53,7 @@ struct Text {
   std::uint32_t at, length;  // in the words
 };
 
-// What the lines of a plan's list say.
+// Texts of the lines of a plan's list.
 struct List {
   std::uint32_t texts_at;  // Texts, in the words
   std::atomic<std::uint32_t> lines;

@@ -58,7 +58,7 @@ class Recorder {
   // Any thread's. Returns -1 if there is no free track, which the functions below ignore. In names longer than 31
   // characters a digest replaces the end.
   int make_track(std::string_view name, const std::vector<int>& ranks);
-  // Of a track: one thread at a time.
+  // For one thread at a time on each track.
   void begin(int track, const Doing& what);
   void end(int track);
   // Within its operation a chunk of data has moved, and it waits for no rank.

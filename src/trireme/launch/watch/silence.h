@@ -28,7 +28,7 @@ class Silences {
     double seconds = 0;    // for which it has been silent; 0: not longer than it may
     bool in_step = false;  // and it is known how long things take
   };
-  // What `rank` shows now. Of a process that is stopped it is known how long things take: no longer than within steps.
+  // Records the present state of `rank`. The limit of a stopped process is that within steps.
   Heard heard(int rank, std::uint64_t moves, Phase phase, std::int64_t step, double now,
               bool stopped = false);
   // Nothing is known of it.

@@ -1,4 +1,4 @@
-// What attention holds while it runs, as ops/ computes it in each of its ways.
+// Memory of attention while it runs, for each of the ways in which ops/ computes it.
 #pragma once
 
 #include "trireme/model/account/per_rank.h"

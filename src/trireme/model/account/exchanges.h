@@ -1,4 +1,4 @@
-// What tp and cp ranks exchange inside the nodes of a language model.
+// Exchanges of tp and cp ranks inside the nodes of a language model.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ inline constexpr std::string_view kAttention = "attention";  // attention's resu
 inline constexpr std::string_view kMlp = "mlp";  // what the feed-forward's activation reads
 inline constexpr std::string_view kLogits = "logits";
 
-// Of the vocabulary, tokens whose logits are there at a time if they are not kept.
+// Tokens of the vocabulary whose logits exist at a time if they are not kept.
 inline constexpr std::int64_t kLogitColumns = 8192;
 
 // The operations of a family's block.

@@ -20,15 +20,15 @@ struct PerRank {
   config::ContextMethod context = config::ContextMethod::kRing;
   int context_inner = 1;   // of cp, the ranks that exchange heads (hierarchical)
   bool documents = false;  // positions come with the tokens
-  // Of families other than decoders, the cp ranks that share the rows of blocks (model/spread.h); everything else each of
-  // them computes whole.
+  // The cp ranks that share the rows of blocks in families other than decoders (model/spread.h); each of them computes
+  // everything else whole.
   int spread = 1;
   bool staged = false;  // values cross from stage to stage
 
   // As blocks see it whose rows are spread.
   PerRank of_rows() const;
 
-  // Of cp, the ranks that exchange heads for tokens before attention.
+  // The cp ranks that exchange heads for tokens before attention.
   int exchanging() const;
 };
 
@@ -55,7 +55,7 @@ struct Sizes {
   bool spread;        // the rows are not all of them in order
   bool exchanged;     // attention has other heads and tokens than the layers around it
 
-  // What attention itself works on, once heads were exchanged: a key-value head goes to every rank that reads it.
+  // Inputs of attention itself, after the exchange of heads: a key-value head belongs to every rank that reads it.
   struct Attention {
     std::int64_t tokens;
     std::int64_t heads;

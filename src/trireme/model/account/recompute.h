@@ -1,4 +1,4 @@
-// What recompute.* of a job makes of a program.
+// Effect of a job's recompute.* on a program.
 #pragma once
 
 #include "trireme/config/job.h"

@@ -1,4 +1,4 @@
-// What the nodes of a language model compute and keep, of one micro-batch on one rank.
+// Operations and kept data of the nodes of a language model, for one micro-batch on one rank.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct LinearLayers {
 
   bool adapted() const { return inner > 0; }
 };
-// Of the parameters with these indices, those that are cut along `dim`; adapters have this rank, or 0 for none.
+// The parameters with these indices that are cut along `dim`; adapters have this rank, or 0 for none.
 LinearLayers layers_of(const std::vector<ParamSpec>& params, const std::vector<int>& indices,
                        int dim, const PerRank& rank, std::int64_t adapter_rank);
 
@@ -61,7 +61,7 @@ struct TrainedBlock {
   // Whether it has a backward at all.
   bool reached() const { return attended() || trains(up); }
 };
-// What norms of queries and keys keep on a rank: what they read, and a number a head.
+// Kept data of the norms of queries and keys on a rank: their inputs, and a number a head.
 std::int64_t normed_heads_bytes(const Sizes& sizes, const TrainedBlock& block);
 Work block_work(const config::Model& model, const Sizes& sizes, const PerRank& rank,
                 const TrainedBlock& block);

@@ -14,7 +14,7 @@
 
 namespace trireme::blocks {
 
-// Of `all` features of a token, those from `first` on. 0: all of them.
+// The rank's features of a token, among `all`, from `first` on. 0: all of them.
 struct Columns {
   std::int64_t first = 0;
   std::int64_t all = 0;
@@ -40,7 +40,7 @@ class Across {
 
   // The heads that are here, without noise.
   ops::AttentionHeads heads() const;
-  // Of what attention gives and of what the feed-forward layer activates, what is here.
+  // This rank's part of the results of attention, and of the inputs of the activation.
   Columns head_columns() const;
   Columns feature_columns() const;
   // The first row of the vocabulary's tables that is here.
@@ -49,8 +49,8 @@ class Across {
   // The positions in their sample of its `tokens` tokens that are here, int64 [tokens]; undefined where these are
   // the first ones.
   at::Tensor positions(std::int64_t tokens) const;
-  // Of what belongs to the tokens of whole samples, [samples, tokens, ..], that of those that are here, where ranks share
-  // rows; undefined stays undefined.
+  // Part of a tensor of whole samples, [samples, tokens, ..], for this rank's tokens, if ranks share rows; undefined
+  // stays undefined.
   at::Tensor own_tokens(const at::Tensor& all) const;
   // For each row of an activation between parallel regions: its index in the flattened [samples, tokens] of this rank,
   // int64 [rows]; the last index is padding. Undefined where the rows are all of them in order.
@@ -64,7 +64,7 @@ class Across {
   at::Tensor rows_inside(const at::Tensor& x) const;
 
  private:
-  // Of [samples, tokens] here, the places in [samples, tokens of all ranks].
+  // Places in [samples, tokens of all ranks] of rows in [samples, tokens] here.
   at::Tensor among_all(const at::Tensor& rows, std::int64_t tokens) const;
 
   config::Model model_;

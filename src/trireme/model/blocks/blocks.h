@@ -1,4 +1,4 @@
-// What blocks of language models share.
+// Common part of blocks of language models.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -86,7 +86,7 @@ class LanguageHead : public BoundBlock {
         logits_(recomputes(node, model::kLogits) ? ops::Logits::kRecomputed : ops::Logits::kKept) {}
   // Logits of rows x, [.., d] -> [.., vocab], in fp32 or fp64; over tp ranks of this rank's part of the vocabulary.
   at::Tensor logits(const at::Tensor& x) const;
-  // Of the inputs of forward, activations [d] that say what follows the first sample: those of its last token.
+  // Activations [d] of the last token of the first sample, from the inputs of forward; they decide what follows it.
   virtual at::Tensor last_row(const std::vector<at::Tensor>& inputs) const {
     const at::Tensor rows = inputs[0].dim() == 3 ? inputs[0].select(0, 0) : inputs[0];
     return rows.select(0, rows.size(0) - 1);

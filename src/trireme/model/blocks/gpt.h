@@ -35,7 +35,7 @@ class GptBlock : public AdaptedBlock {
                                   const exec::BlockContext& context) override;
 
  protected:
-  // Of queries, keys and values side by side; a second input is positions within documents.
+  // Attention of queries, keys and values side by side; a second input is positions within documents.
   virtual ops::Operand attend(const at::Tensor& qkv, const ops::AttentionHeads& heads,
                               const std::vector<at::Tensor>& inputs) const;
   ops::Keep keep_attention() const { return kept_.attention; }

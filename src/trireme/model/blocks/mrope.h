@@ -8,7 +8,7 @@
 
 namespace trireme::blocks {
 
-// Of M-RoPE, the axis that each frequency turns by, int64 [head_dim / 2]; undefined where the job has one position.
+// Axis that rotates each frequency under M-RoPE, int64 [head_dim / 2]; undefined if the job has one position.
 at::Tensor frequency_axes(const config::Job& job);
 
 // A row for each token of positions [samples, tokens, 3], in which every frequency turns by its axis.

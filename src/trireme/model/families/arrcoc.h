@@ -11,7 +11,7 @@
 
 namespace trireme::model {
 
-// Of scorers and balancer, in the order that blocks::Scorers binds; whole on every tp rank.
+// Parameters of scorers and balancer, in the order that blocks::Scorers binds; whole on every tp rank.
 std::vector<ParamSpec> scorer_params(const config::Job& job);
 
 // The tower: packed regions, at the least level and at their own.

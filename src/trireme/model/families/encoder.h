@@ -33,7 +33,7 @@ struct Encoder {
 // The tower of a resolved job's `vision` for a micro-batch of `sequences` clips.
 Encoder tower(const config::Vision& vision, std::int64_t sequences);
 
-// Of a clip.
+// Patches of a clip.
 struct PatchGrid {
   std::int64_t frames, rows, columns;  // of tokens
   std::int64_t features;               // of a patch: 3 * tubelet * patch * patch
@@ -58,7 +58,7 @@ std::vector<ParamSpec> joined(std::vector<std::vector<ParamSpec>> lists);
 std::vector<ParamSpec> block_params(const Encoder& encoder, const std::string& prefix,
                                     std::int64_t layer);
 
-// Of a micro-batch, what nodes hold of an activation [.., hidden].
+// Value of a micro-batch's activation [.., hidden].
 plan::Value activation(const Graph& graph, const Encoder& encoder, std::string name);
 
 // A block as a node: reads an activation and `more` (a packed one's positions and sequences), writes `writes`.
@@ -67,7 +67,7 @@ plan::ValueId block_node(Graph& graph, const Encoder& encoder, std::string name,
                          plan::ValueId x, const std::vector<plan::ValueId>& more,
                          std::string writes, bool teacher = false);
 
-// What a node of linear layers with `weights` elements in all computes for `rows` rows and keeps of `kept` numbers.
+// Work of a node of linear layers with `weights` elements in all for `rows` rows, which keeps `kept` numbers.
 Work linear_work(const Graph& graph, std::int64_t rows, std::int64_t weights, std::int64_t kept);
 
 }  // namespace trireme::model

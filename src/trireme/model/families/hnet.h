@@ -21,7 +21,7 @@ struct Mamba {
   static constexpr std::int64_t kPiece = 128;  // positions that are mixed at once
   std::int64_t inner;
   std::int64_t heads;
-  // What is convolved: x, B and C.
+  // Width of the convolution: x, B and C.
   std::int64_t convolved() const { return inner + 2 * kState; }
   // Width of a token's projection: z, x, B, C and a step for each head.
   std::int64_t projected() const { return inner + convolved() + heads; }
@@ -31,7 +31,7 @@ struct Mamba {
 struct HnetNode {
   enum class Kind { kEmbed, kBlock, kRoute, kRatio, kJoin, kHead } kind = Kind::kBlock;
   std::size_t stage = 0;
-  // Of a block.
+  // Letter of a block.
   char letter = 0;
   bool decoder = false;
   std::size_t index = 0;

@@ -30,7 +30,8 @@ class HnetParams {
  private:
   // "backbone.main_network." of stage 1.
   std::string prefix(std::size_t s) const;
-  // Of what writes to the residual stream: smaller by the square root of all additions to it and the streams around.
+  // Initial deviation of layers that write to the residual stream: smaller by the square root of all additions to it
+  // and the streams around.
   double residual_std(std::size_t s) const;
   // With the learning rate of stage s.
   std::vector<ParamSpec> at_rate(std::size_t s, std::vector<ParamSpec> params) const;

@@ -35,7 +35,7 @@ plan::ValueId neighbours_node(Graph& graph, const config::Job& job, const Encode
 // projection to the tower's width; except in mode fixed, the router's query and key.
 std::vector<ParamSpec> chunk_params(const config::Job& job, const std::string& prefix);
 
-// What making chunks of an encoder's tokens computes, in fp32 at least: says so of the unit of chunk_params.
+// Work of making chunks of an encoder's tokens, in fp32 at least; marks the unit of chunk_params so.
 Work chunk_work(const Graph& graph, const config::Job& job, const Encoder& encoder);
 plan::UnitId exact(Graph& graph, plan::UnitId unit);
 

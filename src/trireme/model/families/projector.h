@@ -33,10 +33,10 @@ inline constexpr std::string_view kProjectorPrefix = "multi_modal_projector.";
 // Where blocks attend to queries (vlm.cross) the last two end without that layer.
 std::vector<ParamSpec> projector_params(const config::Job& job, bool deepstack = false);
 
-// Of a micro-batch of `tiles` tiles with `features` features each.
+// Work for a micro-batch of `tiles` tiles with `features` features each.
 Work projector_work(const Graph& graph, const config::Job& job, std::int64_t tiles,
                     std::int64_t features);
-// What it writes, [tiles, tile_tokens, config::projected_width].
+// Its result, [tiles, tile_tokens, config::projected_width].
 plan::Value projected_tokens(const Graph& graph, const config::Job& job, std::int64_t tiles,
                              std::string name);
 

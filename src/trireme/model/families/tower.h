@@ -30,9 +30,9 @@ std::vector<ParamSpec> patch_params(const config::Vision& vision, std::string_vi
 // The last norm. A tower that pools by attention also has the head of SigLIP: a query, cross-attention, norm and MLP
 // (Zhai et al. 2022), cut over tp like blocks. In the order of blocks::Pool.
 std::vector<ParamSpec> pool_params(const config::Vision& vision, std::string_view prefix);
-// What pooling a micro-batch computes and keeps.
+// Work of pooling a micro-batch.
 Work pool_work(const Graph& graph, const config::Vision& vision);
-// What tp ranks exchange on the way.
+// Exchanges of tp ranks in pooling.
 std::vector<plan::NodeExchange> pool_exchanges(const Graph& graph, const config::Vision& vision,
                                                bool reached);
 

@@ -20,7 +20,7 @@ std::int64_t expected_tiles(const config::Job& job);
 bool sees_tiles(const plan::Node& node);
 // Throws Error{kUsage} for vlm.features where the tower's nodes are of several stages.
 void check_kept_features(const config::Job& job, const plan::Program& program);
-// Of a token: time, row and column with vlm.mrope, then with vlm.pack its place in its sample.
+// Number of a token's positions: time, row and column with vlm.mrope, then with vlm.pack its place in its sample.
 std::int64_t position_columns(const config::Job& job);
 
 // Nodes `vision.embed` and `vision.block.N` are the tower, of tiles. `projector` turns their features into tokens,

@@ -7,13 +7,13 @@
 
 namespace trireme::ops::aten {
 
-// What the loss takes from each row, [rows] each in the type of sums; 0 for rows without a target.
+// Statistics of each row for the loss, [rows] each in the type of sums; 0 for rows without a target.
 struct RowStats {
   at::Tensor log_sums;  // log-sum-exp
   at::Tensor chosen;    // the target's logit, 0 where it is not among these classes
 };
 
-// Of classes first .. first + logits.size(1) - 1.
+// Statistics over classes first .. first + logits.size(1) - 1.
 RowStats row_stats(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first);
 
 // The sum over rows with a target of log_sums - chosen, a scalar.

@@ -28,7 +28,7 @@ SwigluBackward swiglu_backward(const at::Tensor& gate, const at::Tensor& up, con
 at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines,
                   int direction);
 
-// What `keep` keeps of elements (row, column), int64 tensors that broadcast: the bits that our kernels draw.
+// Elements (row, column) that `keep` keeps, int64 tensors that broadcast: the bits that our kernels draw.
 at::Tensor kept(const kernels::Keep& keep, const at::Tensor& rows, const at::Tensor& columns);
 
 // As ops::dropped.

@@ -40,7 +40,7 @@ void attention_add(const AttentionProblem& problem, const Qkv& in, const Segment
 // Fills `out`, returns log-sum-exps as above.
 at::Tensor attention_finish(const PartialAttention& partial, const at::Tensor& out);
 
-// What backward knows of the rows of queries, whatever the keys.
+// Backward's data about the rows of queries, independent of the keys.
 struct AttentionRows {
   at::Tensor out;
   at::Tensor log_sums;  // of forward, over all keys

@@ -1,4 +1,4 @@
-// What forward and backward of attention on the CPU share: matrices of heads and the memory of one tile of scores.
+// Common part of forward and backward of attention on the CPU: matrices of heads and the memory of one tile of scores.
 #pragma once
 
 #include <ATen/ops/empty.h>
@@ -111,7 +111,7 @@ inline kernels::ScoreBlock score_block(const AttentionProblem& problem, std::int
           .keep_scale = 1 / (1 - heads.dropout)};
 }
 
-// What backward knows of a block of queries.
+// Backward's data about a block of queries.
 template <typename A>
 struct BlockRows {
   kernels::Matrix q, dout;

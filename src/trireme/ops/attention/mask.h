@@ -25,8 +25,8 @@ Documents documents_of_lengths(const at::Tensor& cu_seqlens, std::int64_t sample
 struct Mask {
   MaskKind kind = MaskKind::kCausal;
   std::int64_t block = 1;
-  // Of the queries' tokens, which see nothing outside of their document; undefined: the sequence is one. Under context
-  // parallelism of this rank's tokens. Causal masks need no end.
+  // Documents of the queries' tokens, which see nothing outside of their own; undefined: the sequence is one. Under
+  // context parallelism of this rank's tokens. Causal masks need no end.
   Documents documents{};
   std::int64_t window = -1;  // of causal masks
 

@@ -70,7 +70,7 @@ inline Segments cut(std::span<const Segment> segments, std::int64_t size) {
   return pieces;
 }
 
-// What the rows of one block of queries see, and all of them together.
+// Visible keys of the rows of one block of queries, and of all of them together.
 struct BlockView {
   std::array<Interval, static_cast<std::size_t>(kTileRows)> rows;
   Interval all{std::numeric_limits<std::int64_t>::max(), 0};

@@ -100,7 +100,7 @@ class UnitCheck {
   void finish();
 
  private:
-  // Of one micro-batch, in one of the rank's chunks.
+  // Gradient of one micro-batch, in one of the rank's chunks.
   struct Gradient {
     int parts = 0;             // nodes that have added to it
     bool parts_added = false;  // over tp

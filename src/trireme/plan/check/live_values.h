@@ -36,7 +36,7 @@ class LiveValues {
     if (let_go(copy)) ledger_.drop_after(MemoryKind::kActivations, bytes(std::get<0>(copy)));
   }
 
-  // What a node reads, until its backward.
+  // Keeps a node's inputs until its backward.
   void keep_inputs(NodeId node, int mb) {
     std::vector<Copy>& inputs = kept_inputs_[{node, mb}];
     const Node& reader = program_.nodes[static_cast<std::size_t>(node)];

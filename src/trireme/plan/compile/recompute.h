@@ -16,7 +16,7 @@ std::vector<NodeId> recomputable(const Program& program);
 // that is worth it.
 bool pays_to_recompute(const Node& node);
 
-// Of these nodes, the parts that leaving out would give memory back: of nodes with a backward, and kept so far.
+// Parts of these nodes that would free memory if left out: those of nodes with a backward, and kept so far.
 std::vector<std::string> parts_to_leave_out(const Program& program,
                                             const std::vector<NodeId>& nodes);
 

@@ -12,7 +12,7 @@ namespace trireme::plan {
 // Additional operations a micro-batch of recomputed nodes and omitted parts; seconds if all nodes have some.
 double recomputation_cost(const Program& program);
 
-// What a rank may take.
+// Memory that a rank may take.
 struct MemoryBudget {
   std::int64_t bytes = 0;
   bool host = false;  // what waits in host memory counts: the tensors are there as well

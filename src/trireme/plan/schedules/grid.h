@@ -84,7 +84,7 @@ GridTimes time_grid(const Grid& grid, const ScheduleShape& shape);
 // a split backward all is held to the end of I, and `kept` of it to the end of W.
 std::vector<double> peak_activations(const Grid& grid, double kept = 1);
 
-// What is wrong with a grid, and where: the rank and the place in its row.
+// An error of a grid, and its place: the rank and the index in its row.
 struct GridFault {
   int rank = 0;
   std::size_t place = 0;

@@ -52,7 +52,7 @@ class Walk {
     return std::nullopt;
   }
 
-  // What a stuck rank waits for: "1F0 of rank 1".
+  // The action that a stuck rank waits for: "1F0 of rank 1".
   std::string missing(int rank) const {
     const Action action = grid_.rows[static_cast<std::size_t>(rank)][place(rank)];
     const int stage = stage_of(grid_.placement, grid_.ranks(), rank, action.chunk);

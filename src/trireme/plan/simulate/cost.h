@@ -46,7 +46,7 @@ struct LineSeconds {
 LineSeconds seconds(const CostModel& model, const plan::PlanSet& plan, int rank,
                     const plan::Instr& line);
 
-// What a line exchanges with other ranks, `times` one after the other.
+// Exchanges of a line with other ranks, `times` one after the other.
 struct Exchanged {
   plan::Exchange kind = plan::Exchange::kAllReduce;
   mesh::AxisSet axes{};

@@ -12,7 +12,7 @@
 
 namespace trireme::simulate {
 
-// Of ranks that run one list.
+// Memory of ranks that run one list.
 struct Footprint {
   std::vector<int> ranks;
   plan::MemoryAccount account;  // of their tensors, in a step
@@ -22,7 +22,7 @@ struct Footprint {
   std::int64_t snapshot =
       0;                  // what checkpoints are copied to before they are written, in host memory
   std::int64_t kept = 0;  // a rank's share of the snapshots that its host keeps in memory, as files
-  // Of the tensors where rows that vary come to what is expected, as `account` has it; 0: no rows vary.
+  // Peak of the tensors with the expected number of rows, as `account` has it; 0: no rows vary.
   std::int64_t expected_peak = 0;
   bool host = true;  // what waits in host memory counts: the tensors are there as well
 

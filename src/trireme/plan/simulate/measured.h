@@ -1,4 +1,4 @@
-// What a step took where it ran: the ranks' clocks made one, and what each node costs.
+// Measured times of a step: the ranks' clocks made one, and the cost of each node.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What a forecast says in a screen of text.
+// A forecast in a screen of text.
 #pragma once
 
 #include "trireme/plan/simulate/simulate.h"
@@ -6,7 +6,7 @@
 
 namespace trireme::simulate {
 
-// Of one rank, with the stages' first ranks and what bounds the step.
+// Numbers of one rank, with the stages' first ranks and the bound of the step.
 plan::StepNumbers step_numbers(const plan::PlanSet& plan, const Forecast& forecast, int rank);
 
 }  // namespace trireme::simulate

@@ -12,7 +12,7 @@ struct Cores {
   double crowding =
       1;  // what takes 1 s while the other cores are idle takes this where all are busy
 
-  // Of each of `running` lines, where one that runs alone has 1. Between one busy core and all of them time grows
+  // Speed of each of `running` lines, where one that runs alone has 1. Between one busy core and all of them time grows
   // evenly.
   double speed(double running) const;
   bool operator==(const Cores&) const = default;

@@ -24,7 +24,7 @@ struct LineRef {
   bool operator==(const LineRef&) const = default;
 };
 
-// Of the ranks that run one list.
+// Forecast of the ranks that run one list.
 struct ListForecast {
   std::vector<LineTime> lines;
   // The cause of each line's start: the previous of its queue, one of its `after`, or the line that delayed a partner.
@@ -56,7 +56,7 @@ struct Forecast {
   std::int64_t peak_bytes = 0;  // of the rank that needs most
 };
 
-// Of a line on a rank.
+// Cost of a line on a rank.
 using LineCost = std::function<LineSeconds(int rank, const plan::Instr& line)>;
 
 // Runs a valid plan like the executor: one walk per rank in list order, compute and grad_norm in place, other lanes as

@@ -1,4 +1,4 @@
-// What a rank communicates in a step, added up for the eye.
+// Sums of a rank's communication in a step.
 #pragma once
 
 #include <string>

@@ -11,14 +11,14 @@
 
 namespace trireme::plan {
 
-// What a simulation found for a rank of one pipeline stage.
+// Simulated numbers of a rank of one pipeline stage.
 struct StageNumbers {
   double busy_s = 0;
   double idle_s = 0;
   std::int64_t peak_bytes = 0;
 };
 
-// What a simulation found for one rank, and for all stages.
+// Simulated numbers of one rank, and of all stages.
 struct StepNumbers {
   double step_s =
       0;  // 0: not known, and so are the other times; those up to bubble_fraction are means over ranks

@@ -35,16 +35,16 @@ struct DeviceMemory {
   double of(Pool pool) const;
   double term(const std::string& name) const;  // 0: no such term
   double allocated() const;                    // most tensors in use at once
-  // What the allocator holds: pools that cannot take each other's blocks add up.
+  // Memory that the allocator holds: pools that cannot take each other's blocks add up.
   double reserved() const;
   double on_device() const;  // as nvidia-smi shows it
-  // What there must be for the run not to fail: the allocator gives back what it caches, not holes.
+  // Memory without which the run fails: the allocator gives back cached blocks, not holes.
   double needed() const;
 };
 
 // Constants that were fitted to measurements, in addition to facts. docs/planner.md has the rows that each came from.
 struct MemoryConstants {
-  // Of kept activations, as holes between those of several micro-batches, where segments do not grow.
+  // Share of holes between kept activations of several micro-batches, if segments do not grow.
   double holes = 0.18;
   double context = 1343.0 * (1 << 20);  // a process that has put one tensor on the device
   double communicator = 0.26e9;  // NCCL's channels and buffers, of each group that a rank is in

@@ -38,7 +38,7 @@ class ExpectedShare {
   std::vector<double> stages_;
 };
 
-// Of a grid of rows x columns, what `blocks` places of a block of `scale` of it leave, on average over places and aspects.
+// Share of a grid of rows x columns outside `blocks` blocks of `scale` of it, on average over places and aspects.
 double seen_of_frame(std::int64_t rows, std::int64_t columns, std::int64_t blocks, double scale);
 
 // Share of a square grid outside the blocks that jepa.cut_batch masks, on average over a fixed set of draws. Each draw

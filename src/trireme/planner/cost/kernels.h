@@ -9,7 +9,7 @@ namespace trireme::planner {
 
 enum class Math { kFp64, kFp32, kHalf, kFp8 };
 
-// Of products of elements of a type.
+// Arithmetic of products of elements of a type.
 Math math_of(DType type);
 
 // One or more equal kernels, started one after the other.
@@ -49,13 +49,13 @@ double seconds(const Gpu& gpu, const Kernel& kernel);
 double seconds(const Gpu& gpu, const std::vector<Kernel>& kernels);
 double count(const std::vector<Kernel>& kernels);
 
-// Of one kernel, without what begins it.
+// Seconds of one kernel, without its start.
 double seconds(const ProductCurve& curve, double m, double n, double k);
 
 // Throws Error{kUsage} if the processor has no products of bf16 and `type` is that.
 void check_type(const Gpu& gpu, DType type);
 
-// Of a data sheet. Throws Error{kUsage} for a type that the processor has no instructions for.
+// Peak rate in a data sheet. Throws Error{kUsage} for a type that the processor has no instructions for.
 double peak(const Gpu& gpu, Math math);
 
 }  // namespace trireme::planner

@@ -12,7 +12,7 @@
 
 namespace trireme::planner {
 
-// Of one micro-batch, without what a node exchanges.
+// Kernels of one micro-batch, without a node's exchanges.
 struct NodeKernels {
   std::vector<Kernel> forward;
   std::vector<Kernel> input;            // gradients of what the node reads

@@ -20,7 +20,7 @@ enum class Recomputed : std::uint8_t {
   kAsGiven     // what the job says, whatever it is
 };
 
-// What waits in host memory.
+// State in host memory.
 enum class Away : std::uint8_t {
   kNothing,
   kOptimizer,   // states and master weights
@@ -43,7 +43,7 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-// What settings of a job amount to; kAsGiven for those that no search would choose.
+// Recomputation that a job's settings amount to; kAsGiven for settings that no search would choose.
 Recomputed recomputed_of(const config::Recompute& given);
 Away away_of(const config::Offload& given);
 
@@ -54,7 +54,7 @@ config::Job with_layout(config::Job job, const Layout& layout);
 // be recomputed.
 bool can_recompute(const config::Job& job, Recomputed recomputed);
 
-// What is chosen, one by one: explained and compared.
+// Choices, one by one: explained and compared.
 enum class Choice : std::uint8_t {
   kTp,
   kPp,

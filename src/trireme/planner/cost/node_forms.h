@@ -13,7 +13,8 @@ namespace trireme::planner {
 
 enum class NodeKind { kEmbed, kBlock, kHead };
 
-// Of what model::describe calls "embed", "block.N" and "head". Throws Error{kUsage} for other nodes: nothing here prices them.
+// Kind of a node that model::describe calls "embed", "block.N" or "head". Throws Error{kUsage} for other nodes: nothing
+// here prices them.
 NodeKind kind_of(std::string_view node);
 
 // Nodes of one form take the same time.
@@ -26,7 +27,7 @@ struct NodeForm {
 
 class NodeForms {
  public:
-  // Of a resolved job.
+  // Forms of a resolved job.
   explicit NodeForms(const config::Job& job);
 
   NodeForm of(const std::string& node) const;

@@ -12,7 +12,7 @@
 
 namespace trireme::planner {
 
-// Of one rank, in seconds of one micro-batch.
+// Cost on one rank, in seconds of one micro-batch.
 struct NodeCost {
   double forward = 0;
   double input = 0;
@@ -22,7 +22,7 @@ struct NodeCost {
   std::map<std::string, double, std::less<>> parts;  // seconds of recomputed forward
 };
 
-// What the ranks that share a unit exchange for it, in seconds.
+// Exchanges of the ranks that share a unit, in seconds.
 struct UnitCost {
   double gather = 0;    // of its parameters from shards
   double reduce = 0;    // of its gradients, to shards or to all
@@ -44,17 +44,17 @@ class Pricing {
   double transfer(double bytes) const;  // between stages
   double streamed(double bytes) const;  // read and written, by kernels
 
-  // Of a line that the plan has as it is; where the practice does not overlap what a plan does, later lines pay.
+  // Seconds of a line of the plan; if the practice does not overlap it as the plan does, later lines pay.
   simulate::LineSeconds line(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
 
   const Network& network() const { return network_; }
 
  private:
   const NodeCost& cost_of(const plan::Node& node) const;
-  // What a line of no node reads and writes: loading, norms of gradients, updates, running averages.
+  // Bytes of a line without a node: loading, norms of gradients, updates, running averages.
   double swept(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
   double loaded(const plan::PlanSet& plan, int rank) const;  // bytes that are expected
-  // Of the bytes that the program says, as many as are expected.
+  // Expected bytes, from those that the program states.
   double expected(const plan::Program& program, plan::ValueId value) const;
   double tensor(const plan::Node& node, const NodeCost& cost, plan::Verb verb,
                 double compute) const;

@@ -99,7 +99,7 @@ struct NetworkTier {
   bool operator==(const NetworkTier&) const = default;
 };
 
-// What an hour of one GPU costs, in dollars.
+// Dollars for an hour of one GPU.
 struct Price {
   std::string provider;
   std::string region;

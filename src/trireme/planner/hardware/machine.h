@@ -14,7 +14,7 @@
 
 namespace trireme::planner {
 
-// What `trireme bench calibrate` keeps. It holds for the processor and the build that it was made with.
+// Result of `trireme bench calibrate`. It holds for the processor and the build that it was made with.
 struct Calibration {
   std::string date;  // YYYY-MM-DD
   std::string cpu;   // as processor_of says
@@ -63,7 +63,7 @@ StepForecast forecast_on(const plan::PlanSet& plan, const config::Job& job,
 // Bytes that a process of so many ranks, each a thread, holds in addition to their tensors, without pages of files.
 double beside_tensors(const Core& core, int ranks);
 
-// What closed forms make of `seconds` that ranks with a core each would take: they crowd each other.
+// Seconds on shared cores, by closed forms, of work that would take `seconds` with a core for each rank.
 double on_cores(const Cluster& machine, int ranks, double seconds);
 
 // A step on one host of cores, of which ranks may outnumber those there are.

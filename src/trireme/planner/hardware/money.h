@@ -50,7 +50,7 @@ struct Rental {
 // Seconds between the run's checkpoints, at most the length of the run.
 double interval_of(const Rental& run, double best_s);
 
-// What one of a cluster's prices comes to.
+// Total of one of a cluster's prices.
 struct Offer {
   std::string provider;
   std::string region;

@@ -39,7 +39,7 @@ struct Practice {
   bool overlaps_shards = true;        // ZeRO-2's and 3's gathers and reductions overlap computation
   bool overlaps_context = true;       // keys and values go round a ring while attention is computed
   bool fuses_context = true;          // attention among cp ranks is fused; else as kRows
-  // Of a sequence in order, ranks that see no more keys attend for others: a ring in half the turns (DistFlashAttn).
+  // In a sequence in order, ranks that see no more keys attend for others: a ring in half the turns (DistFlashAttn).
   bool ring_helped = false;
   // Backward begins where forward's keys ended: their gradients, in 16 bits, end at home (TransformerEngine).
   bool ring_homeward = false;

@@ -9,10 +9,10 @@ struct Failures {
   double restart_s = 0;  // from a stop to the next step, without steps that are repeated
 };
 
-// Of a run on `gpus` GPUs whose rate is that of a cluster file; infinite for a rate of 0.
+// Mean time to failure of a run on `gpus` GPUs with the rate of a cluster file; infinite for a rate of 0.
 double mttf_s(double failures_per_gpu_hour, double gpus);
 
-// What a checkpoint costs.
+// Cost of a checkpoint.
 struct Checkpointing {
   double stall_s = 0;  // seconds for which each stops training
   double write_s =

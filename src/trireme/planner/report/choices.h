@@ -12,7 +12,7 @@
 
 namespace trireme::planner {
 
-// What a layout's neighbours depend on besides the layout.
+// Inputs of a layout's neighbours besides the layout.
 struct Surroundings {
   const Question& question;
   const Screen& screen;

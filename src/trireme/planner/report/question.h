@@ -38,14 +38,15 @@ bool on_gpus(const Cluster& cluster);
 double memory_of(const Question& question);
 MemoryConstants memory_constants(const Question& question);
 
-// Of memory_of, what a run may need and still not fail (kUsable).
+// Share of memory_of that a run may need without failing (kUsable).
 double usable_memory(const Question& question);
 
 // The question checked and completed: what is not kept has its default, precision and device are those of the cluster's
 // ranks. Throws Error{kUsage} for no GPUs, more than there are, and keys that nothing chooses.
 Question completed(Question question);
 
-// Of a job on one data-parallel rank, one that is always allowed: of losses that compare samples all of the batch.
+// Micro-batch of a job on one data-parallel rank that is always allowed: for losses that compare samples all of the
+// batch.
 int micro_batch_alone(const config::Job& job);
 
 // The same job on one rank with such a micro-batch, resolved: what does not depend on the layout.

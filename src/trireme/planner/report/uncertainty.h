@@ -8,7 +8,7 @@ namespace trireme::planner {
 // Standard deviations to either side that four of five measurements are within.
 inline constexpr double kFourOfFive = 1.2816;
 
-// Of four measurements out of five, what lies between.
+// Range that holds four measurements out of five.
 struct Band {
   double low = 0;
   double high = 0;

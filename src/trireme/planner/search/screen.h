@@ -61,7 +61,7 @@ struct Traffic {
   double channels = 0, replica_channels = 0;             // of the processor, as Network has it
 };
 
-// Of a resolved job's program.
+// Number of nodes of a resolved job's program.
 std::int64_t nodes_of(const config::Job& job);
 
 class Screen {

@@ -29,7 +29,7 @@ class Screened {
 
   const std::vector<Priced>& fitting() const { return fitting_; }
   const std::optional<Priced>& smallest() const { return smallest_; }  // of all in memory
-  // Of those whose offload does not fit into host memory, the one that needs least of it.
+  // The layout with the least need of host memory among those whose offload does not fit into it.
   const std::optional<Priced>& crowded() const { return crowded_; }
   std::int64_t seen() const { return seen_; }
 
@@ -40,7 +40,7 @@ class Screened {
   // Nothing for what cannot be resolved or priced.
   std::optional<Priced> estimated(const Layout& layout) const;
 
-  // Of those that fit, the one that takes least where `wanted` holds.
+  // The fastest layout among those that fit and for which `wanted` holds.
   std::optional<Priced> least(const std::function<bool(const Layout&)>& wanted) const;
 
   const Screen& screen() const { return screen_; }

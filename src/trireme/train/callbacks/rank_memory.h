@@ -16,8 +16,8 @@ struct RankMemory {
   double ratio() const { return static_cast<double>(measured) / static_cast<double>(predicted); }
 };
 
-// Of measured ranks, the `most` whose measurement is furthest above the forecast or, where all are below, least
-// below it; by rank.
+// The `most` measured ranks whose measurement is furthest above the forecast or, if all are below, least below it; by
+// rank.
 std::vector<RankMemory> shown_ranks(const RunInfo& info, const RunEnd& end, std::size_t most = 8);
 
 }  // namespace trireme::train

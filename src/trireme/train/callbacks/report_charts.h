@@ -12,7 +12,7 @@ namespace trireme::train {
 // model's own. Steps of events are marked.
 std::string charts(const Report& report);
 
-// Of these steps, those that are finite.
+// Median over the steps whose value is finite.
 double median_of(const std::vector<StepMetrics>& steps, double StepMetrics::*field);
 
 }  // namespace trireme::train

@@ -29,7 +29,7 @@ struct Comparison {
   bool loss = false;       // an activation that is one
   bool by_sample = false;  // an activation whose rows are samples
 
-  // |a - b| / max(|a|, kSmallNorm x the norm of all tensors of this step and kind), Euclidean norms. Of copies on
+  // |a - b| / max(|a|, kSmallNorm x the norm of all tensors of this step and kind), Euclidean norms. Among copies on
   // several ranks of one run, the one furthest from the first run's values counts. For updates, |a - b| leaves out
   // elements that rounding explains: Adam makes whole steps of either sign for gradients that are noise. These are of
   // two kinds. One has a largest gradient so far of at most the largest difference so far of its copies /
@@ -59,7 +59,8 @@ inline constexpr double kSmallNorm = 1e-3;
 // activations by the samples that they are of. Throws Error{kInternal} for recordings of different models or steps.
 std::vector<Comparison> compare(const Recording& a, const Recording& b);
 
-// What rounding explains between layouts that add in different orders: 1e-11 in fp64, 1e-4 in fp32, 0.05 in bf16.
+// Difference that rounding explains between layouts that add in different orders: 1e-11 in fp64, 1e-4 in fp32, 0.05 in
+// bf16.
 double default_tolerance(DType compute);
 
 }  // namespace trireme::train

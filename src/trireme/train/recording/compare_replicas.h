@@ -28,7 +28,7 @@ std::string describe(const Apart& apart);
 Apart compare_replicas(const exec::Units& units, const std::vector<model::UnitSpec>& specs,
                        comm::World& world);
 
-// Of all ranks' digests, by what they are of: the part of compare_replicas that knows no ranks but their answers.
+// Digests of all ranks, by subject: the part of compare_replicas that does not communicate.
 using Digests = std::vector<std::pair<std::string, std::string>>;
 Apart judge_digests(const std::vector<Digests>& ranks);
 

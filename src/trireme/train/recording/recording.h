@@ -42,7 +42,7 @@ struct Miscount {
 struct RecordedTensor {
   int step = 0;
   Kind kind = Kind::kActivation;
-  // Of the node that writes it, NODE/VALUE where it writes several; or of the parameter.
+  // Name of the node that writes it, NODE/VALUE if it writes several; or of the parameter.
   std::string name{};
   DType type = DType::kF32;  // what it was computed in
   // Activations: rows of the global batch, micro-batch after micro-batch, then the dims of a row. For unrecorded ones
@@ -53,7 +53,7 @@ struct RecordedTensor {
   std::vector<Part> holders{};
   std::vector<Part> strays{};  // copies that do not equal `values` to the last bit
 
-  // Of activations.
+  // For activations.
   bool loss = false;
   bool by_sample = false;            // a row is a sample
   bool within = false;               // rows are numbered or ordered within their micro-batch

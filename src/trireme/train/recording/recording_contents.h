@@ -39,7 +39,7 @@ class Contents {
   // In that order, without values.
   std::vector<RecordedTensor> tensors(int step) const;
   std::vector<RecordedTensor> initial_parameters() const;
-  // Of the tensor at this place of a step, an activation.
+  // The activation at this place of a step.
   const SharedValue& shared(std::size_t tensor) const { return shared_[tensor]; }
 
   const config::Job& job() const {

@@ -10,7 +10,7 @@
 
 namespace trireme::train {
 
-// What a node wrote on one rank, of one micro-batch of the global batch.
+// Value that a node wrote on one rank, for one micro-batch of the global batch.
 struct Observed {
   int rank = 0;
   std::int64_t micro_batch = 0;

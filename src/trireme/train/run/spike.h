@@ -20,7 +20,7 @@ struct Spike {
   double zscore = 0;
 };
 
-// What a detector knows from one step to the next; checkpoints keep it.
+// State of a detector between steps; checkpoints keep it.
 struct SpikeState {
   std::vector<double> losses{};  // finite, oldest first
   bool high = false;             // a spike has begun and is not over

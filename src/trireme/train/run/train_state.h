@@ -30,8 +30,8 @@ struct TrainState {
 
 // A JSON object.
 std::string print(const TrainState& state);
-// Inverse of print; throws Error{kData} naming `what`. Of a checkpoint from before there was a state, `steps` were
-// done.
+// Inverse of print; throws Error{kData} naming `what`. State of a checkpoint from before states existed, after `steps`
+// steps.
 TrainState parse_train_state(const std::string& text, std::int64_t steps, const std::string& what);
 
 }  // namespace trireme::train

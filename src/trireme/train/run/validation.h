@@ -22,7 +22,7 @@ class Validation {
   std::optional<double> loss_at(std::int64_t step) const;
 
  private:
-  // Of one validation: all there are, run.eval_batches, or at most a tenth of run.steps where only the last step is
+  // Batches of one validation: all, run.eval_batches, or at most a tenth of run.steps if only the last step is
   // validated.
   std::int64_t batches() const;
 

@@ -1,4 +1,4 @@
-// What the plan promises of a run, before its first step.
+// Forecast of a run by its plan, before its first step.
 #pragma once
 
 #include "trireme/config/job.h"

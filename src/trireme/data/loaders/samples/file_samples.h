@@ -25,7 +25,7 @@ struct FileReader {
   // Reads one sample, each input without the dim of samples. `draws` depend on seed, epoch and number, so that every
   // layout draws the same; null: held out. Error{kData}: the sample is bad, and another replaces it.
   std::function<Inputs(const media::Samples& samples, std::int64_t number, Draws* draws)> read;
-  // Of several samples, where that is not stacking each input.
+  // Joins several samples, if that is not stacking each input.
   std::function<Inputs(const std::vector<Inputs>& samples)> collate{};
   // Divisor of a sample's losses, summed over its global batch; 1 if not given.
   std::function<double(const Inputs& sample)> weigh{};

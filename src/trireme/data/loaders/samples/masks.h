@@ -24,10 +24,10 @@ struct BlockSize {
   std::int64_t columns = 0;
   auto operator<=>(const BlockSize&) const = default;
 };
-// Of `scale` of a frame's tokens, `aspect` times as high as wide; within the frame.
+// Block of a share of `scale` of a frame's tokens, `aspect` times as high as wide; within the frame.
 BlockSize block_size(const TokenGrid& grid, double scale, double aspect);
 
-// What is seen and what is to be predicted: ascending, and together every token once.
+// Visible and predicted tokens: ascending, and together every token once.
 struct Mask {
   std::vector<std::int64_t> context;
   std::vector<std::int64_t> targets;

@@ -24,7 +24,7 @@ namespace trireme::loaders {
 // tokens where a tile's tokens keep their places.
 using QuestionRow = std::vector<at::Tensor>;
 
-// What is asked about pictures, which stand at the marks of the question, or before it where it has none.
+// A question about pictures, which are at its marks, or before it if it has no marks.
 struct Asked {
   std::vector<media::Image> images;
   std::string question, answer;

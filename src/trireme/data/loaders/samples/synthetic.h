@@ -26,7 +26,7 @@ class Draws {
   std::uint64_t drawn_ = 0;
 };
 
-// What the program reads of the samples with these numbers.
+// Inputs of the program for the samples with these numbers.
 using MakeBatch = std::function<std::vector<at::Tensor>(std::span<const std::int64_t> numbers)>;
 
 // Divisor of a sample's losses, summed over its global batch.

@@ -1,4 +1,4 @@
-// What of a batch a context-parallel rank trains on.
+// Part of a batch that a context-parallel rank trains on.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,7 +7,7 @@
 
 namespace trireme::loaders {
 
-// Of [samples, tokens, ..] the tokens that plan/mesh/zigzag.h gives to `rank` of `ranks`. Throws as zigzag_tokens.
+// Tokens of [samples, tokens, ..] that plan/mesh/zigzag.h gives to `rank` of `ranks`. Throws as zigzag_tokens.
 std::vector<at::Tensor> cut_tokens(std::vector<at::Tensor> batch, int rank, int ranks);
 
 }  // namespace trireme::loaders

@@ -23,10 +23,10 @@ inline constexpr std::string_view kImageMark = "<image>";
 // Values of `visual` for a token without a projected row, and a target that has no loss.
 inline constexpr std::int64_t kEmbedded = -1, kNewline = -2, kNoTarget = -100;
 
-// What a tower makes of images, as far as their tokens go.
+// Number and order of the tokens that a tower makes of images.
 struct Tiling {
   explicit Tiling(const config::Job& job);
-  // Of an image of this size. Throws Error{kData} as formats::choose_grid.
+  // Tiles of an image of this size. Throws Error{kData} as formats::choose_grid.
   std::int64_t tiles(formats::ImageSize image) const;
 
   std::int64_t side, per_side, tile_tokens;

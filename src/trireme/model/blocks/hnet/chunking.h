@@ -35,8 +35,8 @@ at::Tensor smoothed(const at::Tensor& z, const at::Tensor& p, const Sequences& s
 // confidence (a straight-through estimator).
 at::Tensor straight_through_confidence(const at::Tensor& p, const at::Tensor& boundary);
 
-// Of each sequence N/(N-1) ((N-1) F G + (1-F)(1-G)), [sequences]: F is its share of boundaries, through which no gradient
-// goes, G its mean of p.
+// Ratio loss of each sequence, N/(N-1) ((N-1) F G + (1-F)(1-G)), [sequences]. F is its share of boundaries, without a
+// gradient, G its mean of p.
 at::Tensor ratio_losses(const at::Tensor& p, const at::Tensor& boundary, const Sequences& sequences,
                         double ratio);
 

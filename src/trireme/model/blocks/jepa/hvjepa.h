@@ -15,7 +15,7 @@
 
 namespace trireme::blocks {
 
-// What goes with chunks from node to node, as one value of model::place_columns columns.
+// Data that accompanies chunks from node to node, as one value of model::place_columns columns.
 struct Places {
   // Puts them side by side in `type`, centres in `parts` columns each.
   static at::Tensor packed(const PooledChunks& chunks, const at::Tensor& hidden, int parts,

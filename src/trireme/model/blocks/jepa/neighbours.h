@@ -14,7 +14,7 @@
 namespace trireme::blocks {
 
 // For each row: itself, then the `count` rows with the largest cosine to it among those around it (in time, row and
-// column, at most 26). Of equals the lower row comes first; int64 [rows, 1 + count], -1 where there are fewer. No
+// column, at most 26). Among equals the lower row comes first; int64 [rows, 1 + count], -1 where there are fewer. No
 // gradient. Shape of x: [rows, d].
 at::Tensor neighbours(const at::Tensor& x, const GridRows& rows, std::int64_t count);
 

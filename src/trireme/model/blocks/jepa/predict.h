@@ -1,4 +1,4 @@
-// What a trained model says of a picture, a caption or a clip: classes, scores and embeddings.
+// Results of a trained model for a picture, a caption or a clip: classes, scores and embeddings.
 #pragma once
 
 #include <ATen/core/Tensor.h>

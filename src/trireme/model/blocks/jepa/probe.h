@@ -8,7 +8,7 @@
 
 namespace trireme::blocks {
 
-// Of each sample: [samples, classes], and its label, below 0 where it has none.
+// Scores of each sample, [samples, classes], and its label, below 0 if it has none.
 struct Answers {
   at::Tensor log_probabilities;
   at::Tensor labels;

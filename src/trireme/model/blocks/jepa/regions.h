@@ -14,7 +14,7 @@ namespace trireme::blocks {
 // at higher levels have further rows at their own level, level by level. A region's tokens are row by row.
 class Regions {
  public:
-  // Of levels [images, grid * grid] of any type that holds them.
+  // Regions with levels [images, grid * grid] of any type that holds them.
   Regions(const at::Tensor& levels, const Levels& limits, std::int64_t grid);
 
   // Regions of one level above the least.
@@ -30,7 +30,7 @@ class Regions {
   std::int64_t rows() const;
   std::int64_t images() const { return levels_.size(0); }
 
-  // Of every row: place within its region in tokens of the highest level, fp64 [rows, 2]; its level less the least.
+  // Place of every row within its region in tokens of the highest level, fp64 [rows, 2]; its level less the least.
   at::Tensor places() const;
   at::Tensor row_levels() const;
   // Prefix sums of the tokens of regions as they lie in rows, int32 on the CPU.
@@ -39,7 +39,7 @@ class Regions {
   // Tokens of an image, int64 [images], and of one region of each.
   at::Tensor tokens() const;
   at::Tensor tokens_of(const at::Tensor& region) const;
-  // Of the region of each that has most.
+  // Region of each image with the most tokens.
   at::Tensor most() const;
   // Row of each of `slots` tokens of each image, region by region; -1 after the last.
   at::Tensor slots(std::int64_t slots) const;

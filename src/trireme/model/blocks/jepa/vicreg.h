@@ -43,7 +43,7 @@ struct Matches {
   at::Tensor to;
 };
 // The nearest row of `to` for each row of `from` by Euclidean distance, for the `count` nearest pairs in the order of
-// the rows of `from`. Of equal pairs, those with lower rows are taken. No gradient. Shapes: from, to [rows, d]; rows
+// the rows of `from`. Among equal pairs, those with lower rows are taken. No gradient. Shapes: from, to [rows, d]; rows
 // may differ.
 Matches nearest(const at::Tensor& from, const at::Tensor& to, std::int64_t count);
 

@@ -12,7 +12,7 @@
 
 namespace trireme::blocks {
 
-// Of each clip, as many as the view of the global batch with the fewest chunks has, or fewer.
+// Matches of each clip: as many as the view of the global batch with the fewest chunks has, or fewer.
 struct MatchCounts {
   std::int64_t by_place = 0;
   std::int64_t by_feature = 0;
@@ -38,7 +38,7 @@ class VicregLoss : public BoundBlock {
   at::Tensor expanded(const at::Tensor& x, std::size_t first,
                       const exec::BlockContext& context) const;
   // The numbers of a sample that statistics are of, in one row: both views of the clip, then matches by place, then by
-  // feature. Of a sample that is not there: 0. [samples, columns].
+  // feature. Loss of each sample, 0 for an absent one. [samples, columns].
   at::Tensor compared(const std::vector<at::Tensor>& inputs, const Places& places,
                       const MatchCounts& counts, const exec::BlockContext& context) const;
   at::Tensor loss(const at::Tensor& samples, const MatchCounts& counts) const;

@@ -12,7 +12,7 @@
 
 namespace trireme::blocks {
 
-// What blocks know of levels [b, regions].
+// Sizes that blocks derive from levels [b, regions].
 struct RegionSizes {
   explicit RegionSizes(const config::Job& job);
   Regions regions(const at::Tensor& levels) const { return {levels, limits, grid}; }
@@ -115,7 +115,7 @@ class RegionAnswer : public AnswerHead {
   at::Tensor norm(const at::Tensor& x, const ops::WeightGradientsPtr& gradients) const override;
 
  private:
-  // Of activations [b, tokens, d] those of the text, [b, text, d].
+  // Rows of the text, [b, text, d], in activations [b, tokens, d].
   at::Tensor text_rows(const at::Tensor& x, const Regions& regions) const;
   void count(const Regions& regions, const at::Tensor& text, exec::Counts& counts) const;
 

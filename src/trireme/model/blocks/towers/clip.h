@@ -47,7 +47,7 @@ class ContrastiveLoss : public BoundBlock {
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 
-  // Of every image and every caption, [images, captions]: what clip takes the softmax of, and siglip the sigmoid.
+  // Score of every image and every caption, [images, captions]: clip takes the softmax of it, siglip the sigmoid.
   at::Tensor scores(const at::Tensor& images, const at::Tensor& captions) const;
   config::ContrastiveLoss loss() const { return loss_; }
 
@@ -58,7 +58,7 @@ class ContrastiveLoss : public BoundBlock {
                     const exec::BlockContext& context) const;
   // Which of all columns is each row's own.
   at::Tensor partners(const at::Tensor& logits) const;
-  // Of the images here that have a caption, those whose caption is the nearest of all.
+  // Counts the images here with a caption whose own caption is the nearest of all.
   static void count(std::int64_t right, const at::Tensor& captions,
                     const exec::BlockContext& context);
 

@@ -75,7 +75,7 @@ class EncoderBlock : public BoundBlock, public RowWise {
                                   const exec::BlockContext& context) override;
 
  private:
-  // Of all rows of a sequence; or, packed, of all sequences.
+  // Number of rows of a sequence; if packed, of all sequences.
   std::int64_t all_rows(const Sight& sight) const;
 
   model::Encoder encoder_;
@@ -83,9 +83,9 @@ class EncoderBlock : public BoundBlock, public RowWise {
   Look look_;
 };
 
-// Of whole sequences of one length: what every sequence sees is `sight`.
+// Look for whole sequences of one length: every sequence has this `sight`.
 EncoderBlock::Look always(Sight sight);
-// Of packed ones: inputs[1] are positions [rows, axes], inputs[2] int32 prefix sums of lengths.
+// Look for packed ones: inputs[1] are positions [rows, axes], inputs[2] int32 prefix sums of lengths.
 EncoderBlock::Look packed(std::int64_t head_dim, RotaryPairs pairs);
 
 }  // namespace trireme::blocks

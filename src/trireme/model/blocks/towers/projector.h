@@ -1,4 +1,4 @@
-// What turns features into tokens of a decoder; model/families/projector.h describes it.
+// Projection of features to tokens of a decoder; model/families/projector.h describes it.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -13,7 +13,7 @@ namespace trireme::blocks {
 // p.
 at::Tensor smoothed(const at::Tensor& z, const Forest& forest);
 
-// Of every row the smoothed row of its chunk, [rows, d].
+// Smoothed row of the chunk of every row, [rows, d].
 at::Tensor read_out(const at::Tensor& z, const Forest& forest);
 
 // A forest of whole clips as rows of numbers in `type`, [rows, model::tree_columns], and back.

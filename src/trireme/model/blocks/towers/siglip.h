@@ -13,7 +13,7 @@ struct SiglipResult {
       0;  // images here whose own caption is the nearest of all, of equals the first
 };
 
-// Of features of captions, bool [rows]: those of samples that only fill up a batch, which are 0 (TextFeatures).
+// Marks of the captions of samples that only fill up a batch, bool [rows]: features of 0 (TextFeatures).
 at::Tensor absent(const at::Tensor& captions);
 
 // Loss of the images here against the captions of all ranks of `group`, or of this one where it is null. y is 1 for an

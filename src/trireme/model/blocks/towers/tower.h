@@ -31,7 +31,7 @@ class TowerHead : public BoundBlock {
  protected:
   // Pools tokens [samples, tokens, d] after the last norm to one feature each, [samples, d]; the same on every tp rank.
   at::Tensor pooled(const at::Tensor& x_btd, const exec::BlockContext& context) const;
-  // Of its own; whether it has as many.
+  // A parameter of the head's own; whether it has as many.
   const at::Tensor& own(std::size_t index) const { return param(pool_params() + index); }
   bool has_own() const { return params() > pool_params(); }
 

@@ -55,7 +55,7 @@ class VideoNorm : public BoundBlock {
   std::int64_t segments_;
 };
 
-// What all tokens of a clip see of each other, as wide as the tower, in blocks of so many heads.
+// Visibility between all tokens of a clip, as wide as the tower, in blocks of so many heads.
 EncoderBlock::Look video_look(const config::Job& job, const model::PatchGrid& grid,
                               std::int64_t heads, at::Device device);
 

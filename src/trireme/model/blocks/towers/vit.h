@@ -13,7 +13,7 @@ class VitHead : public TowerHead {
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 
-  // Of tokens [samples, tokens, d]: the pooled feature of each sample, [samples, d], and logits [samples, classes].
+  // Pooled feature of each sample, [samples, d], from tokens [samples, tokens, d]; logits [samples, classes].
   at::Tensor feature(const at::Tensor& tokens, const exec::BlockContext& context) const {
     return pooled(tokens, context);
   }

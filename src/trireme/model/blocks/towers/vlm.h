@@ -40,7 +40,7 @@ class AnswerHead : public LlamaHead {
                                   const exec::BlockContext& context) override;
 
  protected:
-  // Of rows x [rows, d] with their targets.
+  // Counts correct rows of x [rows, d] with their targets.
   at::Tensor right(const at::Tensor& x, const at::Tensor& targets) const;
 
  private:

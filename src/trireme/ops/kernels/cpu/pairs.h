@@ -54,7 +54,7 @@ struct PairRows {
 // For every strip of rows of a product the part that is computed or counts; a last strip may have fewer rows.
 using Strips = std::span<const Interval>;
 
-// What rows see, as intervals of columns by strips of rows and as intervals of rows by strips of columns.
+// Visible ranges, as intervals of columns by strips of rows and as intervals of rows by strips of columns.
 struct SeenStrips {
   std::array<Interval, static_cast<std::size_t>(kTileRows / kStrip)> columns;
   std::vector<Interval> rows;

@@ -1,4 +1,4 @@
-// What attention and cross-entropy do to rows of scores on the CPU.
+// Operations of attention and cross-entropy on rows of scores on the CPU.
 #pragma once
 
 #include "trireme/ops/attention/score_tiles.h"
@@ -60,8 +60,8 @@ struct ScoreKernels {
   // of p dp.
   void (*softmax_backward)(const ScoreBlock& block, const Wide<T>* scores, const Wide<T>* dprobs,
                            const Wide<T>* log_sums, const Wide<T>* delta, T* probs, T* dscores);
-  // Of rows [begin, end): log_sums[r], the log-sum-exp over these classes, and chosen[r], the target's logit
-  // or 0 where it is not among them. Both are 0 for ignored rows.
+  // For rows [begin, end): log_sums[r], the log-sum-exp over these classes, and chosen[r], the target's logit or 0 if
+  // it is not among them. Both are 0 for ignored rows.
   void (*log_sum_exp)(const LogitRows& rows, const T* logits, Wide<T>* chosen, Wide<T>* log_sums,
                       std::int64_t begin, std::int64_t end);
   // logits become seed * (softmax - onehot), 0 in ignored rows; log_sums are over all classes there are.

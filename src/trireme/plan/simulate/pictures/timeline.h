@@ -18,7 +18,7 @@ struct Timeline {
   std::vector<std::int64_t> live{};  // bytes while each line runs; empty: not known
 };
 
-// Of the first rank of every list.
+// Timelines of the first rank of every list.
 std::vector<Timeline> timelines(const plan::PlanSet& plan, const Forecast& forecast);
 
 // The end of the last line.
