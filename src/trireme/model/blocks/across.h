@@ -55,8 +55,9 @@ class Across {
   // Which of the flattened [samples, tokens] here each row of an activation between parallel regions is, int64
   // [rows]; the last one stands for padding. Undefined where they are all of them in order.
   at::Tensor own_rows(const at::Tensor& x) const;
-  // Causal; where positions within documents are given, [samples, tokens] here, within these.
-  ops::Mask mask(const at::Tensor& positions) const;
+  // Causal; where positions within documents are given, [samples, tokens] here, within these. A token sees `window`
+  // tokens, its own included; 0: all before.
+  ops::Mask mask(const at::Tensor& positions, std::int64_t window = 0) const;
   // Rows of an activation between parallel regions are tokens of [samples, tokens of all ranks], flattened: which,
   // int64 [rows]; undefined where they are all of them in order.
   at::Tensor rows_of(const at::Tensor& x) const;

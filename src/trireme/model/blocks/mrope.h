@@ -1,4 +1,4 @@
-// How queries and keys turn where every token has a position of its own.
+// How queries and keys of decoders turn.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,6 +7,9 @@
 #include "trireme/ops/pointwise.h"
 
 namespace trireme::blocks {
+
+// Of a resolved job's decoder, for positions 0 .. model.seq_len - 1.
+ops::RotaryTable decoder_rotary(const config::Job& job, at::Device device);
 
 // Of M-RoPE, the axis that each frequency turns by, int64 [head_dim / 2]; undefined where the job has one position.
 at::Tensor frequency_axes(const config::Job& job);

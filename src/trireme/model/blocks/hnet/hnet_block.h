@@ -9,10 +9,10 @@
 
 namespace trireme::blocks {
 
-// Turns pairs (i, i + width / 2) in the first `width` channels of each head by position * theta^(-2i / width), computed in
-// fp64. x: [rows, heads, head_dim]; positions: [rows].
-at::Tensor turned(const at::Tensor& x, const at::Tensor& positions, std::int64_t width,
-                  double theta);
+// Turns pairs (i, i + frequencies) in the first channels of each head by position * frequency, computed in fp64. x: [rows,
+// heads, head_dim]; positions: [rows].
+at::Tensor turned(const at::Tensor& x, const at::Tensor& positions,
+                  const std::vector<double>& frequencies);
 
 // x + mixer(norm(x)) and, of letters T and M, x + swiglu(norm(x)) then; x may be fp32 beside narrower parameters, and
 // stays so. Reads rows and where their sequences begin, beyond
