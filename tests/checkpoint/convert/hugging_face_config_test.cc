@@ -33,7 +33,7 @@ std::vector<Refused> refusals(Family family) {
     case Family::kLlama:
       return {
           {"rope_scaling", {{"type", "longrope"}}, "rope_scaling: type is \"longrope\"; default,"},
-          {"rope_scaling", {{"rope_type", "linear"}}, "rope_scaling: factor"},
+          {"rope_scaling", {{"rope_type", "linear"}}, "rope_scaling: key \"factor\" is missing"},
           {"attention_bias", true, "has false only"},
           {"head_dim", 0, "head_dim: is 0"}};
     case Family::kVit:

@@ -106,6 +106,8 @@ std::vector<Published> published() {
        3'075'098'624, "", "3xfull,nope"}};
 }
 
+nlohmann::json unordered(const Json& json) { return nlohmann::json::parse(json.dump()); }
+
 TEST(PublishedDecoders, HaveTheirParametersAndComeBack) {
   for (const Published& model : published()) {
     SCOPED_TRACE(model.name);
@@ -119,7 +121,7 @@ TEST(PublishedDecoders, HaveTheirParametersAndComeBack) {
               model.written != nullptr ? Json(model.written) : model.config.at("model_type"));
     EXPECT_EQ(config::resolve(job_of_config(written.dump(), ""), 1, {}).model, job.model);
     if (model.config.contains("rope_scaling") && model.rope.starts_with("llama3"))
-      EXPECT_EQ(written.at("rope_scaling"), model.config.at("rope_scaling"));
+      EXPECT_EQ(unordered(written.at("rope_scaling")), unordered(model.config.at("rope_scaling")));
   }
 }
 
@@ -200,7 +202,7 @@ TEST(PublishedDecoders, RefusesWhatItCannotCompute) {
       refused("qwen2",
               {{"layer_types",
                 {"sliding_attention", "full_attention", "full_attention", "full_attention"}}}),
-      HasSubstr("layer_types has \"\\\"sliding_attention\\\"\"; full_attention and"));
+      HasSubstr("layer_types has \"sliding_attention\"; full_attention and"));
   EXPECT_THAT(refused("smollm3", {{"no_rope_layers", {1, 1}}}),
               HasSubstr("no_rope_layers has 2 numbers for 4 layers"));
   EXPECT_THAT(refused("smollm3", {{"use_sliding_window", true}}),
@@ -214,7 +216,7 @@ TEST(PublishedDecoders, PatternsThatNoClassHasAreNamed) {
     job.model.attention_layers = layers;
     job = config::resolve(job, 1, {});
     EXPECT_THAT(formats::refusal([&] { hugging_face_config(job); }, ErrorKind::kUsage),
-                HasSubstr(fmt::format("model.attention_layers={}: config.json of a", layers)));
+                HasSubstr(fmt::format("model.attention_layers=\"{}\": config.json of a", layers)));
   }
 }
 

@@ -86,7 +86,8 @@ std::vector<LayerAttention> sliding_layers(const JsonFields& fields, const Model
       fail(ErrorKind::kData,
            "{}: layer_types has {}; full_attention and, with a sliding_window, sliding_attention "
            "can be read",
-           fields.where(), formats::shown(type.dump()));
+           fields.where(),
+           formats::shown(type.is_string() ? type.get<std::string>() : type.dump()));
     if (type == "sliding_attention") layers[layer].window = window;
   }
   return layers;
