@@ -50,7 +50,8 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
       {layer(kQuery, bias(kQueries)), layer(kKey, bias(kKeys)), layer(kValue, bias(kValues))}, tp(),
       gradients);
   const at::Tensor given = across().own_tokens(positions(inputs));
-  const ops::RotaryTable table = this->table(given, qkv[0].value.size(1));
+  const ops::RotaryTable table =
+      attends_.rotary ? this->table(given, qkv[0].value.size(1)) : ops::RotaryTable();
   const auto turn = [&](const at::Tensor& heads, Of of) {
     const at::Tensor normed = head_norm(heads, of, gradients);
     if (!attends_.rotary) return normed;
