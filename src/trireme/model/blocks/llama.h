@@ -19,8 +19,8 @@ class LlamaEmbed : public BoundBlock {
 };
 
 // x + attention(norm(x)) with the layer's window, queries and keys rotated where it rotates them, biases and norms of
-// these where the job says so, then x + swiglu(norm(x)). A second input is the positions of tokens: within documents, [samples, tokens], or of M-RoPE,
-// [samples, tokens, 3], or both, [samples, tokens, 4].
+// these where the job says so, then x + swiglu(norm(x)). A second input is the positions of tokens: within documents,
+// [samples, tokens], or of M-RoPE, [samples, tokens, 3], or both, [samples, tokens, 4].
 class LlamaBlock : public AdaptedBlock, public RowWise {
  public:
   // `rotary` serves at least model.seq_len positions; `adapted` as AdaptedBlock's.
