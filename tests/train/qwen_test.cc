@@ -1,4 +1,5 @@
-// Decoders of Qwen2 and Qwen3, and with windows and scaled rotary frequencies: any layout trains the same model, in fp64 to 1e-12 and data-parallel to the bit.
+// Decoders of Qwen2 and Qwen3, and with windows and scaled rotary frequencies: any layout trains the same model, in fp64
+// to 1e-12 and data-parallel to the bit.
 #include <gtest/gtest.h>
 
 #include "tests/harness/small_jobs.h"
