@@ -57,12 +57,39 @@ TEST(Qwen, ParameterCountsOfPublishedModels) {
 TEST(Qwen, RecipesHaveThePublishedParameters) {
   for (const auto& [recipe, parameters] :
        {std::pair<const char*, std::int64_t>{"qwen2_7b.yaml", 7'615'616'512},
-        std::pair<const char*, std::int64_t>{"qwen3_0b6.yaml", 596'049'920}}) {
+        std::pair<const char*, std::int64_t>{"qwen3_0b6.yaml", 596'049'920},
+        std::pair<const char*, std::int64_t>{"llama3_2_1b.yaml", 1'235'814'400},
+        std::pair<const char*, std::int64_t>{"mistral_7b.yaml", 7'241'732'096},
+        std::pair<const char*, std::int64_t>{"smollm3_3b.yaml", 3'075'098'624}}) {
     const config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / recipe);
     EXPECT_EQ(describe(config::resolve(job, job.parallel.tp * job.parallel.pp, {})).parameters(),
               parameters)
         << recipe;
   }
+}
+
+// Operations of a block are those of the scores that its window shows, and a layer's are its own.
+TEST(Decoder, WindowsTakeAwayTheWorkOfWhatTheyHide) {
+  constexpr std::int64_t kTokens = 512, kWindow = 100, kWidth = 32;
+  const Model model{.family = Family::kLlama,
+                    .layers = 3,
+                    .hidden = kWidth,
+                    .heads = 4,
+                    .kv_heads = 2,
+                    .attention_layers = "full,sliding:100,nope",
+                    .ffn = 48,
+                    .vocab = 64,
+                    .seq_len = kTokens};
+  const std::vector<plan::Node> nodes = llama_spec(model, {}).program.nodes;
+  std::int64_t hidden = 0;
+  for (std::int64_t token = 0; token < kTokens; ++token)
+    hidden += std::max<std::int64_t>(0, token + 1 - kWindow);
+  // A score is a product over a head's width, and so is what it weighs.
+  const double wanted = 4.0 * static_cast<double>(hidden * kWidth);
+  EXPECT_NEAR((nodes[1].flops - nodes[2].flops) / wanted, 1, 0.01);
+  EXPECT_EQ(nodes[1].flops, nodes[3].flops);
+  EXPECT_EQ(scored_tokens(kTokens, 0), kTokens);
+  EXPECT_EQ(scored_tokens(kTokens, kTokens + 1), kTokens);
 }
 
 Model small() {

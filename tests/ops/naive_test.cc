@@ -130,6 +130,13 @@ TEST(Ops, SwigluLinear) {
       {normal({3, 17, 41}, 1, 2), normal({3, 17, 41}, 2), normal({5, 41}, 3)});
 }
 
+std::vector<double> frequencies(double theta, std::int64_t width) {
+  std::vector<double> all;
+  for (std::int64_t i = 0; i < width / 2; ++i)
+    all.push_back(std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(width)));
+  return all;
+}
+
 TEST(Ops, RotaryTurnsPairsByPosition) {
   const std::int64_t tokens = 5, heads = 3, width = 6;
   const Op formula = [=](const Tensors& in) {
@@ -148,14 +155,14 @@ TEST(Ops, RotaryTurnsPairsByPosition) {
   expect_equal(
       [=](const Tensors& in) {
         const auto type = in[0].scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-        return rotary(in[0], rotary_table(9, width, 100, type));
+        return rotary(in[0], rotary_table(9, frequencies(100, width), 1, type));
       },
       formula, {normal({2, tokens, heads * width}, 1)});
 }
 
 // Products of rotated queries and keys depend on the distance alone.
 TEST(Ops, RotaryIsRelative) {
-  const RotaryTable table = rotary_table(40, 8, 10000, at::kDouble);
+  const RotaryTable table = rotary_table(40, frequencies(10000, 8), 1, at::kDouble);
   const at::Tensor q = rotary(normal({1, 1, 8}, 1).expand({1, 40, 8}), table)[0];
   const at::Tensor k = rotary(normal({1, 1, 8}, 2).expand({1, 40, 8}), table)[0];
   const double first = q[3].dot(k[0]).item<double>();

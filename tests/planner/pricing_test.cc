@@ -134,6 +134,10 @@ TEST(NodePrices, DropoutAndDocumentsLeaveFusedAttention) {
             AttentionKernel::kUnfused);
   EXPECT_EQ(unfused(dropout), "model.dropout=0.1");
   EXPECT_EQ(unfused(job_with({"model.heads=256"})), "heads 4 wide");
+  EXPECT_EQ(unfused(job_with({"model.family=llama", "model.attention_layers=full,sliding:64"})),
+            "model.attention_layers=full,sliding:64");
+  EXPECT_EQ(unfused(job_with({"model.family=llama", "model.attention_layers=sliding:4096"})), "")
+      << "as long as the sequence";
 
   // 8 samples, 8 heads of 128: 2^26 scores are 512 x 512 of 64 four times over.
   const NodeForm block{.type = DType::kBF16};
@@ -163,6 +167,34 @@ TEST(NodePrices, DropoutAndDocumentsLeaveFusedAttention) {
   EXPECT_NEAR(
       flops(node_kernels(longer, asked_of(longer), block).forward) / (256 * flops(rows.forward)),
       0.5, 0.01);
+}
+
+// A layer with a window is priced by what it shows, one without rotary positions without the rotation.
+TEST(NodePrices, LayersCostWhatTheyAttendTo) {
+  const config::Job job = job_with({"model.family=llama", "model.seq_len=8192", "run.micro_batch=1",
+                                    "model.attention_layers=full,sliding:512,nope"});
+  const auto sum = [&](const char* node, const Practice& practice, Kernel::Kind kind) {
+    double all = 0;
+    for (const Kernel& one : node_kernels(job, practice, NodeForms(job).of(node)).forward)
+      if (one.kind == kind && (kind != Kernel::Kind::kGemm || one.math == Math::kFp32))
+        all += one.count * (kind == Kernel::Kind::kGemm     ? one.m * one.n * one.k * one.batch
+                            : kind == Kernel::Kind::kStream ? one.bytes
+                                                            : one.flops);
+    return all;
+  };
+  const double shown = (512.0 * 8192 - 512.0 * 511 / 2) / (8192.0 * 8193 / 2);
+  for (const AttentionKernel kernel : {AttentionKernel::kFlash2, AttentionKernel::kTiles})
+    EXPECT_NEAR(sum("block.1", {.attention = kernel}, Kernel::Kind::kAttention) /
+                    sum("block.0", {.attention = kernel}, Kernel::Kind::kAttention) / shown,
+                1, 0.05);
+  const Practice rows{.attention = AttentionKernel::kRows};
+  EXPECT_LT(sum("block.1", rows, Kernel::Kind::kGemm),
+            0.5 * sum("block.0", rows, Kernel::Kind::kGemm));
+  EXPECT_EQ(sum("block.0", {}, Kernel::Kind::kStream) - sum("block.2", {}, Kernel::Kind::kStream),
+            8192.0 * 2 * 1024 * 2 * 2)
+      << "queries and keys are read and written";
+  EXPECT_EQ(sum("block.2", {}, Kernel::Kind::kAttention),
+            sum("block.0", {}, Kernel::Kind::kAttention));
 }
 
 TEST(NodePrices, Bf16IsRefusedWhereThereIsNone) {

@@ -1,4 +1,5 @@
-// Decoders of Qwen2 and Qwen3: any layout trains the same model, in fp64 to 1e-12 and data-parallel to the bit.
+// Decoders of Qwen2 and Qwen3, and with windows and scaled rotary frequencies: any layout trains the same model, in fp64
+// to 1e-12 and data-parallel to the bit.
 #include <gtest/gtest.h>
 
 #include "tests/harness/small_jobs.h"
@@ -23,6 +24,13 @@ const Sets kLora = {"model.qkv_bias=true", "model.qk_norm=true", "lora.rank=3", 
 const Sets kFrozen = {"model.qkv_bias=true", "model.qk_norm=true", "model.frozen=embed,block.0",
                       "model.tied=false"};
 
+// Windows shorter and longer than a cp rank's tokens, layers without rotary positions, scaled frequencies.
+const Sets kScaled = {"model.layers=3", "model.attention_layers=sliding:3,sliding:11,nope",
+                      "model.rope_scaling=yarn factor=4 original=8 fast=2 slow=0.5",
+                      "model.tied=false"};
+const Sets kDocuments = {"model.qk_norm=true", "model.attention_layers=sliding:6",
+                         "model.rope_scaling=llama3 factor=4 original=8", "data.documents=true"};
+
 const std::vector<NamedLayout> kLayouts = {
     {"tp 2", {"parallel.tp=2"}},
     {"tp 3", {"parallel.tp=3"}},
@@ -33,13 +41,14 @@ const std::vector<NamedLayout> kLayouts = {
      {"parallel.tp=2", "parallel.dp_shard=2", "parallel.zero=2", "recompute.policy=full"}},
     {"parts computed again", {"recompute.policy=selective", "recompute.parts=norms,attention,mlp"}},
     {"cp 2", {"parallel.cp=2"}},
+    {"cp 4 by all_gather", {"parallel.cp=4", "parallel.context=all_gather"}},
     {"Ulysses 2, ZeRO-3", {"parallel.cp=2", "parallel.context=ulysses", "parallel.zero=3"}},
     {"tp 2, cp 2", {"parallel.tp=2", "parallel.cp=2"}},
     {"pp 2, tp 2", {"parallel.pp=2", "parallel.tp=2"}},
     {"pp 2, weights later", {"parallel.pp=2", "parallel.schedule=zb_h1", "parallel.tp=2"}}};
 
 TEST(QwenParity, EveryLayoutTrainsTheSameModel) {
-  for (const Sets& family : {kQwen2, kQwen3, kBoth, kLora, kFrozen}) {
+  for (const Sets& family : {kQwen2, kQwen3, kBoth, kLora, kFrozen, kScaled, kDocuments}) {
     SCOPED_TRACE(harness::print(family));
     expect_parity([&](const Sets& layout) { return job_of(DType::kF64, family + layout); },
                   kLayouts);
@@ -53,6 +62,17 @@ TEST(QwenParity, DataParallelLayoutsHaveTheBitsOfOneRank) {
          {Sets{"parallel.dp_shard=4"}, Sets{"parallel.dp_shard=2", "parallel.zero=3"}})
       harness::expect_same(one, harness::run_job(job_of(compute, kBoth + layout), 2));
   }
+}
+
+// Windows and scaled frequencies change the function.
+TEST(QwenParity, WindowsAndScalingCount) {
+  const harness::JobTrace plain = harness::run_job(job_of(DType::kF64, {}), 1);
+  for (const char* set : {"model.attention_layers=sliding:3", "model.attention_layers=nope",
+                          "model.rope_scaling=llama3 factor=4 original=8"})
+    EXPECT_NE(plain.losses, harness::run_job(job_of(DType::kF64, {set}), 1).losses) << set;
+  EXPECT_EQ(plain.losses,
+            harness::run_job(job_of(DType::kF64, {"model.attention_layers=sliding:16"}), 1).losses)
+      << "as wide as the sequence";
 }
 
 // Biases begin at 0, gains at 1: without an effect on the first loss, but on what follows.

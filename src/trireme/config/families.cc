@@ -50,8 +50,8 @@ constexpr std::string_view kSeeing =
 // Keys of the decoder of Llama after the tower.
 constexpr std::string_view kBehind =
     "model.layers,model.hidden,model.heads,model.kv_heads,model.head_dim,model.qkv_bias,"
-    "model.qk_norm,model.ffn,model.vocab,model.seq_len,model.tied,model.norm_eps,model.rope_theta,"
-    "model.init_std";
+    "model.qk_norm,model.attention_layers,model.ffn,model.vocab,model.seq_len,model.tied,"
+    "model.norm_eps,model.rope_theta,model.rope_scaling,model.init_std";
 
 // Regions of images, seen at levels of their own, then a decoder.
 constexpr std::string_view kRegions =

@@ -32,17 +32,19 @@ struct Model {
   std::int64_t layers = 2;
   std::int64_t hidden = 64;
   std::int64_t heads = 4;
-  std::int64_t kv_heads = 0;  // 0: as many as heads
-  std::int64_t head_dim = 0;  // 0: hidden / heads
-  bool qkv_bias = false;      // of queries, keys and values (Qwen2)
-  bool qk_norm = false;       // of every query and key (Qwen3)
-  std::int64_t ffn = 0;       // 0: 4 * hidden (gpt), SwiGLU's two thirds of it (llama)
-  std::int64_t vocab = 0;     // 0: the dataset's
+  std::int64_t kv_heads = 0;     // 0: as many as heads
+  std::int64_t head_dim = 0;     // 0: hidden / heads
+  bool qkv_bias = false;         // of queries, keys and values (Qwen2)
+  bool qk_norm = false;          // of every query and key (Qwen3)
+  std::string attention_layers;  // config/layer_attention.h; empty: all attend to everything before
+  std::int64_t ffn = 0;          // 0: 4 * hidden (gpt), SwiGLU's two thirds of it (llama)
+  std::int64_t vocab = 0;        // 0: the dataset's
   std::int64_t seq_len = 32;
   bool tied = true;
   double dropout = 0;
   double norm_eps = 1e-5;
   double rope_theta = 10000;
+  std::string rope_scaling;  // config/rope.h; empty: none
   double init_std = 0.02;
   std::string frozen;   // patterns of units
   std::string weights;  // a checkpoint; empty: initial values are drawn
@@ -76,8 +78,7 @@ struct Vision {
   std::int64_t ffn = 0;  // 0: 4 * hidden
   Activation activation = Activation::kGelu;
   Positions positions = Positions::kLearned;
-  std::int64_t position_grid =
-      0;  // learned positions a side, resampled to the tokens'; 0: as many as these
+  std::int64_t position_grid = 0;  // learned positions a side, resampled; 0: the tokens'
   Pooling pooling = Pooling::kMean;
   bool pre_norm = false;  // a norm before the first block
   double norm_eps = 1e-6;

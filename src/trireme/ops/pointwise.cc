@@ -80,19 +80,18 @@ RotaryTable RotaryTable::at(const at::Tensor& positions) const {
   return {cosines.index_select(0, positions), sines.index_select(0, positions)};
 }
 
-RotaryTable rotary_table(std::int64_t positions, std::int64_t head_dim, double theta,
-                         at::ScalarType type) {
-  const std::int64_t half = head_dim / 2;
+RotaryTable rotary_table(std::int64_t positions, std::span<const double> frequencies,
+                         double amplitude, at::ScalarType type) {
   const auto options = at::TensorOptions().dtype(at::kDouble);
-  at::Tensor cosines = at::empty({positions, half}, options);
-  at::Tensor sines = at::empty({positions, half}, options);
+  at::Tensor cosines = at::empty({positions, std::ssize(frequencies)}, options);
+  at::Tensor sines = at::empty_like(cosines);
+  double* cosine = cosines.data_ptr<double>();
+  double* sine = sines.data_ptr<double>();
   for (std::int64_t t = 0; t < positions; ++t)
-    for (std::int64_t i = 0; i < half; ++i) {
-      const double angle =
-          static_cast<double>(t) *
-          std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
-      cosines.data_ptr<double>()[t * half + i] = std::cos(angle);
-      sines.data_ptr<double>()[t * half + i] = std::sin(angle);
+    for (const double frequency : frequencies) {
+      const double angle = static_cast<double>(t) * frequency;
+      *cosine++ = amplitude * std::cos(angle);
+      *sine++ = amplitude * std::sin(angle);
     }
   return {.cosines = cosines.to(type), .sines = sines.to(type)};
 }

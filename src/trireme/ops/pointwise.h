@@ -4,11 +4,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 
 namespace trireme::ops {
 
-// Cosines and sines of position * theta^(-2i / head_dim), i < head_dim / 2: two tensors
-// [positions, head_dim / 2] of type `type`, computed in fp64.
+// Cosines and sines of position * frequency, times `amplitude`: two tensors [positions, frequencies] of type `type`,
+// computed in fp64.
 struct RotaryTable {
   at::Tensor cosines;
   at::Tensor sines;
@@ -16,8 +17,8 @@ struct RotaryTable {
   RotaryTable at(const at::Tensor& positions) const;
   RotaryTable to(at::Device device) const { return {cosines.to(device), sines.to(device)}; }
 };
-RotaryTable rotary_table(std::int64_t positions, std::int64_t head_dim, double theta,
-                         at::ScalarType type);
+RotaryTable rotary_table(std::int64_t positions, std::span<const double> frequencies,
+                         double amplitude, at::ScalarType type);
 
 // Rotates every head of x, [samples, tokens, heads * head_dim], by its token's position 0 .. tokens-1. Pairs are (i, i
 // + head_dim / 2), as in Hugging Face's Llama (Su et al. 2021). Keeps nothing of x. The table has x's type, or fp32 for

@@ -31,9 +31,11 @@ std::vector<Refused> refusals(Family family) {
               {"scale_attn_by_inverse_layer_idx", true, "has false only"},
               {"vocab_size", -1, "vocab_size: is -1"}};
     case Family::kLlama:
-      return {{"rope_scaling", {{"type", "yarn"}}, "rope_scaling"},
-              {"attention_bias", true, "has false only"},
-              {"head_dim", 0, "head_dim: is 0"}};
+      return {
+          {"rope_scaling", {{"type", "longrope"}}, "rope_scaling: type is \"longrope\"; default,"},
+          {"rope_scaling", {{"rope_type", "linear"}}, "rope_scaling: key \"factor\" is missing"},
+          {"attention_bias", true, "has false only"},
+          {"head_dim", 0, "head_dim: is 0"}};
     case Family::kVit:
       return {{"num_channels", 1, "num_channels is \"1\", this model family has 3 only"},
               {"qkv_bias", false, "has true only"},
@@ -78,8 +80,8 @@ TEST_P(HuggingFaceConfigOf, DescribesTheModel) {
     return formats::refusal([&] { job_of_config(json.dump(), "config.json"); });
   };
   EXPECT_THAT(refused("model_type", "mamba"),
-              HasSubstr("gpt2, llama, qwen2, qwen3, vit, clip, clip_vision_model, llava, "
-                        "llava_next and vjepa2 can be read"));
+              HasSubstr("gpt2, llama, mistral, qwen2, qwen3, smollm3, vit, clip, "
+                        "clip_vision_model, llava, llava_next and vjepa2 can be read"));
   for (const Refused& one : refusals(GetParam()))
     EXPECT_THAT(refused(one.key, one.value), HasSubstr(one.why));
 }

@@ -29,6 +29,19 @@ config::Job qwen(bool bias, bool norm) {
   return job;
 }
 
+// With scaled rotary frequencies, and layers that attend each in its way.
+config::Job scaled(config::Job job, const std::string& rope, const std::string& layers) {
+  job.model.rope_scaling = rope;
+  job.model.attention_layers = layers;
+  return job;
+}
+
+config::Job smollm() {
+  config::Job job = scaled(decoder(config::Family::kLlama, 17), "", "full,nope");
+  job.model.tied = true;
+  return job;
+}
+
 config::Job clip_tower() {
   config::Job job = with_tower(config::Family::kVit);
   job.vision.pre_norm = true;
@@ -77,11 +90,19 @@ std::vector<Case> cases() {
       "vision_tower.vision_model.post_layernorm.bias",
       "vision_tower.vision_model.embeddings.position_ids"};
   return {{"llama",
-           qwen(false, false),
+           scaled(qwen(false, false), "llama3 factor=8 original=16 low=1 high=4", ""),
            {{"model.layers.0.self_attn.q_proj.weight", {36, 24}},
             {"model.layers.0.self_attn.o_proj.weight", {24, 36}}}},
+          {"mistral",
+           scaled(qwen(false, false), "", "sliding:5"),
+           {{"model.layers.0.self_attn.q_proj.weight", {36, 24}}, {"lm_head.weight", {17, 24}}}},
+          {"smollm3",
+           smollm(),
+           {{"model.layers.1.self_attn.k_proj.weight", {12, 24}}, {"model.norm.weight", {24}}},
+           "",
+           {"lm_head.weight"}},
           {"qwen2",
-           qwen(true, false),
+           scaled(qwen(true, false), "yarn factor=4 original=8", "full,sliding:5"),
            {{"model.layers.0.self_attn.q_proj.bias", {36}},
             {"model.layers.1.self_attn.k_proj.bias", {18}},
             {"model.layers.1.self_attn.v_proj.bias", {18}}},
@@ -263,13 +284,6 @@ TEST(SeveralClassesConfig, QwenHasDefaultsOfItsOwn) {
     EXPECT_THAT(formats::refusal([&] { read(R"({"model_type": "qwen2", )" + std::string(odd)); },
                                  ErrorKind::kUsage),
                 HasSubstr("is out of range"));
-  EXPECT_THAT(refused(R"({"model_type": "llama", "rope_parameters": {"rope_type": "llama3",
-      "rope_theta": 5e5}, )" +
-                      std::string(sizes)),
-              HasSubstr("rope_parameters: rope_type is "));
-  EXPECT_THAT(
-      refused(R"({"model_type": "qwen2", "use_sliding_window": true, )" + std::string(sizes)),
-      HasSubstr("use_sliding_window is \"true\""));
   EXPECT_THAT(refused(R"({"model_type": "qwen3", "attention_bias": true, )" + std::string(sizes)),
               HasSubstr("attention_bias is \"true\""));
 }
@@ -296,9 +310,18 @@ TEST(SeveralClassesConfig, PublishedLlavaIsUnderstood) {
               HasSubstr("vision_feature_select_strategy is"));
   EXPECT_THAT(refused(with("/vision_config/model_type", "siglip_vision_model")),
               HasSubstr("vision_config: model_type"));
-  EXPECT_THAT(refused(with("/text_config/model_type", "mistral")),
-              HasSubstr("text_config: model_type is \"mistral\""));
+  EXPECT_THAT(refused(with("/text_config/model_type", "mamba")),
+              HasSubstr("text_config: model_type is \"mamba\""));
   EXPECT_EQ(job_of_config(with("/vision_feature_layer", 23), "").vlm.layer, 22) << "from the front";
+  // LLaVA 1.6 7B on Mistral: its file says little of the decoder.
+  const config::Model mistral =
+      job_of_config(
+          with("/text_config",
+               {{"model_type", "mistral"}, {"sliding_window", nullptr}, {"vocab_size", 32064}}),
+          "")
+          .model;
+  EXPECT_EQ(std::tuple(mistral.ffn, mistral.kv_heads, mistral.attention_layers),
+            std::tuple(14336, 8, ""));
   Json next = Json::parse(with("/model_type", "llava_next"));
   next["image_grid_pinpoints"] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
   EXPECT_EQ(job_of_config(next.dump(), "").vlm.max_tiles, 4);

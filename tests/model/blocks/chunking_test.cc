@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/config/rope.h"
 #include "trireme/exec/units/initial_values.h"
 #include "trireme/model/blocks/hnet/hnet_block.h"
 #include "trireme/model/blocks/hnet/mamba.h"
@@ -318,7 +319,8 @@ TEST(Join, ItsProjectionBeginsWithAUniformBias) {
 
 TEST(Turned, TurnsHalfOfAHeadByItsPlace) {
   const at::Tensor x = row({1, 2, 3, 4, 5, 6, 7, 8}).view({1, 1, 8});
-  const at::Tensor y = turned(x, at::tensor({1}, at::kLong), 4, 10000).flatten();
+  const at::Tensor y =
+      turned(x, at::tensor({1}, at::kLong), config::rope_frequencies(10000, 4)).flatten();
   const double c = std::cos(1), s = std::sin(1), slow_c = std::cos(0.01), slow_s = std::sin(0.01);
   EXPECT_LT(apart(y, row({c - 3 * s, 2 * slow_c - 4 * slow_s, 3 * c + s, 4 * slow_c + 2 * slow_s, 5,
                           6, 7, 8})),
@@ -326,8 +328,8 @@ TEST(Turned, TurnsHalfOfAHeadByItsPlace) {
   // What is seen depends on how far apart two places are.
   const at::Tensor q = drawn({1, 1, 8}, 30), k = drawn({1, 1, 8}, 31);
   const auto score = [&](std::int64_t i, std::int64_t j) {
-    return (turned(q, at::tensor({i}, at::kLong), 4, 10000) *
-            turned(k, at::tensor({j}, at::kLong), 4, 10000))
+    return (turned(q, at::tensor({i}, at::kLong), config::rope_frequencies(10000, 4)) *
+            turned(k, at::tensor({j}, at::kLong), config::rope_frequencies(10000, 4)))
         .sum()
         .item<double>();
   };

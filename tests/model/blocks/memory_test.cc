@@ -123,9 +123,10 @@ void expect_kept(const config::Job& job, double tolerance) {
   });
 }
 
-// Norms of queries and keys keep what they read.
+// Norms of queries and keys keep what they read, whether these are rotated then or not.
 TEST(SavedBytes, OfNormedHeadsAreDeclared) {
-  for (const std::int64_t head_dim : {0, 24}) {
+  for (const auto& [head_dim, layers] :
+       {std::pair{0, ""}, std::pair{24, ""}, std::pair{24, "nope"}}) {
     config::Job job;
     job.model = {.family = config::Family::kLlama,
                  .layers = 1,
@@ -135,6 +136,7 @@ TEST(SavedBytes, OfNormedHeadsAreDeclared) {
                  .head_dim = head_dim,
                  .qkv_bias = true,
                  .qk_norm = true,
+                 .attention_layers = layers,
                  .ffn = 160,
                  .vocab = 97,
                  .seq_len = 80};
@@ -148,6 +150,29 @@ TEST(SavedBytes, OfNormedHeadsAreDeclared) {
       expect_kept(config::resolve(spread, spread.parallel.tp * spread.parallel.cp, {}), 0.05);
     }
   }
+}
+
+// Windows keep as much as full attention; without rotary positions there is no table.
+TEST(SavedBytes, OfLayersThatAttendInTheirWayAreDeclared) {
+  for (const char* layers : {"sliding:9", "nope"})
+    for (const char* layout : {"run.micro_batch=3", "parallel.tp=2", "parallel.cp=2",
+                               "data.documents=true", "recompute.policy=selective"}) {
+      SCOPED_TRACE(testing::Message() << layers << " " << layout);
+      config::Job job;
+      job.model = {.family = config::Family::kLlama,
+                   .layers = 1,
+                   .hidden = 64,
+                   .heads = 4,
+                   .kv_heads = 2,
+                   .attention_layers = layers,
+                   .ffn = 160,
+                   .vocab = 97,
+                   .seq_len = 80};
+      job.run.micro_batch = 3;
+      job.run.global_batch = 3;
+      config::apply_set(job, layout);
+      expect_kept(config::resolve(job, job.parallel.tp * job.parallel.cp, {}), 0.05);
+    }
 }
 
 TEST(SavedBytes, AreThoseOfTheRanksPart) {

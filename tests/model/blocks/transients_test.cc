@@ -26,6 +26,7 @@ struct Case {
   double dropout = 0;
   bool logits = true;
   bool qwen = false;  // biases and norms of queries and keys, wider heads
+  const char* layers = "";
 };
 
 config::Job job_of(const Case& one) {
@@ -42,6 +43,7 @@ config::Job job_of(const Case& one) {
   job.model.dropout = one.dropout;
   if (one.qwen) job.model.head_dim = 48;
   job.model.qkv_bias = job.model.qk_norm = one.qwen;
+  job.model.attention_layers = one.layers;
   job.precision.compute = one.type;
   job.run.micro_batch = one.micro_batch;
   job.recompute.logits = !one.logits;
@@ -133,14 +135,20 @@ std::vector<Case> cases() {
   all.push_back({config::Family::kGpt, DType::kF32, 2, 0.1});
   for (DType type : {DType::kF32, DType::kBF16, DType::kF64})
     all.push_back({config::Family::kLlama, type, 3, 0, true, true});
+  for (const char* layers : {"sliding:20", "nope"})
+    for (const bool qwen : {false, true})
+      all.push_back({config::Family::kLlama, DType::kF32, 3, 0, true, qwen, layers});
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Nodes, Transients, testing::ValuesIn(cases()), [](const auto& info) {
   const Case& c = info.param;
-  return fmt::format("{}_{}_mb{}{}{}{}", c.family == config::Family::kGpt ? "gpt" : "llama",
+  return fmt::format("{}_{}_mb{}{}{}{}{}", c.family == config::Family::kGpt ? "gpt" : "llama",
                      name(c.type), c.micro_batch, c.dropout > 0 ? "_dropout" : "",
-                     c.logits ? "" : "_logits", c.qwen ? "_qwen" : "");
+                     c.logits ? "" : "_logits", c.qwen ? "_qwen" : "",
+                     *c.layers == 's'   ? "_sliding"
+                     : *c.layers == 'n' ? "_nope"
+                                        : "");
 });
 
 }  // namespace

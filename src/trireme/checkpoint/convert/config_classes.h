@@ -15,10 +15,14 @@ void read_gpt2(const formats::JsonFields& fields, config::Job& job);
 void write_gpt2(const config::Job& job, Json& json);
 void read_llama(const formats::JsonFields& fields, config::Job& job);
 void write_llama(const config::Job& job, Json& json);
+void read_mistral(const formats::JsonFields& fields, config::Job& job);
+void write_mistral(const config::Job& job, Json& json);
 void read_qwen2(const formats::JsonFields& fields, config::Job& job);
 void write_qwen2(const config::Job& job, Json& json);
 void read_qwen3(const formats::JsonFields& fields, config::Job& job);
 void write_qwen3(const config::Job& job, Json& json);
+void read_smollm3(const formats::JsonFields& fields, config::Job& job);
+void write_smollm3(const config::Job& job, Json& json);
 void read_vit(const formats::JsonFields& fields, config::Job& job);
 void write_vit(const config::Job& job, Json& json);
 void read_clip(const formats::JsonFields& fields, config::Job& job);
@@ -41,6 +45,12 @@ void write_llava(const config::Job& job, Json& json);
 // The same for images of any resolution.
 void read_llava_next(const formats::JsonFields& fields, config::Job& job);
 void write_llava_next(const config::Job& job, Json& json);
+
+// Rotary positions of a file: read after model.seq_len.
+void read_rope(const formats::JsonFields& fields, config::Model& model);
+void write_rope(const config::Model& model, Json& json);
+// Whether a number of first layers, or all, attend to everything before and the others within one window.
+bool slides_last(const config::Model& model);
 
 // Number of mask tokens in a written predictor. A single trained token is copied as often as published predictors have
 // tokens, because readers of the files may take any of them.

@@ -1,12 +1,18 @@
-// GPT-2, Llama, Qwen2 and Qwen3.
+// GPT-2, Llama and the decoders that differ little from it: Mistral, Qwen2, Qwen3, SmolLM3.
+#include <algorithm>
 #include <array>
+#include <vector>
 
+#include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/config_classes.h"
 #include "trireme/config/head_width.h"
+#include "trireme/config/layer_attention.h"
+#include "trireme/formats/shown.h"
 
 namespace trireme::convert {
 
 using config::Job;
+using config::LayerAttention;
 using config::Model;
 using formats::JsonFields;
 
@@ -24,29 +30,27 @@ constexpr std::array kLlamaSizes = {Size<Model>{"num_hidden_layers", &Model::lay
                                     Size<Model>{"max_position_embeddings", &Model::seq_len},
                                     Size<Model>{"vocab_size", &Model::vocab}};
 
-// Of the file, or as transformers 5 has them, of an object in it.
-double theta_of(const JsonFields& fields) {
-  need(fields, "rope_scaling", nullptr);
-  const double theta = number_or(fields, "rope_theta", 10000);
-  if (!says(fields, "rope_parameters")) return theta;
-  const JsonFields rope(fields.object("rope_parameters"), fields.where() + ": rope_parameters");
-  need(rope, "rope_type", "default");
-  return number_or(rope, "rope_theta", theta);
-}
+// What a class takes where a file does not say it; 0 stands for as many key-value heads as heads and for heads of hidden /
+// heads channels.
+struct Defaults {
+  std::int64_t kv_heads = 0, width = 0;
+  bool tied = false;
+};
 
-// Common part of Llama and Qwen. `kv_heads` and `width` are the defaults of the class; 0 means as many as heads, and
-// hidden / heads.
-void read_rotary_decoder(const JsonFields& fields, std::int64_t kv_heads, std::int64_t width,
-                         Model& model) {
+// Common part of Llama and its relatives.
+void read_rotary_decoder(const JsonFields& fields, const Defaults& defaults, Model& model) {
   need(fields, "hidden_act", "silu");
   read_sizes(fields, kLlamaSizes, model);
-  model.kv_heads = size_or(fields, "num_key_value_heads", kv_heads > 0 ? kv_heads : model.heads);
+  model.kv_heads = size_or(fields, "num_key_value_heads",
+                           defaults.kv_heads > 0 ? defaults.kv_heads : model.heads);
   const std::int64_t even = model.hidden / model.heads;
-  const std::int64_t head_dim = size_or(fields, "head_dim", width > 0 ? width : even);
+  const std::int64_t head_dim =
+      size_or(fields, "head_dim", defaults.width > 0 ? defaults.width : even);
   model.head_dim = head_dim * model.heads == model.hidden ? 0 : head_dim;
   model.norm_eps = number_or(fields, "rms_norm_eps", 1e-6);
-  model.rope_theta = theta_of(fields);
-  model.tied = fields.has("tie_word_embeddings") && fields.boolean("tie_word_embeddings");
+  model.tied =
+      fields.has("tie_word_embeddings") ? fields.boolean("tie_word_embeddings") : defaults.tied;
+  read_rope(fields, model);
 }
 
 void write_rotary_decoder(const Model& model, Json& json) {
@@ -54,15 +58,69 @@ void write_rotary_decoder(const Model& model, Json& json) {
   json.update({{"num_key_value_heads", model.kv_heads},
                {"head_dim", config::head_width(model)},
                {"rms_norm_eps", model.norm_eps},
-               {"rope_theta", model.rope_theta},
                {"hidden_act", "silu"},
                {"tie_word_embeddings", model.tied}});
+  write_rope(model, json);
 }
 
-// As published: 32 key-value heads are what both classes of Qwen take where they are not said.
-constexpr std::int64_t kQwenKeyValueHeads = 32, kQwen3Width = 128;
+// Of the classes: 32 key-value heads for both of Qwen, windows of 4096 tokens, from layer 28 on for Qwen, and in SmolLM3 a
+// layer without rotary positions after three with them.
+constexpr Defaults kQwen2{.kv_heads = 32}, kQwen3{.kv_heads = 32, .width = 128};
+constexpr Defaults kMistral{.kv_heads = 8}, kSmolLm3{.kv_heads = 4, .tied = true};
+constexpr std::int64_t kWindow = 4096, kFirstSliding = 28, kNopeInterval = 4;
+
+// Layers with a window, 0 for none: by layer_types, or where a file has none, those from `first` on.
+std::vector<LayerAttention> sliding_layers(const JsonFields& fields, const Model& model,
+                                           std::int64_t first, std::int64_t window) {
+  std::vector<LayerAttention> layers(static_cast<std::size_t>(model.layers));
+  const Json types = says(fields, "layer_types") ? fields.array("layer_types") : Json();
+  if (!types.is_null() && types.size() != layers.size())
+    fail(ErrorKind::kData, "{}: layer_types has {} entries for {} layers", fields.where(),
+         types.size(), layers.size());
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    const Json type = !types.is_null() ? types[layer]
+                      : static_cast<std::int64_t>(layer) >= first && window > 0
+                          ? "sliding_attention"
+                          : "full_attention";
+    if (type != "full_attention" && (type != "sliding_attention" || window == 0))
+      fail(ErrorKind::kData,
+           "{}: layer_types has {}; full_attention and, with a sliding_window, sliding_attention "
+           "can be read",
+           fields.where(),
+           formats::shown(type.is_string() ? type.get<std::string>() : type.dump()));
+    if (type == "sliding_attention") layers[layer].window = window;
+  }
+  return layers;
+}
+
+// The later layers of Qwen slide where its file says so.
+void read_later_sliding(const JsonFields& fields, Model& model) {
+  const bool slides = fields.has("use_sliding_window") && fields.boolean("use_sliding_window");
+  const std::int64_t first = fields.has("max_window_layers")
+                                 ? fields.integer("max_window_layers", 0, kMostSize)
+                                 : kFirstSliding;
+  model.attention_layers = config::print(sliding_layers(
+      fields, model, first, slides ? size_or(fields, "sliding_window", kWindow) : 0));
+}
+
+void write_later_sliding(const Model& model, Json& json) {
+  const std::vector<LayerAttention> layers = config::layer_attention(model);
+  json["use_sliding_window"] = layers.back().window > 0;
+  if (layers.back().window == 0) return;
+  json["sliding_window"] = layers.back().window;
+  json["max_window_layers"] = std::ranges::count(layers, LayerAttention{});
+}
 
 }  // namespace
+
+bool slides_last(const Model& model) {
+  const std::vector<LayerAttention> layers = config::layer_attention(model);
+  const auto first = std::ranges::find_if_not(
+      layers, [](const LayerAttention& layer) { return layer == LayerAttention{}; });
+  return std::all_of(first, layers.end(), [&](const LayerAttention& layer) {
+    return layer.window > 0 && layer == *first;
+  });
+}
 
 void read_gpt2(const JsonFields& fields, Job& job) {
   need(fields, "activation_function", "gelu_new");
@@ -90,7 +148,7 @@ void write_gpt2(const Job& job, Json& json) {
 void read_llama(const JsonFields& fields, Job& job) {
   need(fields, "attention_bias", false);
   need(fields, "mlp_bias", false);
-  read_rotary_decoder(fields, 0, 0, job.model);
+  read_rotary_decoder(fields, {}, job.model);
 }
 
 void write_llama(const Job& job, Json& json) {
@@ -98,25 +156,69 @@ void write_llama(const Job& job, Json& json) {
   json.update({{"attention_bias", false}, {"mlp_bias", false}});
 }
 
+void read_mistral(const JsonFields& fields, Job& job) {
+  read_rotary_decoder(fields, kMistral, job.model);
+  // Null is no window, absent is the class's.
+  const bool none = fields.has("sliding_window") && !says(fields, "sliding_window");
+  job.model.attention_layers = config::print(
+      sliding_layers(fields, job.model, 0, none ? 0 : size_or(fields, "sliding_window", kWindow)));
+}
+
+void write_mistral(const Job& job, Json& json) {
+  write_rotary_decoder(job.model, json);
+  const std::int64_t window = config::layer_attention(job.model)[0].window;
+  json["sliding_window"] = window > 0 ? Json(window) : Json();
+}
+
 void read_qwen2(const JsonFields& fields, Job& job) {
-  need(fields, "use_sliding_window", false);
-  read_rotary_decoder(fields, kQwenKeyValueHeads, 0, job.model);
+  read_rotary_decoder(fields, kQwen2, job.model);
+  read_later_sliding(fields, job.model);
 }
 
 void write_qwen2(const Job& job, Json& json) {
   write_rotary_decoder(job.model, json);
-  json["use_sliding_window"] = false;
+  write_later_sliding(job.model, json);
 }
 
 void read_qwen3(const JsonFields& fields, Job& job) {
   need(fields, "attention_bias", false);
-  need(fields, "use_sliding_window", false);
-  read_rotary_decoder(fields, kQwenKeyValueHeads, kQwen3Width, job.model);
+  read_rotary_decoder(fields, kQwen3, job.model);
+  read_later_sliding(fields, job.model);
 }
 
 void write_qwen3(const Job& job, Json& json) {
   write_rotary_decoder(job.model, json);
-  json.update({{"attention_bias", false}, {"use_sliding_window", false}});
+  write_later_sliding(job.model, json);
+  json["attention_bias"] = false;
+}
+
+void read_smollm3(const JsonFields& fields, Job& job) {
+  need(fields, "attention_bias", false);
+  need(fields, "mlp_bias", false);
+  need(fields, "use_sliding_window", false);
+  Model& model = job.model;
+  read_rotary_decoder(fields, kSmolLm3, model);
+  const std::int64_t interval = size_or(fields, "no_rope_layer_interval", kNopeInterval);
+  std::vector<LayerAttention> layers = sliding_layers(fields, model, 0, 0);
+  const Json rotated = says(fields, "no_rope_layers") ? fields.array("no_rope_layers") : Json();
+  if (!rotated.is_null() && rotated.size() != layers.size())
+    fail(ErrorKind::kData, "{}: no_rope_layers has {} numbers for {} layers", fields.where(),
+         rotated.size(), layers.size());
+  for (std::size_t layer = 0; layer < layers.size(); ++layer)  // 1: the layer has rotary positions
+    layers[layer].rotary = rotated.is_null() ? (layer + 1) % static_cast<std::size_t>(interval) != 0
+                                             : rotated[layer] == Json(1);
+  model.attention_layers = config::print(layers);
+}
+
+void write_smollm3(const Job& job, Json& json) {
+  write_rotary_decoder(job.model, json);
+  Json rotated = Json::array();
+  for (const LayerAttention& layer : config::layer_attention(job.model))
+    rotated.push_back(layer.rotary ? 1 : 0);
+  json.update({{"attention_bias", false},
+               {"mlp_bias", false},
+               {"use_sliding_window", false},
+               {"no_rope_layers", rotated}});
 }
 
 }  // namespace trireme::convert

@@ -15,15 +15,19 @@ using formats::JsonFields;
 
 namespace {
 
-// The object of this key, of the class that it is of unless it says so; published files leave out what LlamaConfig has for
-// defaults.
+// The object of this key, of the class that it is of unless it says so; published files leave out what LlamaConfig and
+// MistralConfig have for defaults.
 Json nested(const JsonFields& fields, const char* key, const char* type) {
   Json inner = says(fields, key) ? fields.object(key) : Json::object();
   if (!inner.contains("model_type")) inner["model_type"] = type;
-  if (inner["model_type"] != "llama") return inner;
-  Json whole{
-      {"hidden_size", 4096},       {"intermediate_size", 11008},      {"num_hidden_layers", 32},
-      {"num_attention_heads", 32}, {"max_position_embeddings", 2048}, {"vocab_size", 32000}};
+  const bool mistral = inner["model_type"] == "mistral";
+  if (!mistral && inner["model_type"] != "llama") return inner;
+  Json whole{{"hidden_size", 4096},
+             {"intermediate_size", mistral ? 14336 : 11008},
+             {"num_hidden_layers", 32},
+             {"num_attention_heads", 32},
+             {"max_position_embeddings", mistral ? 131072 : 2048},
+             {"vocab_size", 32000}};
   whole.update(inner);
   return whole;
 }
@@ -99,8 +103,8 @@ void read_parts(const JsonFields& fields, Job& job) {
   const Job text = job_of_config(nested(fields, "text_config", "llama").dump(), where);
   if (text.model.family != config::Family::kLlama)
     fail(ErrorKind::kData,
-         "{}: model_type is another than llama, qwen2 and qwen3, which family vlm "
-         "has for decoders",
+         "{}: model_type is another than llama, mistral, qwen2, qwen3 and smollm3, which family "
+         "vlm has for decoders",
          where);
   job.model = text.model;
   job.model.family = config::Family::kVlm;

@@ -7,6 +7,7 @@
 #include "trireme/checkpoint/convert/config_classes.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
 #include "trireme/config/families.h"
+#include "trireme/config/layer_attention.h"
 #include "trireme/formats/shown.h"
 
 namespace trireme::convert {
@@ -18,16 +19,36 @@ using formats::JsonFields;
 
 void no_choice(Job&) {}
 
-void as_llama(Job& job) { job.model.qkv_bias = job.model.qk_norm = false; }
+// Layers that attend in ways that a class has no keys for.
+void as_full_attention(Job& job) { job.model.attention_layers = ""; }
+
+void as_llama(Job& job) {
+  job.model.qkv_bias = job.model.qk_norm = false;
+  as_full_attention(job);
+}
+
+void as_mistral(Job& job) {
+  job.model.qkv_bias = job.model.qk_norm = false;
+  const std::vector<config::LayerAttention> layers = config::layer_attention(job.model);
+  if (!slides_last(job.model) || layers.front() != layers.back()) as_full_attention(job);
+}
 
 void as_qwen2(Job& job) {
   job.model.qkv_bias = true;
   job.model.qk_norm = false;
+  if (!slides_last(job.model)) as_full_attention(job);
 }
 
 void as_qwen3(Job& job) {
   job.model.qkv_bias = false;
   job.model.qk_norm = true;
+  if (!slides_last(job.model)) as_full_attention(job);
+}
+
+void as_smollm3(Job& job) {
+  job.model.qkv_bias = job.model.qk_norm = false;
+  for (const config::LayerAttention& layer : config::layer_attention(job.model))
+    if (layer.window > 0) return as_full_attention(job);
 }
 
 void images_by_class_token(Job& job) {
@@ -99,10 +120,14 @@ constexpr std::array kEntries = {
           write_gpt2},
     Entry{Family::kLlama, config::DataSource::kText, "llama", "LlamaForCausalLM", as_llama,
           read_llama, write_llama},
+    Entry{Family::kLlama, config::DataSource::kText, "mistral", "MistralForCausalLM", as_mistral,
+          read_mistral, write_mistral},
     Entry{Family::kLlama, config::DataSource::kText, "qwen2", "Qwen2ForCausalLM", as_qwen2,
           read_qwen2, write_qwen2},
     Entry{Family::kLlama, config::DataSource::kText, "qwen3", "Qwen3ForCausalLM", as_qwen3,
           read_qwen3, write_qwen3},
+    Entry{Family::kLlama, config::DataSource::kText, "smollm3", "SmolLM3ForCausalLM", as_smollm3,
+          read_smollm3, write_smollm3},
     Entry{Family::kVit, config::DataSource::kStripes, "vit", "ViTForImageClassification", as_vit,
           read_vit, write_vit},
     Entry{Family::kVit, config::DataSource::kStripes, "clip_vision_model", "CLIPVisionModel",
@@ -191,8 +216,9 @@ Job job_of_config(const std::string& text, const std::string& what) {
   const Entry* entry = entry_of(fields, type);
   if (entry == nullptr)
     fail(ErrorKind::kData,
-         "{}: model_type is {}; gpt2, llama, qwen2, qwen3, vit, clip, clip_vision_model, llava, "
-         "llava_next and vjepa2 can be read, and H-Net's, which has an arch_layout",
+         "{}: model_type is {}; gpt2, llama, mistral, qwen2, qwen3, smollm3, vit, clip, "
+         "clip_vision_model, llava, llava_next and vjepa2 can be read, and H-Net's, which has an "
+         "arch_layout",
          what, formats::shown(type));
   Job job;
   job.model.family = entry->family;

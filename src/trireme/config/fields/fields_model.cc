@@ -15,27 +15,48 @@ Field init_std_field() {
   return field;
 }
 
+Field family_field() {
+  return inherited(fixed(choice(
+      KEY(model.family),
+      "Architecture. Language models: gpt (GPT-2), llama (Llama, Qwen), hnet (H-Net: bytes in "
+      "learned chunks). Images: vit (classifier), clip (CLIP, SigLIP). Vision-language: vlm, "
+      "arrcoc (token budget per image region). Video: jepa (V-JEPA 2), hvjepa (with chunks), "
+      "probe (classifier on a frozen encoder), jepa_ac (actions).",
+      {{"gpt", Family::kGpt},
+       {"llama", Family::kLlama},
+       {"vit", Family::kVit},
+       {"clip", Family::kClip},
+       {"hnet", Family::kHnet},
+       {"vlm", Family::kVlm},
+       {"arrcoc", Family::kArrcoc},
+       {"jepa", Family::kJepa},
+       {"hvjepa", Family::kHvjepa},
+       {"probe", Family::kProbe},
+       {"jepa_ac", Family::kJepaAc}})));
+}
+
+Field attention_layers_field() {
+  return of_weights(text(
+      KEY(model.attention_layers),
+      "Attention by layer (llama), comma-separated and repeated: full, sliding:TOKENS (a window "
+      "with the token itself) or nope (full, without rotary positions), each as COUNTx, such "
+      "as 3xsliding:4096,full. Empty: full."));
+}
+
+Field rope_scaling_field() {
+  return of_weights(
+      text(KEY(model.rope_scaling),
+           "Scaling of rotary frequencies (llama), with the sequence length of pretraining: linear "
+           "factor=8, dynamic factor=2 original=4096 (by model.seq_len), llama3 factor=32 "
+           "original=8192 [low=1 high=4] or yarn factor=4 original=32768 [fast=32 slow=1 "
+           "attention=F truncate=1]. Empty: none."));
+}
+
 }  // namespace
 
 std::vector<Field> model_fields() {
   return {
-      inherited(fixed(choice(
-          KEY(model.family),
-          "Architecture. Language models: gpt (GPT-2), llama (Llama, Qwen), hnet (H-Net: bytes in "
-          "learned chunks). Images: vit (classifier), clip (CLIP, SigLIP). Vision-language: vlm, "
-          "arrcoc (token budget per image region). Video: jepa (V-JEPA 2), hvjepa (with chunks), "
-          "probe (classifier on a frozen encoder), jepa_ac (actions).",
-          {{"gpt", Family::kGpt},
-           {"llama", Family::kLlama},
-           {"vit", Family::kVit},
-           {"clip", Family::kClip},
-           {"hnet", Family::kHnet},
-           {"vlm", Family::kVlm},
-           {"arrcoc", Family::kArrcoc},
-           {"jepa", Family::kJepa},
-           {"hvjepa", Family::kHvjepa},
-           {"probe", Family::kProbe},
-           {"jepa_ac", Family::kJepaAc}}))),
+      family_field(),
       of_weights(integer(KEY(model.layers), "Transformer blocks.", from(1, 1 << 16))),
       of_weights(integer(KEY(model.hidden), "Width of the residual stream.", from(1, kMaxWidth))),
       of_weights(integer(KEY(model.heads),
@@ -52,6 +73,7 @@ std::vector<Field> model_fields() {
       of_weights(boolean(
           KEY(model.qk_norm),
           "RMS norms of each head's queries and keys before rotation (llama; true for Qwen3).")),
+      attention_layers_field(),
       of_weights(integer(KEY(model.ffn),
                          "Width of the feed-forward layers. 0: 4 x hidden (gpt), or 8/3 x hidden "
                          "rounded up to a multiple of 256 (llama).",
@@ -68,6 +90,7 @@ std::vector<Field> model_fields() {
       of_weights(number(KEY(model.norm_eps), "Epsilon of LayerNorm and RMSNorm.", above(0, 1))),
       of_weights(
           number(KEY(model.rope_theta), "Base of the rotary frequencies (llama).", above(1, 1e9))),
+      rope_scaling_field(),
       fixed(init_std_field()),
       fixed(text(
           KEY(model.frozen),

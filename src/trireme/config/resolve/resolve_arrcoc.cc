@@ -110,11 +110,11 @@ void resolve_region_decoder(Job& job) {
       fail(ErrorKind::kUsage,
            "model.kv_heads={}: arrcoc.decoder=gpt has one key-value head per head; needs {} (or 0)",
            model.kv_heads, model.heads);
-    if (model.head_dim != 0 || model.qkv_bias || model.qk_norm)
+    if (model.head_dim != 0 || model.qkv_bias || model.qk_norm || !model.attention_layers.empty())
       fail(ErrorKind::kUsage,
-           "model.head_dim={}, model.qkv_bias={}, model.qk_norm={}: arrcoc.decoder=gpt does not "
-           "use them; leave it out",
-           model.head_dim, model.qkv_bias, model.qk_norm);
+           "model.head_dim={}, model.qkv_bias={}, model.qk_norm={}, model.attention_layers={}: "
+           "arrcoc.decoder=gpt does not use them; leave it out",
+           model.head_dim, model.qkv_bias, model.qk_norm, model.attention_layers);
     if (job.lora.rank > 0 && job.lora.targets == LoraTargets::kQueryValue)
       fail(ErrorKind::kUsage,
            "lora.targets=query_value: queries, keys and values of arrcoc.decoder=gpt are one "

@@ -6,11 +6,13 @@
 #include "trireme/config/families.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/head_width.h"
+#include "trireme/config/layer_attention.h"
 #include "trireme/config/pixels.h"
 #include "trireme/config/resolve/resolve_arrcoc.h"
 #include "trireme/config/resolve/resolve_jepa.h"
 #include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/config/resolve/resolve_vlm.h"
+#include "trireme/config/rope.h"
 #include "trireme/config/synthetic.h"
 
 namespace trireme::config {
@@ -104,9 +106,18 @@ void resolve_decoder(Model& model, const DatasetFacts& data) {
          "model.head_dim={}, model.qkv_bias={}, model.qk_norm={}: family gpt has heads of hidden / "
          "heads with biases and without norms; leave them out, or choose model.family=llama",
          model.head_dim, model.qkv_bias, model.qk_norm);
-  if (!llama && model.rope_theta != Model{}.rope_theta)
-    fail(ErrorKind::kUsage, "model.rope_theta={}: family gpt has no rotary positions; leave it out",
-         model.rope_theta);
+  if (!llama && (model.rope_theta != Model{}.rope_theta || !model.rope_scaling.empty()))
+    fail(ErrorKind::kUsage,
+         "model.rope_theta={}, model.rope_scaling={}: family gpt has no rotary positions; leave "
+         "them out",
+         model.rope_theta, model.rope_scaling);
+  if (!llama && !model.attention_layers.empty())
+    fail(ErrorKind::kUsage,
+         "model.attention_layers={}: every layer of family gpt attends to everything before; leave "
+         "it out, or choose model.family=llama",
+         model.attention_layers);
+  model.attention_layers = print(layer_attention(model));
+  model.rope_scaling = print(parse_rope_scaling(model.rope_scaling));
 }
 
 void check_idle_keys(const Job& job) {

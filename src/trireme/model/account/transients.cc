@@ -86,9 +86,12 @@ class Block {
       : layers_(model, sizes, rank),
         trained_(trained),
         attention_(model, sizes, rank),
-        rotated_(layers_.gpt ? 0 : sizes.tokens * (sizes.q + sizes.kv) * sizes.element),
+        made_(layers_.gpt || !(trained.turned || trained.normed_heads)
+                  ? 0
+                  : sizes.tokens * (sizes.q + sizes.kv) * sizes.element),
         biased_(model.qkv_bias),
-        normed_(trained.normed_heads ? sizes.tokens * sizes.q * sizes.element : 0),
+        normed_(trained.normed_heads && trained.turned ? sizes.tokens * sizes.q * sizes.element
+                                                       : 0),
         heads_kept_(normed_heads_bytes(sizes, trained)),
         feature_(sizes.tokens * sizes.ffn * sizes.element),
         width_(layers_.gpt ? sizes.q + 2 * sizes.kv : sizes.q),
@@ -130,7 +133,7 @@ class Block {
     return ranks * layers_.sizes.tokens * layers_.sizes.element;
   }
   // Of what norms of queries and keys keep, what these do not hold anyway.
-  std::int64_t heads_statistics() const { return normed_ > 0 ? heads_kept_ - rotated_ : 0; }
+  std::int64_t heads_statistics() const { return heads_kept_ > 0 ? heads_kept_ - made_ : 0; }
   // What is dropped of `read` for adapters, and once more on the way back.
   void drop(Tape& tape, const LinearLayers& by, std::int64_t read, int copies = 1) const {
     if (trained_.dropout && by.adapted()) tape.pass(copies * read);
@@ -143,13 +146,13 @@ class Block {
     tape.give(norm_passed * layers_.statistics);
     layers_.column_forward(tape, attention_.input());
     drop(tape, trained_.qkv, layers_.partial);
-    tape.take(rotated_ + heads_statistics());
+    tape.take(made_ + heads_statistics());
     tape.pass(normed_);
     tape.give(passed * heads_statistics());
     attention_.forward(tape);
     drop(tape, trained_.out, attention_.result());
     layers_.row_forward(tape);
-    tape.give(passed * (attention_.made() - lasting() + rotated_));
+    tape.give(passed * (attention_.made() - lasting() + made_));
     tape.take(layers_.dropped + 2 * layers_.row + layers_.statistics);
     tape.give(layers_.dropped + passed * layers_.statistics);
     if (!layers_.gpt) tape.give(layers_.row);
@@ -192,8 +195,8 @@ class Block {
     if (out_gone) tape.give(layers_.gathered);
     tape.give(layers_.dropped);
     attention_.backward(tape);
-    tape.pass(rotated_);
-    if (normed_ > 0) tape.pass(rotated_ + layers_.sums(layers_.sizes.tokens, 2 * width_));
+    tape.pass(made_);
+    if (heads_kept_ > 0) tape.pass(made_ + layers_.sums(layers_.sizes.tokens, 2 * width_));
     tape.give(heads_kept_);
     if (biased_) tape.pass(layers_.sums(layers_.sizes.tokens, width_));
     layers_.column_backward(tape, width_, layers_.gpt ? 1 : 3, half, trained_.trains(trained_.qkv),
@@ -206,9 +209,9 @@ class Block {
   Layers layers_;
   const TrainedBlock& trained_;
   AttentionTape attention_;
-  std::int64_t rotated_;     // queries and keys once more
+  std::int64_t made_;        // queries and keys once more, normed or turned
   bool biased_;              // queries, keys and values are
-  std::int64_t normed_;      // results of the queries' norm; 0: it does not exist
+  std::int64_t normed_;      // results of the queries' norm, if they are rotated then; 0: none
   std::int64_t heads_kept_;  // by norms of queries and keys
   std::int64_t feature_;     // one of the feed-forward's inner tensors
   std::int64_t width_, ffn_;

@@ -10,10 +10,11 @@ double product_flops(const Sizes& sizes, double elements) {
   return 2.0 * static_cast<double>(sizes.tokens) * elements;
 }
 
-// Attention is counted as it is computed: causal, so half of QK^T and half of PV.
-double attention_flops(const config::Model& model, const Sizes& sizes, int tp) {
-  return 2.0 * static_cast<double>(sizes.tokens) *
-         static_cast<double>(model.seq_len * config::attended_width(model)) / tp;
+// Attention is counted as it is computed: causal, so half of QK^T and half of PV, within the window.
+double attention_flops(const config::Model& model, const Sizes& sizes, int tp,
+                       std::int64_t window) {
+  return 2.0 * static_cast<double>(sizes.tokens) * scored_tokens(model.seq_len, window) *
+         static_cast<double>(config::attended_width(model)) / tp;
 }
 
 // Beginnings of the documents of attention's tokens, and the cosines and sines of queries and keys, `rotated` a token,
@@ -38,7 +39,7 @@ class BlockWork {
       : sizes_(sizes),
         rank_(rank),
         block_(block),
-        attention_((block.causal ? 1 : 2) * attention_flops(model, sizes, rank.tp)) {}
+        attention_((block.causal ? 1 : 2) * attention_flops(model, sizes, rank.tp, block.window)) {}
 
   // Kept by rows: inputs of qkv and statistics of the first norm, x between the branches and statistics of the second,
   // and inputs of the layers up. Kept for all tokens, in the rank's features: inputs of activations, and adapters'
@@ -153,9 +154,15 @@ LinearLayers layers_of(const std::vector<ParamSpec>& params, const std::vector<i
   return layers;
 }
 
+double scored_tokens(std::int64_t tokens, std::int64_t window) {
+  const auto all = static_cast<double>(tokens), seen = static_cast<double>(window);
+  return window == 0 || window >= tokens ? all : seen * (2 - seen / all);
+}
+
 std::int64_t normed_heads_bytes(const Sizes& sizes, const TrainedBlock& block) {
   if (!block.normed_heads) return 0;
-  const std::int64_t channels = sizes.q + sizes.kv, heads = channels / block.rotated;
+  const std::int64_t channels = sizes.q + sizes.kv,
+                     heads = channels / (sizes.attention.q / sizes.attention.heads);
   return sizes.tokens * (channels * sizes.element + heads * sizes.statistic);
 }
 

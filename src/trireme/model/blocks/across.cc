@@ -98,12 +98,14 @@ at::Tensor Across::own_rows(const at::Tensor& x) const {
   return ops::row_indices(count, tp_).clamp_max(count - 1).to(device_);
 }
 
-ops::Mask Across::mask(const at::Tensor& positions) const {
-  if (!positions.defined()) return ops::Mask::causal();
+ops::Mask Across::mask(const at::Tensor& positions, std::int64_t window) const {
+  // A window as long as the sequence hides nothing, and attention without one may be fused.
+  const std::int64_t before = window < model_.seq_len ? window - 1 : -1;
+  if (!positions.defined()) return ops::Mask::causal({}, before);
   const at::Tensor here = this->positions(positions.size(1));
   const at::Tensor place =
       here.defined() ? here : at::arange(positions.size(1), positions.options());
-  return ops::Mask::causal({.begin = place - positions});
+  return ops::Mask::causal({.begin = place - positions}, before);
 }
 
 at::Tensor Across::rows_of(const at::Tensor& x) const {

@@ -55,8 +55,9 @@ class Across {
   // For each row of an activation between parallel regions: its index in the flattened [samples, tokens] of this rank,
   // int64 [rows]; the last index is padding. Undefined where the rows are all of them in order.
   at::Tensor own_rows(const at::Tensor& x) const;
-  // Causal; where positions within documents are given, [samples, tokens] here, within these.
-  ops::Mask mask(const at::Tensor& positions) const;
+  // Causal; where positions within documents are given, [samples, tokens] here, within these. A token sees `window`
+  // tokens, its own included; 0: all before.
+  ops::Mask mask(const at::Tensor& positions, std::int64_t window = 0) const;
   // The same for the flattened [samples, tokens of all ranks], int64 [rows]; undefined where the rows are all of them
   // in order.
   at::Tensor rows_of(const at::Tensor& x) const;

@@ -1,7 +1,6 @@
 // Suffixes: b sample, t token, d hidden width, f feed-forward width.
 #include "trireme/model/blocks/llama.h"
 
-#include "trireme/config/head_width.h"
 #include "trireme/ops/attention/attention.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/feed_forward.h"
@@ -51,14 +50,16 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
       {layer(kQuery, bias(kQueries)), layer(kKey, bias(kKeys)), layer(kValue, bias(kValues))}, tp(),
       gradients);
   const at::Tensor given = across().own_tokens(positions(inputs));
-  const ops::RotaryTable table = this->table(given, qkv[0].value.size(1));
+  const ops::RotaryTable table =
+      attends_.rotary ? this->table(given, qkv[0].value.size(1)) : ops::RotaryTable();
   const auto turn = [&](const at::Tensor& heads, Of of) {
     const at::Tensor normed = head_norm(heads, of, gradients);
+    if (!attends_.rotary) return normed;
     return given.defined() ? turned_each(normed, table) : ops::rotary(normed, table);
   };
   const ops::Operand mixed =
       ops::attention(turn(qkv[0], kQueries), turn(qkv[1], kKeys), qkv[2], across().heads(),
-                     across().mask(within(given)), across().cp(), kept_.attention);
+                     across().mask(within(given), attends_.window), across().cp(), kept_.attention);
   const ops::Branching second =
       ops::residual_norm(first.stream,
                          ops::row_linear(mixed, param(kOut), {}, tp(), gradients,
@@ -106,16 +107,14 @@ at::Tensor LlamaHead::norm(const at::Tensor& x, const ops::WeightGradientsPtr& g
 
 Blocks llama_blocks(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks) {
   const config::Model& model = job.model;
-  const ops::RotaryTable rotary =
-      ops::rotary_table(model.seq_len, config::head_width(model), model.rope_theta,
-                        job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
-          .to(ranks->device());
+  const ops::RotaryTable rotary = decoder_rotary(job, ranks->device());
+  const std::vector<config::LayerAttention> layers = config::layer_attention(model);
   const std::vector<plan::Node>& nodes = spec.program.nodes;
   Blocks blocks;
   blocks.push_back(std::make_unique<LlamaEmbed>(ranks));
   for (std::size_t node = 1; node + 1 < nodes.size(); ++node)
-    blocks.push_back(
-        std::make_unique<LlamaBlock>(job, nodes[node], rotary, spec.adapted[node], ranks));
+    blocks.push_back(std::make_unique<LlamaBlock>(job, layers[node - 1], nodes[node], rotary,
+                                                  spec.adapted[node], ranks));
   blocks.push_back(std::make_unique<LlamaHead>(model, nodes.back(), ranks));
   return blocks;
 }

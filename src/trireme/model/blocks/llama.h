@@ -2,6 +2,7 @@
 #pragma once
 
 #include "trireme/config/job.h"
+#include "trireme/config/layer_attention.h"
 #include "trireme/model/blocks/adapters.h"
 #include "trireme/model/blocks/mrope.h"
 #include "trireme/model/blocks/spread.h"
@@ -17,17 +18,19 @@ class LlamaEmbed : public BoundBlock {
                                   const exec::BlockContext& context) override;
 };
 
-// x + attention(norm(x)) with rotated queries and keys, biases and norms of these where the job says so, then x +
-// swiglu(norm(x)). A second input is the positions of tokens: within documents, [samples, tokens], or of M-RoPE,
-// [samples, tokens, 3], or both, [samples, tokens, 4].
+// x + attention(norm(x)) with the layer's window, queries and keys rotated where it rotates them, biases and norms of
+// these where the job says so, then x + swiglu(norm(x)). A second input is the positions of tokens: within documents,
+// [samples, tokens], or of M-RoPE, [samples, tokens, 3], or both, [samples, tokens, 4].
 class LlamaBlock : public AdaptedBlock, public RowWise {
  public:
   // `rotary` serves at least model.seq_len positions; `adapted` as AdaptedBlock's.
-  LlamaBlock(const config::Job& job, const plan::Node& node, ops::RotaryTable rotary,
-             std::vector<int> adapted, std::shared_ptr<const Across> across)
+  LlamaBlock(const config::Job& job, const config::LayerAttention& attends, const plan::Node& node,
+             ops::RotaryTable rotary, std::vector<int> adapted,
+             std::shared_ptr<const Across> across)
       : AdaptedBlock(job.lora, std::move(adapted), std::move(across)),
         kept_(node),
         norm_eps_(job.model.norm_eps),
+        attends_(attends),
         rotary_(std::move(rotary)),
         qkv_bias_(job.model.qkv_bias),
         qk_norm_(job.model.qk_norm),
@@ -49,6 +52,7 @@ class LlamaBlock : public AdaptedBlock, public RowWise {
                        const ops::WeightGradientsPtr& gradients) const;
 
   double norm_eps_;
+  config::LayerAttention attends_;
   ops::RotaryTable rotary_;
   bool qkv_bias_;
   bool qk_norm_;

@@ -3,8 +3,16 @@
 #include <ATen/ops/tensor.h>
 
 #include "trireme/config/mrope.h"
+#include "trireme/config/rope.h"
 
 namespace trireme::blocks {
+
+ops::RotaryTable decoder_rotary(const config::Job& job, at::Device device) {
+  const config::Rope rope = config::rope_of(job.model);
+  return ops::rotary_table(job.model.seq_len, rope.frequencies, rope.amplitude,
+                           job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
+      .to(device);
+}
 
 at::Tensor frequency_axes(const config::Job& job) {
   if (job.vlm.mrope.empty()) return {};

@@ -1,4 +1,4 @@
-// How queries and keys turn where every token has a position of its own.
+// How queries and keys of decoders turn.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,6 +7,9 @@
 #include "trireme/ops/pointwise.h"
 
 namespace trireme::blocks {
+
+// Table of a resolved job's decoder, for positions 0 .. model.seq_len - 1.
+ops::RotaryTable decoder_rotary(const config::Job& job, at::Device device);
 
 // Axis that rotates each frequency under M-RoPE, int64 [head_dim / 2]; undefined if the job has one position.
 at::Tensor frequency_axes(const config::Job& job);

@@ -100,7 +100,8 @@ class Builder {
     const Sizes most(as_model(s, false), rank), likely(as_model(s, true), rank);
     Work work = block_work(as_model(s, false), most, rank, trained);
     config::Model model = as_model(s, true);
-    model.seq_len = attends(node) ? scored(s, model.seq_len) : 0;
+    model.seq_len =
+        attends(node) ? std::llround(scored_tokens(model.seq_len, stages_[s].window + 1)) : 0;
     work.flops = block_work(model, likely, rank, trained).flops + mixer_flops(node, likely.tokens);
     work.saved_bytes += mixer_saved(node);
     plan::NodeWork transients = block_transients(as_model(s, false), most, rank, trained);
@@ -242,14 +243,6 @@ class Builder {
     return std::max(std::int64_t{1}, static_cast<std::int64_t>(std::llround(count)));
   }
   std::int64_t likely_rows(std::size_t s) const { return rank_.micro_batch * positions(s, true); }
-
-  // Of `positions`, how many a causal attention without a window would have for as many scores as there are.
-  std::int64_t scored(std::size_t s, std::int64_t positions) const {
-    const std::int64_t window = stages_[s].window;
-    if (window < 0 || window >= positions) return positions;
-    const auto seen = static_cast<double>(window + 1);
-    return std::llround(seen * (2 - seen / static_cast<double>(positions)));
-  }
 
   // As far as work and exchanges go a stage is a language model of its own.
   config::Model as_model(std::size_t s, bool likely) const {

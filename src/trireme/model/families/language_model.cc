@@ -7,10 +7,9 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/head_width.h"
-#include "trireme/model/account/exchanges.h"
+#include "trireme/config/layer_attention.h"
 #include "trireme/model/account/flops.h"
-#include "trireme/model/account/transients.h"
-#include "trireme/model/account/work.h"
+#include "trireme/model/families/chain.h"
 #include "trireme/model/graph.h"
 #include "trireme/model/training.h"
 
@@ -18,172 +17,6 @@ namespace trireme::model {
 namespace {
 
 using config::Model;
-
-// A block as its family gives it; `attention` and `mlp` say which parameters are the weights of its linear layers. The
-// layers and gradients of `block` follow.
-struct BlockSpec {
-  std::vector<ParamSpec> params;
-  std::vector<int> attention;
-  std::vector<int> mlp;
-  TrainedBlock block;
-};
-
-// Builds the chain embed -> blocks -> head on a graph; families add their parameters.
-class Chain {
- public:
-  // After inputs of its own.
-  Chain(Graph& graph, const Model& model, const Sizes& sizes)
-      : Chain(graph, model, sizes, {}, graph.input("tokens", sizes.tokens * 8)) {
-    targets_ = graph_.input("targets", sizes.tokens * 8);
-    if (rank_.documents) positions_ = graph_.input("positions", sizes.tokens * 8);
-  }
-  // After the embedding of another node.
-  Chain(Graph& graph, const Model& model, const Sizes& sizes, const Embedded& embedded)
-      : Chain(graph, model, sizes, embedded, -1) {}
-
-  void embed(std::vector<ParamSpec> params, std::int64_t saved_bytes) {
-    node({.name = "embed",
-          .reads = with_positions(tokens_),
-          .looks_up = true,
-          .work = converting("embed", embed_transients(model_, sizes_of("embed"), typed("embed"))),
-          .exchanges = exchanges("embed").embed()},
-         {.saved_bytes = saved_bytes}, std::move(params), activation());
-  }
-
-  void block(BlockSpec spec) {
-    const std::string name = fmt::format("block.{}", blocks_);
-    std::vector<int> adapted = training_.adapted_attention(spec.attention);
-    const std::vector<int> mlp = training_.adapted_mlp(spec.mlp);
-    TrainedBlock& block = spec.block;
-    block.dropout = training_.dropout();
-    block.gradients = {.input = graph_.reached(x_), .own = training_.trains(name)};
-    block.qkv = layers(spec.params, spec.attention, adapted, 0);
-    block.out = layers(spec.params, spec.attention, adapted, 1);
-    block.up = layers(spec.params, spec.mlp, mlp, 0);
-    block.down = layers(spec.params, spec.mlp, mlp, 1);
-    adapted.insert(adapted.end(), mlp.begin(), mlp.end());
-    std::vector<ParamSpec> adapters;
-    for (const int weight : adapted)
-      for (ParamSpec& param :
-           adapter_params(spec.params[static_cast<std::size_t>(weight)], training_.adapter_rank()))
-        adapters.push_back(std::move(param));
-    ++blocks_;
-    const PerRank rank = typed(name).of_rows();
-    const Sizes sizes(model_, rank);
-    node({.name = name,
-          .reads = with_positions(x_),
-          .work = converting(name, block_transients(model_, sizes, rank, block)),
-          .exchanges = Exchanges(sizes, rank).block(block)},
-         block_work(model_, sizes, rank, block), std::move(spec.params), activation());
-    if (rank_.spread > 1) graph_.spread_rows();
-    graph_.adapt(std::move(adapted), {.name = name + ".lora", .params = std::move(adapters)});
-  }
-
-  // Result of the last node, and its replacement as input of the next one.
-  plan::ValueId written() const { return x_; }
-  void then(plan::ValueId x) { x_ = x; }
-
-  // A tied head multiplies by the first parameter of unit `embed`. `statistics` as TrainedHead's.
-  void head(std::vector<ParamSpec> params, std::int64_t statistics) {
-    const bool own = training_.trains("head");
-    const TrainedHead head{.statistics = statistics,
-                           .gradients = {.input = graph_.reached(x_), .own = own},
-                           .weight = model_.tied ? training_.trains("embed") : own};
-    node(
-        {.name = "head",
-         .reads = {x_, targets_},
-         .loss = true,
-         .work = converting("head", head_transients(model_, sizes_of("head"), typed("head"), head)),
-         .exchanges = exchanges("head").head(head)},
-        head_work(model_, sizes_of("head"), rank_, head), std::move(params),
-        {.name = "loss", .bytes = sizes_.statistic});
-    if (model_.tied) graph_.bind({.unit = embed_, .param = 0});
-  }
-
- private:
-  Chain(Graph& graph, const Model& model, const Sizes& sizes, const Embedded& embedded,
-        plan::ValueId tokens)
-      : model_(model),
-        sizes_(sizes),
-        rank_(graph.rank()),
-        training_(graph.training()),
-        graph_(graph),
-        tokens_(tokens),
-        targets_(embedded.targets),
-        positions_(embedded.positions),
-        x_(embedded.x),
-        embed_(embedded.unit) {}
-
-  // Those of `all` that are cut along `dim`, with the adapters of `adapted`.
-  LinearLayers layers(const std::vector<ParamSpec>& params, const std::vector<int>& all,
-                      const std::vector<int>& adapted, int dim) const {
-    LinearLayers result = layers_of(params, all, dim, rank_, 0);
-    const LinearLayers own = layers_of(params, adapted, dim, rank_, training_.adapter_rank());
-    result.down = own.down;
-    result.up = own.up;
-    result.inner = own.inner;
-    return result;
-  }
-  std::vector<plan::ValueId> with_positions(plan::ValueId value) const {
-    if (positions_ < 0) return {value};
-    return {value, positions_};
-  }
-
-  // In the type that the node computes in.
-  Sizes sizes_of(const std::string& node) const { return {model_, typed(node)}; }
-  PerRank typed(const std::string& node) const {
-    PerRank rank = rank_;
-    rank.compute = graph_.types().of(node);
-    return rank;
-  }
-  Exchanges exchanges(const std::string& node) const { return {sizes_of(node), typed(node)}; }
-  // With, of a node of another type, what it writes before it is converted, or the gradients of that.
-  plan::NodeWork converting(const std::string& node, plan::NodeWork work) const {
-    if (graph_.types().of(node) == rank_.compute) return work;
-    const Sizes sizes = sizes_of(node);
-    const std::int64_t own = sizes.rows * sizes.d * sizes.element;
-    for (std::int64_t* bytes : {&work.forward, &work.passing, &work.backward, &work.input})
-      *bytes += own;
-    return work;
-  }
-  // The copy that a node of another type makes of the activation it reads, if a gradient comes back to it.
-  std::int64_t converted_bytes(const plan::Node& node) const {
-    if (node.reads[0] != x_ || graph_.types().of(node.name) == rank_.compute) return 0;
-    if (!graph_.reached(x_) && !training_.trains(node.name)) return 0;
-    return sizes_.rows * sizes_.d * sizes_of(node.name).element;
-  }
-
-  plan::Value activation() const {
-    const std::vector<std::int64_t> shape =
-        rank_.sequence
-            ? std::vector{std::int64_t{1}, sizes_.rows, sizes_.d}
-            : std::vector{rank_.micro_batch, sizes_.tokens / rank_.micro_batch, sizes_.d};
-    return {.name = fmt::format("x{}", blocks_),
-            .bytes = sizes_.rows * sizes_.d * sizes_.element,
-            .shape = shape,
-            .whole = rank_.tp > 1 && !rank_.sequence};
-  }
-
-  // A node with a unit of its own and the same name.
-  void node(plan::Node node, Work work, std::vector<ParamSpec> params, plan::Value writes) {
-    work.saved_bytes += converted_bytes(node);
-    const plan::UnitId unit = graph_.unit({.name = node.name, .params = std::move(params)});
-    if (embed_ < 0) embed_ = unit;
-    x_ = graph_.node(std::move(node), work, {unit}, {std::move(writes)})[0];
-  }
-
-  const Model& model_;
-  const Sizes& sizes_;
-  const PerRank& rank_;
-  const Training& training_;
-  Graph& graph_;
-  plan::ValueId tokens_;
-  plan::ValueId targets_;
-  plan::ValueId positions_;  // -1: samples are one document
-  plan::ValueId x_;
-  plan::UnitId embed_;
-  int blocks_ = 0;
-};
 
 ModelSpec built(Graph graph, const Model& model) {
   ModelSpec spec = std::move(graph).build();
@@ -340,7 +173,8 @@ void llama_blocks(Chain& chain, const Model& model, const Sizes& sizes, const Pe
   const std::int64_t q = cut.width * model.heads, kv = cut.width * model.kv_heads;
   const std::int64_t ffn = model.ffn;
   const Cut features = Cuts::rows({Cuts::each(ffn)});
-  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+  const std::vector<config::LayerAttention> layers = config::layer_attention(model);
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
     const std::string h = fmt::format("model.layers.{}.", layer);
     BlockSpec block = {
         .params = {gain(h + "input_layernorm.weight", d, cut.whole),
@@ -359,12 +193,14 @@ void llama_blocks(Chain& chain, const Model& model, const Sizes& sizes, const Pe
         .block = {.statistics = 1,
                   .norm_flops = kRmsNormFlops,
                   .inner = 2 * sizes.ffn,
-                  .rotated = cut.width,
+                  .rotated = layers[layer].rotary ? cut.width : 0,
+                  .turned = layers[layer].rotary,
+                  .window = layers[layer].window,
                   .normed_heads = model.qk_norm,
                   .sums = 2}};
     add_qwen_params(h, model, cut, rank, block.params);
     chain.block(std::move(block));
-    if (after_block) chain.then(after_block(static_cast<std::size_t>(layer), chain.written()));
+    if (after_block) chain.then(after_block(layer, chain.written()));
   }
   std::vector<ParamSpec> head = {gain("model.norm.weight", d, cut.whole)};
   if (!model.tied)

@@ -6,6 +6,7 @@
 #include "trireme/config/head_width.h"
 #include "trireme/model/account/parts.h"
 #include "trireme/model/account/per_rank.h"
+#include "trireme/model/account/work.h"
 
 namespace trireme::planner {
 namespace {
@@ -26,10 +27,11 @@ model::PerRank in_type(const config::Job& job, DType type) {
 }
 
 struct Shape {
-  Shape(const config::Job& job, const Practice& practice, DType type)
+  Shape(const config::Job& job, const Practice& practice, const NodeForm& form)
       : model(job.model),
         practice(practice),
-        sizes(job.model, in_type(job, type)),
+        layer(form.attends),
+        sizes(job.model, in_type(job, form.type)),
         llama(job.model.family == config::Family::kLlama),
         tokens(static_cast<double>(sizes.tokens)),
         rows(static_cast<double>(sizes.rows)),
@@ -41,13 +43,14 @@ struct Shape {
         element(static_cast<double>(sizes.element)),
         sum(static_cast<double>(size_of(job.precision.grads.value()))),
         outside(static_cast<double>(size_of(job.precision.compute))),
-        math(planner::math_of(type)),
+        math(planner::math_of(form.type)),
         linear(practice.fp8 && math == Math::kHalf ? Math::kFp8 : math),
         attends(job.parallel.cp > 1 && !practice.fuses_context ? AttentionKernel::kRows
                                                                : practice.attention) {}
 
   const config::Model& model;
   const Practice& practice;
+  config::LayerAttention layer;
   model::Sizes sizes;
   bool llama;
   double tokens, rows, d, q, kv, ffn, vocab;
@@ -62,6 +65,8 @@ struct Shape {
   double attended() const { return static_cast<double>(sizes.attention.tokens); }
   double width() const { return static_cast<double>(config::head_width(model)); }
   double seq() const { return static_cast<double>(model.seq_len); }
+  // Tokens of a causal attention without a window and with as many scores.
+  double scored() const { return model::scored_tokens(model.seq_len, layer.window); }
   bool eager() const { return practice.fusion == Fusion::kEager; }
   bool compiled() const { return practice.fusion == Fusion::kCompiled; }
   double mask() const { return practice.dropout ? 1 : 0; }  // bytes that dropout keeps an element
@@ -87,7 +92,10 @@ std::vector<Kernel> add_attention_rows(const Shape& shape, NodeKernels& node) {
   const double batch = shape.attended() / shape.seq() * shape.heads();
   const double most = std::max(kScores / (batch * shape.seq()), kFewestRows);
   const double blocks = std::ceil(shape.seq() / most), rows = shape.seq() / blocks;
-  const double keys = (shape.practice.causal ? (1 + 1 / blocks) / 2 : 1) * shape.seq();
+  const double before = (shape.practice.causal ? (1 + 1 / blocks) / 2 : 1) * shape.seq();
+  const double keys = shape.layer.window > 0
+                          ? std::min(before, rows + static_cast<double>(shape.layer.window))
+                          : before;
   const auto product = [&](double n, double k, double count) {
     Kernel one = gemm(Math::kFp32, rows, n, k, batch);
     one.count = count * blocks;
@@ -109,23 +117,25 @@ std::vector<Kernel> add_attention_rows(const Shape& shape, NodeKernels& node) {
 
 // Queries against all keys: of each pair a product over the head's width, for scores and for what they weigh.
 void add_attention(const Shape& shape, NodeKernels& node) {
-  const double pairs = shape.attended() * shape.seq() * shape.heads();
   std::vector<Kernel> forward;
   if (shape.attends == AttentionKernel::kRows) {
     forward = add_attention_rows(shape, node);
   } else if (shape.attends == AttentionKernel::kTiles) {
-    forward = {tiled_attention(shape.math, shape.attended(), shape.seq(), shape.heads(),
+    forward = {tiled_attention(shape.math, shape.attended(), shape.scored(), shape.heads(),
                                shape.width(), shape.practice.causal)};
     node.input.push_back(times(forward[0], 2.5));
   } else if (shape.attends != AttentionKernel::kUnfused) {
     // The first generation reaches half the rate.
     const double seen =
         (shape.practice.causal ? 0.5 : 1) * (shape.attends == AttentionKernel::kFlash ? 2 : 1);
+    const double pairs = shape.attended() * shape.scored() * shape.heads();
     const double flops = 4 * pairs * shape.width() * seen;
     forward = {attention(shape.math, flops)};
     node.input.push_back(attention(shape.math, 2.5 * flops));  // with the scores once more
   } else {
-    const double s = shape.seq(), batch = pairs / (s * s), e = shape.element;
+    // With every key, whatever a window hides.
+    const double s = shape.seq(), pairs = shape.attended() * s * shape.heads();
+    const double batch = pairs / (s * s), e = shape.element;
     const double dropped = shape.practice.dropout ? 2 * e + 1 : 0;
     forward = {gemm(shape.math, s, s, shape.width(), batch),
                stream(pairs * (2 * e + dropped), shape.practice.dropout ? 2 : 1),
@@ -163,7 +173,7 @@ void add_elementwise(const Shape& shape, NodeKernels& node) {
   if (shape.practice.dropout && shape.attends == AttentionKernel::kRows)
     for (std::vector<Kernel>* kernels : {&node.forward, &node.input})
       kernels->push_back(stream(2 * row * kWide * kNoise.moved, 2 * kNoise.kernels));
-  if (shape.llama) {
+  if (shape.llama && shape.layer.rotary) {
     const double turned = shape.tokens * (shape.q + shape.kv);
     node.forward.push_back(
         stream(turned * (shape.eager() ? 4 * e + 16 : 2 * e), shape.eager() ? 8 : 2));
@@ -302,7 +312,7 @@ NodeKernels typed(NodeKernels node, Math math) {
 }
 
 NodeKernels node_kernels(const config::Job& job, const Practice& practice, const NodeForm& form) {
-  const Shape shape(job, practice, form.type);
+  const Shape shape(job, practice, form);
   NodeKernels node = form.kind == NodeKind::kEmbed  ? embed_kernels(shape)
                      : form.kind == NodeKind::kHead ? head_kernels(shape)
                                                     : block_kernels(shape);

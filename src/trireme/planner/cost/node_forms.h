@@ -4,8 +4,10 @@
 #include <compare>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "trireme/config/job.h"
+#include "trireme/config/layer_attention.h"
 #include "trireme/model/node_types.h"
 #include "trireme/model/training.h"
 
@@ -20,8 +22,9 @@ NodeKind kind_of(std::string_view node);
 // Nodes of one form take the same time.
 struct NodeForm {
   NodeKind kind = NodeKind::kBlock;
-  DType type = DType::kF32;  // that it computes in
-  bool trains = true;        // its own matrices, apart from adapters
+  DType type = DType::kF32;          // that it computes in
+  bool trains = true;                // its own matrices, apart from adapters
+  config::LayerAttention attends{};  // of a block
   auto operator<=>(const NodeForm&) const = default;
 };
 
@@ -36,6 +39,7 @@ class NodeForms {
   model::NodeTypes types_;
   model::Training training_;
   bool tied_;
+  std::vector<config::LayerAttention> layers_;
 };
 
 }  // namespace trireme::planner

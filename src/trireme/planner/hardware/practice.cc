@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "trireme/config/head_width.h"
+#include "trireme/config/layer_attention.h"
 
 namespace trireme::planner {
 
@@ -33,6 +34,9 @@ std::string unfused(const config::Job& job) {
     return fmt::format("precision.compute={}", name(type));
   if (model.dropout > 0) return fmt::format("model.dropout={}", model.dropout);
   if (job.data.documents) return "data.documents=true";
+  for (const config::LayerAttention& layer : config::layer_attention(model))
+    if (layer.window > 0 && layer.window < model.seq_len)
+      return fmt::format("model.attention_layers={}", model.attention_layers);
   const std::int64_t width = config::head_width(model);
   if (width % kWidthStep != 0 || width > kMostWidth) return fmt::format("heads {} wide", width);
   return "";

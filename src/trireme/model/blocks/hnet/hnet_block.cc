@@ -4,14 +4,15 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/pow.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
+#include "trireme/config/rope.h"
 #include "trireme/exec/past.h"
 #include "trireme/model/blocks/hnet/mamba.h"
 #include "trireme/model/blocks/spread.h"
@@ -102,8 +103,8 @@ class AttentionBlock final : public HnetBlock, public RowWise {
       return of_rows.narrow(0, rows.begin, rows.count());
     };
     const auto turn = [&](const at::Tensor& heads) {
-      return turned(heads.reshape({-1, mine.count(), width}), own(sequences.position), width / 2,
-                    model().rope_theta)
+      return turned(heads.reshape({-1, mine.count(), width}), own(sequences.position),
+                    frequencies(width))
           .reshape(heads.sizes());
     };
     const ops::Operand attended = ops::attention(
@@ -118,6 +119,10 @@ class AttentionBlock final : public HnetBlock, public RowWise {
   }
 
  private:
+  // Of half of a head's channels.
+  std::vector<double> frequencies(std::int64_t width) const {
+    return config::rope_frequencies(model().rope_theta, width / 2);
+  }
   // Of rows that follow others on one rank: the keys and values of these are kept, as far as the window shows them.
   at::Tensor mix_on(const ops::Operand& x, exec::Past& past) const {
     const std::int64_t rows = x.value.size(-2), width = stage().hidden / stage().heads;
@@ -126,7 +131,7 @@ class AttentionBlock final : public HnetBlock, public RowWise {
     const at::Tensor places =
         at::arange(past.rows, past.rows + rows, x.value.options().dtype(at::kLong));
     const auto turn = [&](const at::Tensor& of) {
-      return turned(heads(of), places, width / 2, model().rope_theta);
+      return turned(heads(of), places, frequencies(width));
     };
     std::vector<at::Tensor> all = {turn(qkv[1]), heads(qkv[2])};
     for (std::size_t i = 0; i < past.kept.size(); ++i) all[i] = at::cat({past.kept[i], all[i]});
@@ -163,14 +168,12 @@ class MambaBlock final : public HnetBlock {
 
 }  // namespace
 
-at::Tensor turned(const at::Tensor& x, const at::Tensor& positions, std::int64_t width,
-                  double theta) {
+at::Tensor turned(const at::Tensor& x, const at::Tensor& positions,
+                  const std::vector<double>& frequencies) {
   const at::ScalarType type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const std::int64_t half = width / 2;
-  const at::Tensor frequencies =
-      at::pow(theta, at::arange(half, positions.options().dtype(at::kDouble)) *
-                         (-2.0 / static_cast<double>(width)));
-  const at::Tensor angles = positions.to(at::kDouble).unsqueeze(1) * frequencies;
+  const std::int64_t half = std::ssize(frequencies), width = 2 * half;
+  const at::Tensor angles = positions.to(at::kDouble).unsqueeze(1) *
+                            at::tensor(frequencies, at::kDouble).to(positions.device());
   const at::Tensor cosines = angles.cos().to(type).unsqueeze(1),
                    sines = angles.sin().to(type).unsqueeze(1);
   const at::Tensor first = x.narrow(-1, 0, half).to(type),

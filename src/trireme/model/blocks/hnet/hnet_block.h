@@ -9,10 +9,10 @@
 
 namespace trireme::blocks {
 
-// Rotates pairs (i, i + width / 2) in the first `width` channels of each head by position * theta^(-2i / width),
-// computed in fp64. Shapes: x [rows, heads, head_dim]; positions [rows].
-at::Tensor turned(const at::Tensor& x, const at::Tensor& positions, std::int64_t width,
-                  double theta);
+// Rotates pairs (i, i + frequencies) in the first channels of each head by position * frequency, computed in fp64.
+// Shapes: x [rows, heads, head_dim]; positions [rows].
+at::Tensor turned(const at::Tensor& x, const at::Tensor& positions,
+                  const std::vector<double>& frequencies);
 
 // x + mixer(norm(x)), then for letters T and M x + swiglu(norm(x)). x may be fp32 with narrower parameters, and stays
 // so. Reads rows and the beginnings of their sequences. Attention (t, T; causal) and Mamba-2 (m, M) do not look beyond

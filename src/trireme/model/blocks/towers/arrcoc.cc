@@ -4,14 +4,13 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/pow.h>
 #include <ATen/ops/upsample_bilinear2d.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "trireme/config/head_width.h"
 #include "trireme/config/resolve/resolve_arrcoc.h"
+#include "trireme/config/rope.h"
 #include "trireme/model/blocks/pictures.h"
 #include "trireme/model/blocks/towers/encoder.h"
 #include "trireme/model/blocks/towers/projector.h"
@@ -46,18 +45,14 @@ EncoderBlock::Look within_regions(const config::Job& job) {
   };
 }
 
-// Llama's frequencies at positions in parts of a token.
+// The decoder's frequencies at positions in parts of a token.
 ops::RotaryTable fine_table(const config::Job& job) {
-  const std::int64_t half = config::head_width(job.model) / 2;
   const std::int64_t last =
       Regions::kFraction * (job.arrcoc.grid * job.arrcoc.most + config::text_tokens(job));
-  const auto options = at::TensorOptions().dtype(at::kDouble);
-  const at::Tensor places = at::arange(last + 1, options) / double{Regions::kFraction};
-  const at::Tensor frequencies =
-      at::pow(job.model.rope_theta, at::arange(half, options) / -static_cast<double>(half));
-  const at::Tensor angles = places.unsqueeze(1) * frequencies;
-  const at::ScalarType type = job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat;
-  return {.cosines = angles.cos().to(type), .sines = angles.sin().to(type)};
+  config::Rope rope = config::rope_of(job.model);
+  for (double& frequency : rope.frequencies) frequency /= Regions::kFraction;
+  return ops::rotary_table(last + 1, rope.frequencies, rope.amplitude,
+                           job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat);
 }
 
 }  // namespace
@@ -215,14 +210,16 @@ Blocks arrcoc_blocks(const config::Job& job, const model::ModelSpec& spec, const
   blocks.push_back(std::make_unique<Projector>(job, true, ranks));
   blocks.push_back(std::make_unique<RegionSplice>(job, ranks));
   const std::vector<plan::Node>& nodes = spec.program.nodes;
+  const std::vector<config::LayerAttention> layers = config::layer_attention(job.model);
+  auto layer = layers.begin();
   while (blocks.size() + 1 < nodes.size()) {
     const std::size_t node = blocks.size();
     if (job.arrcoc.decoder == config::RegionDecoder::kGpt)
       blocks.push_back(
           std::make_unique<RegionGptBlock>(job, nodes[node], rotary, spec.adapted[node], ranks));
     else
-      blocks.push_back(
-          std::make_unique<RegionLlamaBlock>(job, nodes[node], rotary, spec.adapted[node], ranks));
+      blocks.push_back(std::make_unique<RegionLlamaBlock>(job, *layer++, nodes[node], rotary,
+                                                          spec.adapted[node], ranks));
   }
   blocks.push_back(std::make_unique<RegionAnswer>(job, nodes.back(), ranks));
   return blocks;

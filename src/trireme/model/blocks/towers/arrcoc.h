@@ -70,9 +70,10 @@ class RegionSplice : public BoundBlock {
 // Llama's, with positions that follow from levels, its second input.
 class RegionLlamaBlock : public LlamaBlock {
  public:
-  RegionLlamaBlock(const config::Job& job, const plan::Node& node, ops::RotaryTable rotary,
-                   std::vector<int> adapted, std::shared_ptr<const Across> across)
-      : LlamaBlock(job, node, std::move(rotary), std::move(adapted), std::move(across)),
+  RegionLlamaBlock(const config::Job& job, const config::LayerAttention& attends,
+                   const plan::Node& node, ops::RotaryTable rotary, std::vector<int> adapted,
+                   std::shared_ptr<const Across> across)
+      : LlamaBlock(job, attends, node, std::move(rotary), std::move(adapted), std::move(across)),
         sizes_(job) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;

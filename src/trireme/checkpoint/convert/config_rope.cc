@@ -1,0 +1,95 @@
+// Rotary positions, as transformers 4 and 5 have them in a config.json.
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/base/error.h"
+#include "trireme/checkpoint/convert/config_classes.h"
+#include "trireme/config/rope.h"
+#include "trireme/formats/shown.h"
+
+namespace trireme::convert {
+
+using config::Model;
+using config::RopeScaling;
+using formats::JsonFields;
+
+namespace {
+
+using RopeKind = RopeScaling::Kind;
+
+// Of an object that says it; M-RoPE's is of the model that sees.
+RopeKind rope_kind(const JsonFields& rope) {
+  const char* key = rope.has("rope_type") ? "rope_type" : "type";
+  const std::string type = says(rope, key) ? rope.string(key) : "default";
+  if (type == "default" || type == "mrope") return RopeKind::kNone;
+  for (const RopeKind kind :
+       {RopeKind::kLinear, RopeKind::kDynamic, RopeKind::kLlama3, RopeKind::kYarn})
+    if (type == config::name(kind)) return kind;
+  fail(ErrorKind::kData, "{}: {} is {}; default, linear, dynamic, llama3 and yarn can be read",
+       rope.where(), key, formats::shown(type));
+}
+
+// YaRN's factor of cosines and sines by the two numbers of DeepSeek's files.
+double by_mscale(double mscale, double factor) { return 0.1 * mscale * std::log(factor) + 1; }
+
+RopeScaling scaling_of(const JsonFields& rope, const Model& model) {
+  RopeScaling scaling{.kind = rope_kind(rope)};
+  need(rope, "partial_rotary_factor", 1.0);
+  for (const config::RopeTerm& term : config::rope_terms(scaling.kind)) {
+    const std::string key(term.published);
+    double& value = scaling.*term.value;
+    if (says(rope, key.c_str()))
+      value =
+          rope.any(key.c_str()).is_boolean() ? rope.boolean(key.c_str()) : rope.number(key.c_str());
+    else if (term.value == &RopeScaling::original)
+      value = static_cast<double>(model.seq_len);
+    else if (term.needed && scaling.kind != RopeKind::kYarn)
+      rope.number(key.c_str());  // is refused
+  }
+  if (scaling.kind == RopeKind::kYarn && scaling.factor == 0)
+    scaling.factor = std::max(1.0, static_cast<double>(model.seq_len) / scaling.original);
+  if (scaling.kind == RopeKind::kYarn && scaling.attention == 0 && says(rope, "mscale") &&
+      says(rope, "mscale_all_dim"))
+    scaling.attention = by_mscale(rope.number("mscale"), scaling.factor) /
+                        by_mscale(rope.number("mscale_all_dim"), scaling.factor);
+  return scaling;
+}
+
+}  // namespace
+
+void read_rope(const JsonFields& fields, Model& model) {
+  need(fields, "partial_rotary_factor", 1.0);
+  model.rope_theta = number_or(fields, "rope_theta", 10000);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!says(fields, key)) continue;
+    const JsonFields rope(fields.object(key), fmt::format("{}: {}", fields.where(), key));
+    for (const char* kind : {"full_attention", "sliding_attention"}) need(rope, kind, nullptr);
+    model.rope_theta = number_or(rope, "rope_theta", model.rope_theta);
+    model.rope_scaling = config::print(scaling_of(rope, model));
+  }
+}
+
+void write_rope(const Model& model, Json& json) {
+  json["rope_theta"] = model.rope_theta;
+  const RopeScaling scaling = config::parse_rope_scaling(model.rope_scaling);
+  if (scaling.kind == RopeKind::kNone) return;
+  Json rope = {{"rope_type", config::name(scaling.kind)}};
+  for (const config::RopeTerm& term : config::rope_terms(scaling.kind)) {
+    const double value = scaling.*term.value;
+    if (!term.needed && value == RopeScaling{}.*term.value && scaling.kind == RopeKind::kYarn)
+      continue;
+    const std::string key(term.published);
+    if (term.value == &RopeScaling::original)
+      rope[key] = static_cast<std::int64_t>(value);
+    else if (term.value == &RopeScaling::truncate)
+      rope[key] = value != 0;
+    else
+      rope[key] = value;
+  }
+  json["rope_scaling"] = rope;
+  // Where frequencies follow the length it is that of pretraining.
+  if (scaling.kind == RopeKind::kDynamic)
+    json["max_position_embeddings"] = static_cast<std::int64_t>(scaling.original);
+}
+
+}  // namespace trireme::convert

@@ -1,0 +1,137 @@
+#include "trireme/model/families/chain.h"
+
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/model/account/transients.h"
+
+namespace trireme::model {
+
+using config::Model;
+
+Chain::Chain(Graph& graph, const Model& model, const Sizes& sizes)
+    : Chain(graph, model, sizes, {}, graph.input("tokens", sizes.tokens * 8)) {
+  targets_ = graph_.input("targets", sizes.tokens * 8);
+  if (rank_.documents) positions_ = graph_.input("positions", sizes.tokens * 8);
+}
+
+Chain::Chain(Graph& graph, const Model& model, const Sizes& sizes, const Embedded& embedded,
+             plan::ValueId tokens)
+    : model_(model),
+      sizes_(sizes),
+      rank_(graph.rank()),
+      training_(graph.training()),
+      graph_(graph),
+      tokens_(tokens),
+      targets_(embedded.targets),
+      positions_(embedded.positions),
+      x_(embedded.x),
+      embed_(embedded.unit) {}
+
+void Chain::embed(std::vector<ParamSpec> params, std::int64_t saved_bytes) {
+  node({.name = "embed",
+        .reads = with_positions(tokens_),
+        .looks_up = true,
+        .work = converting("embed", embed_transients(model_, sizes_of("embed"), typed("embed"))),
+        .exchanges = exchanges("embed").embed()},
+       {.saved_bytes = saved_bytes}, std::move(params), activation());
+}
+
+void Chain::block(BlockSpec spec) {
+  const std::string name = fmt::format("block.{}", blocks_);
+  std::vector<int> adapted = training_.adapted_attention(spec.attention);
+  const std::vector<int> mlp = training_.adapted_mlp(spec.mlp);
+  TrainedBlock& block = spec.block;
+  block.dropout = training_.dropout();
+  block.gradients = {.input = graph_.reached(x_), .own = training_.trains(name)};
+  block.qkv = layers(spec.params, spec.attention, adapted, 0);
+  block.out = layers(spec.params, spec.attention, adapted, 1);
+  block.up = layers(spec.params, spec.mlp, mlp, 0);
+  block.down = layers(spec.params, spec.mlp, mlp, 1);
+  adapted.insert(adapted.end(), mlp.begin(), mlp.end());
+  std::vector<ParamSpec> adapters;
+  for (const int weight : adapted)
+    for (ParamSpec& param :
+         adapter_params(spec.params[static_cast<std::size_t>(weight)], training_.adapter_rank()))
+      adapters.push_back(std::move(param));
+  ++blocks_;
+  const PerRank rank = typed(name).of_rows();
+  const Sizes sizes(model_, rank);
+  node({.name = name,
+        .reads = with_positions(x_),
+        .work = converting(name, block_transients(model_, sizes, rank, block)),
+        .exchanges = Exchanges(sizes, rank).block(block)},
+       block_work(model_, sizes, rank, block), std::move(spec.params), activation());
+  if (rank_.spread > 1) graph_.spread_rows();
+  graph_.adapt(std::move(adapted), {.name = name + ".lora", .params = std::move(adapters)});
+}
+
+void Chain::head(std::vector<ParamSpec> params, std::int64_t statistics) {
+  const bool own = training_.trains("head");
+  const TrainedHead head{.statistics = statistics,
+                         .gradients = {.input = graph_.reached(x_), .own = own},
+                         .weight = model_.tied ? training_.trains("embed") : own};
+  node({.name = "head",
+        .reads = {x_, targets_},
+        .loss = true,
+        .work = converting("head", head_transients(model_, sizes_of("head"), typed("head"), head)),
+        .exchanges = exchanges("head").head(head)},
+       head_work(model_, sizes_of("head"), rank_, head), std::move(params),
+       {.name = "loss", .bytes = sizes_.statistic});
+  if (model_.tied) graph_.bind({.unit = embed_, .param = 0});
+}
+
+LinearLayers Chain::layers(const std::vector<ParamSpec>& params, const std::vector<int>& all,
+                           const std::vector<int>& adapted, int dim) const {
+  LinearLayers result = layers_of(params, all, dim, rank_, 0);
+  const LinearLayers own = layers_of(params, adapted, dim, rank_, training_.adapter_rank());
+  result.down = own.down;
+  result.up = own.up;
+  result.inner = own.inner;
+  return result;
+}
+
+std::vector<plan::ValueId> Chain::with_positions(plan::ValueId value) const {
+  if (positions_ < 0) return {value};
+  return {value, positions_};
+}
+
+PerRank Chain::typed(const std::string& node) const {
+  PerRank rank = rank_;
+  rank.compute = graph_.types().of(node);
+  return rank;
+}
+
+plan::NodeWork Chain::converting(const std::string& node, plan::NodeWork work) const {
+  if (graph_.types().of(node) == rank_.compute) return work;
+  const Sizes sizes = sizes_of(node);
+  const std::int64_t own = sizes.rows * sizes.d * sizes.element;
+  for (std::int64_t* bytes : {&work.forward, &work.passing, &work.backward, &work.input})
+    *bytes += own;
+  return work;
+}
+
+std::int64_t Chain::converted_bytes(const plan::Node& node) const {
+  if (node.reads[0] != x_ || graph_.types().of(node.name) == rank_.compute) return 0;
+  if (!graph_.reached(x_) && !training_.trains(node.name)) return 0;
+  return sizes_.rows * sizes_.d * sizes_of(node.name).element;
+}
+
+plan::Value Chain::activation() const {
+  const std::vector<std::int64_t> shape =
+      rank_.sequence ? std::vector{std::int64_t{1}, sizes_.rows, sizes_.d}
+                     : std::vector{rank_.micro_batch, sizes_.tokens / rank_.micro_batch, sizes_.d};
+  return {.name = fmt::format("x{}", blocks_),
+          .bytes = sizes_.rows * sizes_.d * sizes_.element,
+          .shape = shape,
+          .whole = rank_.tp > 1 && !rank_.sequence};
+}
+
+void Chain::node(plan::Node node, Work work, std::vector<ParamSpec> params, plan::Value writes) {
+  work.saved_bytes += converted_bytes(node);
+  const plan::UnitId unit = graph_.unit({.name = node.name, .params = std::move(params)});
+  if (embed_ < 0) embed_ = unit;
+  x_ = graph_.node(std::move(node), work, {unit}, {std::move(writes)})[0];
+}
+
+}  // namespace trireme::model

@@ -1,0 +1,75 @@
+// A decoder as a chain of nodes: embedding, blocks and head, each with a unit of its own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trireme/config/job.h"
+#include "trireme/model/account/exchanges.h"
+#include "trireme/model/account/work.h"
+#include "trireme/model/families/language_model.h"
+#include "trireme/model/graph.h"
+
+namespace trireme::model {
+
+// A block as its family gives it; `attention` and `mlp` say which parameters are the weights of its linear layers. The
+// layers and gradients of `block` follow.
+struct BlockSpec {
+  std::vector<ParamSpec> params;
+  std::vector<int> attention;
+  std::vector<int> mlp;
+  TrainedBlock block;
+};
+
+// Builds the chain on a graph; families add their parameters. All references must outlive it.
+class Chain {
+ public:
+  // Behind inputs of its own.
+  Chain(Graph& graph, const config::Model& model, const Sizes& sizes);
+  // Behind what another node has embedded.
+  Chain(Graph& graph, const config::Model& model, const Sizes& sizes, const Embedded& embedded)
+      : Chain(graph, model, sizes, embedded, -1) {}
+
+  void embed(std::vector<ParamSpec> params, std::int64_t saved_bytes);
+  void block(BlockSpec spec);
+  // What the last node has written, and what the next one reads instead.
+  plan::ValueId written() const { return x_; }
+  void then(plan::ValueId x) { x_ = x; }
+  // A tied head multiplies by the first parameter of unit `embed`. `statistics` as TrainedHead's.
+  void head(std::vector<ParamSpec> params, std::int64_t statistics);
+
+ private:
+  Chain(Graph& graph, const config::Model& model, const Sizes& sizes, const Embedded& embedded,
+        plan::ValueId tokens);
+
+  // Those of `all` that are cut along `dim`, with the adapters of `adapted`.
+  LinearLayers layers(const std::vector<ParamSpec>& params, const std::vector<int>& all,
+                      const std::vector<int>& adapted, int dim) const;
+  std::vector<plan::ValueId> with_positions(plan::ValueId value) const;
+  // In the type that the node computes in.
+  Sizes sizes_of(const std::string& node) const { return {model_, typed(node)}; }
+  PerRank typed(const std::string& node) const;
+  Exchanges exchanges(const std::string& node) const { return {sizes_of(node), typed(node)}; }
+  // With, of a node of another type, what it writes before it is converted, or the gradients of that.
+  plan::NodeWork converting(const std::string& node, plan::NodeWork work) const;
+  // The copy that a node of another type makes of the activation it reads, if a gradient comes back to it.
+  std::int64_t converted_bytes(const plan::Node& node) const;
+  plan::Value activation() const;
+  // A node with a unit of its own and the same name.
+  void node(plan::Node node, Work work, std::vector<ParamSpec> params, plan::Value writes);
+
+  const config::Model& model_;
+  const Sizes& sizes_;
+  const PerRank& rank_;
+  const Training& training_;
+  Graph& graph_;
+  plan::ValueId tokens_;
+  plan::ValueId targets_;
+  plan::ValueId positions_;  // -1: samples are one document
+  plan::ValueId x_;
+  plan::UnitId embed_;
+  int blocks_ = 0;
+};
+
+}  // namespace trireme::model
