@@ -208,8 +208,7 @@ struct Projector {
 
 // Whose tower a vision-language model has.
 enum class VlmTower { kVit, kJepa };
-// How an image fills tiles. Of two equally good grids, kTall and kWide take that with fewer columns or fewer rows.
-// kPad: the only tile, with the image in its middle.
+// How an image fills tiles: of two equally good grids, by that with fewer columns (kTall) or rows (kWide), or centred.
 enum class VlmFit { kTall, kWide, kPad };
 
 // How a vision-language model sees.

@@ -30,8 +30,7 @@ constexpr std::array kLlamaSizes = {Size<Model>{"num_hidden_layers", &Model::lay
                                     Size<Model>{"max_position_embeddings", &Model::seq_len},
                                     Size<Model>{"vocab_size", &Model::vocab}};
 
-// What a class takes where a file does not say it; 0 stands for as many key-value heads as heads and for heads of hidden /
-// heads channels.
+// Defaults of a class. 0 stands for as many key-value heads as heads, and for heads of hidden / heads channels.
 struct Defaults {
   std::int64_t kv_heads = 0, width = 0;
   bool tied = false;

@@ -47,7 +47,7 @@ struct TrainedBlock {
   std::int64_t inner = 0;       // features of a token before the activation
   std::int64_t gates = 0;       // features that the activation makes besides its result
   std::int64_t rotated = 0;     // numbers that turn a token's queries and keys within its document
-  bool turned = true;           // queries and keys of Llama's blocks are turned at all
+  bool turned = true;           // queries and keys of Llama's blocks are rotated at all
   std::int64_t window = 0;      // tokens that a query sees, its own included; 0: all before
   bool normed_heads = false;    // queries and keys have norms of their own
   std::int64_t sums = 0;        // gradients of gains and biases that wait as sums

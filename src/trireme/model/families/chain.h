@@ -25,15 +25,15 @@ struct BlockSpec {
 // Builds the chain on a graph; families add their parameters. All references must outlive it.
 class Chain {
  public:
-  // Behind inputs of its own.
+  // After inputs of its own.
   Chain(Graph& graph, const config::Model& model, const Sizes& sizes);
-  // Behind what another node has embedded.
+  // After the embedding of another node.
   Chain(Graph& graph, const config::Model& model, const Sizes& sizes, const Embedded& embedded)
       : Chain(graph, model, sizes, embedded, -1) {}
 
   void embed(std::vector<ParamSpec> params, std::int64_t saved_bytes);
   void block(BlockSpec spec);
-  // What the last node has written, and what the next one reads instead.
+  // Result of the last node, and its replacement as input of the next one.
   plan::ValueId written() const { return x_; }
   void then(plan::ValueId x) { x_ = x; }
   // A tied head multiplies by the first parameter of unit `embed`. `statistics` as TrainedHead's.
