@@ -30,9 +30,10 @@ TEST(Simulation, EveryLifeRecoversAndNoTwoGenerationsMeet) {
     reported += life.reported;
     for (std::size_t kind = 0; kind < mishaps.size(); ++kind) mishaps[kind] += life.mishaps[kind];
   }
-  fmt::print("{} lives, {} events, {} generations, {} faults reported, {} commits, {:.0f} lives/s\n",
-             seeds(), events, generations, reported, commits,
-             static_cast<double>(seeds()) / watch.seconds());
+  fmt::print(
+      "{} lives, {} events, {} generations, {} faults reported, {} commits, {:.0f} lives/s\n",
+      seeds(), events, generations, reported, commits,
+      static_cast<double>(seeds()) / watch.seconds());
   EXPECT_GT(generations, 3 * seeds() / 2);
   EXPECT_GT(reported, seeds() / 2);
   for (std::size_t kind = 0; kind < mishaps.size(); ++kind)

@@ -29,7 +29,7 @@ struct WalkerTime {
   int number = 0;  // of its list
   const plan::List* list = nullptr;
   double now = 0;
-  LineRef cause{};                 // whose end is now
+  LineRef cause{};                  // whose end is now
   double ranks = 1;                 // that it represents
   int task = -1;                    // that it has come to
   std::vector<int> tasks{};         // by line; before a meeting, of its issue
