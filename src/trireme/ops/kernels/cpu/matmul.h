@@ -39,8 +39,8 @@ enum class Into { kReplace, kAdd };
 void matmul(const Matrix& a, const Matrix& b, const Matrix& out, Into into = Into::kReplace,
             const void* bias = nullptr);
 
-// A thread keeps compiled code for its products, by shape and layout, for at most so many: of more, for those that it has
-// used last. A shape's code takes about 20 KB, and where rows vary every micro-batch brings new shapes.
+// A thread keeps compiled code for its bf16 products, by shape and layout, for at most so many: of more, for those that it
+// has used last. A shape's code takes 20 to 70 KB, and where rows vary every micro-batch brings new shapes.
 inline constexpr std::size_t kMostProducts = 1024;
 // Products that the calling thread keeps code for; 0 without oneDNN.
 std::size_t kept_products();
