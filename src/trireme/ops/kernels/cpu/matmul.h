@@ -39,8 +39,8 @@ enum class Into { kReplace, kAdd };
 void matmul(const Matrix& a, const Matrix& b, const Matrix& out, Into into = Into::kReplace,
             const void* bias = nullptr);
 
-// Maximum number of products for which a thread keeps compiled code, by shape and layout; the least recently used is
-// dropped. A shape's code takes about 20 KB, and jobs with varying rows bring new shapes in every micro-batch.
+// Maximum number of bf16 products for which a thread keeps compiled code, by shape and layout. The least recently used
+// is dropped. A shape's code takes 20 to 70 KB, and jobs with varying rows bring new shapes in every micro-batch.
 inline constexpr std::size_t kMostProducts = 1024;
 // Products that the calling thread keeps code for; 0 without oneDNN.
 std::size_t kept_products();
