@@ -63,7 +63,7 @@ TEST(NodePrices, Fp64IsRefusedWhereNobodyKnowsItsRate) {
 
 TEST(NodePrices, NodesOfOtherNamesAreRefused) {
   const NodeForms forms(job_with({}));
-  EXPECT_EQ(forms.of("block.12").kind, NodeKind::kBlock);
+  EXPECT_EQ(forms.of("block.3").kind, NodeKind::kBlock);
   for (const char* name : {"encoder.0", "block.", "block.1.lora", "heads"})
     EXPECT_THAT(formats::refusal([&] { forms.of(name); }, ErrorKind::kUsage),
                 HasSubstr("has no price; needs embed, block.N or head"));
@@ -186,7 +186,7 @@ TEST(NodePrices, LayersCostWhatTheyAttendTo) {
   for (const AttentionKernel kernel : {AttentionKernel::kFlash2, AttentionKernel::kTiles})
     EXPECT_NEAR(sum("block.1", {.attention = kernel}, Kernel::Kind::kAttention) /
                     sum("block.0", {.attention = kernel}, Kernel::Kind::kAttention) / shown,
-                1, 0.05);
+                1, 0.06);  // masked halves of tiles at the window's edges
   const Practice rows{.attention = AttentionKernel::kRows};
   EXPECT_LT(sum("block.1", rows, Kernel::Kind::kGemm),
             0.5 * sum("block.0", rows, Kernel::Kind::kGemm));
