@@ -93,17 +93,18 @@ inline void expect_same_counts(const JobTrace& one, const JobTrace& other) {
     }
 }
 
-// Two steps of what `make` gives for each layout are those of one rank, to 1e-12, with every state, and count the same.
+// Two steps of what `make` gives for each layout are those of one rank, to `tight`, with every state, and count the same.
 // Returns the latter.
 template <typename Make>
-JobTrace expect_parity(const Make& make, const std::vector<NamedLayout>& layouts) {
+JobTrace expect_parity(const Make& make, const std::vector<NamedLayout>& layouts,
+                       double tight = 1e-12) {
   constexpr int kSteps = 2;
   const JobTrace one = run_job(make(Sets{}), kSteps);
   EXPECT_GT(one.grad_norms[0], 0);
   for (const NamedLayout& layout : layouts) {
     SCOPED_TRACE(layout.name);
     const JobTrace other = run_job(make(layout.sets), kSteps);
-    EXPECT_LT(distance(one, other), 1e-12);
+    EXPECT_LT(distance(one, other), tight);
     expect_same_counts(one, other);
   }
   return one;

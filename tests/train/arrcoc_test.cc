@@ -93,15 +93,17 @@ void write_pictures(const harness::ScratchDirectory& scratch) {
 TEST(ArrcocPictures, AUsersOwnTrainTheSameModelInAnyLayout) {
   const harness::ScratchDirectory scratch;
   write_pictures(scratch);
+  // Other orders of sums differ by 2.2e-12 with AVX-512: scores of many regions of one picture are close to each other.
+  constexpr double kRounded = 5e-12;
   const Sets pairs = {"data.source=pairs", "data.path=" + scratch.path().string(),
                       "model.seq_len=56", "data.validation=0"};
   const harness::JobTrace one = harness::expect_parity(
-      [&](const Sets& layout) { return job_of(pairs + layout); }, harness::kLayouts);
+      [&](const Sets& layout) { return job_of(pairs + layout); }, harness::kLayouts, kRounded);
   EXPECT_NEAR(one.losses[0], std::log(258.0), 0.5);
   EXPECT_GE(one.counts[0][2].sum / one.counts[0][2].of, 9);  // the largest region has its share
   const harness::JobTrace four =
       harness::run_job(job_of(pairs + Sets{"run.micro_batch=4"}), kSteps);
-  EXPECT_LT(harness::distance(one, four), kTight);
+  EXPECT_LT(harness::distance(one, four), kRounded);
   const harness::JobTrace learnt = harness::run_job(job_of(pairs + kLearnt), kSteps);
   const harness::JobTrace split = harness::run_job(
       job_of(pairs + kLearnt + Sets{"parallel.dp_shard=2", "parallel.pp=2"}), kSteps);
