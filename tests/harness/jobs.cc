@@ -92,7 +92,8 @@ std::vector<double> evaluate_job(const config::Job& job) {
   return losses;
 }
 
-JobTrace run_job(const config::Job& job, int steps) {
+JobTrace run_job(const config::Job& job, int steps,
+                 const std::function<bool(const JobTrace&)>& learned) {
   const config::Job resolved = resolve(job);
   JobTrace trace;
   std::mutex mutex;
@@ -106,6 +107,7 @@ JobTrace run_job(const config::Job& job, int steps) {
       trace.losses.push_back(result.loss);
       trace.grad_norms.push_back(result.grad_norm);
       trace.counts.push_back(result.counts);
+      if (rank.size() == 1 && learned && learned(trace)) break;
     }
     std::lock_guard lock(mutex);
     place_states(session.session(), trace);

@@ -1,6 +1,7 @@
 // Runs a few steps of a job on any mesh, ranks as threads, and puts together what all ranks hold.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -20,8 +21,9 @@ struct JobTrace {
 };
 
 // `job` with its degrees set; samples of text are random tokens, a function of their number, others those of the job's
-// own source. A vocabulary of 0 is 256.
-JobTrace run_job(const config::Job& job, int steps);
+// own source. A vocabulary of 0 is 256. A job of one rank ends early once `learned` of its trace is true.
+JobTrace run_job(const config::Job& job, int steps,
+                 const std::function<bool(const JobTrace&)>& learned = {});
 
 // The loss of the first global batch with the parameters that `job` begins with, as every rank gives it.
 std::vector<double> evaluate_job(const config::Job& job);

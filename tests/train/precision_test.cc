@@ -157,7 +157,8 @@ TEST(Precision, NodesAreRefusedWithReason) {
   EXPECT_EQ(refused("head=fp32,embed=fp32"), "nothing");
   EXPECT_THAT(refused("tail=fp32"), testing::HasSubstr("tail fits no node of gpt"));
   EXPECT_THAT(refused("head"), testing::HasSubstr("\"head\" is not a rule; needs NODE=TYPE"));
-  EXPECT_THAT(refused("head=fp16"), testing::HasSubstr("with types fp32, bf16 beside"));
+  EXPECT_THAT(refused("head=fp16"),
+              testing::HasSubstr("with types fp32, bf16 for precision.compute"));
 }
 
 using States = std::map<std::string, std::vector<double>>;
