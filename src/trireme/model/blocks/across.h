@@ -31,8 +31,11 @@ class Across {
 
   const ops::TensorParallel& tp() const { return tp_; }
   const ops::ContextParallel& cp() const { return cp_; }
-  // The same where ranks share `rows` of a sequence.
+  // The same where ranks share `rows` of a sequence in order.
   ops::ContextParallel cp(std::int64_t rows) const;
+  // The same where ranks share tokens in chunks: int64 [ranks, chunks], the position of each chunk's first token, on the
+  // CPU. Undefined: as cp().
+  ops::ContextParallel cp(const at::Tensor& chunks) const;
   // The data-parallel ranks that hold the global batch together, in the order of its rows; null: this one does, or no
   // sample's loss depends on others.
   comm::Group* batch() const { return batch_group_.get(); }
@@ -46,9 +49,8 @@ class Across {
   // The first row of the vocabulary's tables that is here.
   std::int64_t first_id() const;
 
-  // The positions in their sample of its `tokens` tokens that are here, int64 [tokens]; undefined where these are
-  // the first ones.
-  at::Tensor positions(std::int64_t tokens) const;
+  // The positions in their sample of its tokens that are here, int64 [tokens]; undefined where all are.
+  at::Tensor positions(const ops::ContextParallel& cp) const;
   // Of what belongs to the tokens of whole samples, [samples, tokens, ..], that of those that are here, where ranks share
   // rows; undefined stays undefined.
   at::Tensor own_tokens(const at::Tensor& all) const;
@@ -56,16 +58,17 @@ class Across {
   // [rows]; the last one stands for padding. Undefined where they are all of them in order.
   at::Tensor own_rows(const at::Tensor& x) const;
   // Causal; where positions within documents are given, [samples, tokens] here, within these.
-  ops::Mask mask(const at::Tensor& positions) const;
+  ops::Mask mask(const at::Tensor& positions, const ops::ContextParallel& cp) const;
   // Rows of an activation between parallel regions are tokens of [samples, tokens of all ranks], flattened: which,
   // int64 [rows]; undefined where they are all of them in order.
-  at::Tensor rows_of(const at::Tensor& x) const;
+  at::Tensor rows_of(const at::Tensor& x, const ops::ContextParallel& cp) const;
   // The same of the rows that x has inside a region: all that are here.
-  at::Tensor rows_inside(const at::Tensor& x) const;
+  at::Tensor rows_inside(const at::Tensor& x, const ops::ContextParallel& cp) const;
 
  private:
   // Of [samples, tokens] here, the places in [samples, tokens of all ranks].
-  at::Tensor among_all(const at::Tensor& rows, std::int64_t tokens) const;
+  at::Tensor among_all(const at::Tensor& rows, std::int64_t tokens,
+                       const ops::ContextParallel& cp) const;
 
   config::Model model_;
   at::Device device_ = at::kCPU;

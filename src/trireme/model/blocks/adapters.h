@@ -21,10 +21,10 @@ class AdaptedBlock : public BoundBlock {
       : BoundBlock(std::move(across)), lora_(lora), adapted_(std::move(adapted)) {}
 
  protected:
-  // Of the layer with this weight, undefined where it has none. `x` is an activation between regions, by whose rows
-  // dropout is keyed; `columns` are those that the layer reads here.
-  ops::Adapter adapter(std::size_t weight, const at::Tensor& x, const exec::BlockContext& context,
-                       Columns columns = {}) const;
+  // Of the layer with this weight, undefined where it has none. `inputs` are the block's: the first is an activation
+  // between regions, by whose rows dropout is keyed. `columns` are those that the layer reads here.
+  ops::Adapter adapter(std::size_t weight, const std::vector<at::Tensor>& inputs,
+                       const exec::BlockContext& context, Columns columns = {}) const;
 
   // How the second norm keeps what it gives to the layer `up`: a frozen one, which needs it only to be computed again
   // itself, has it computed again as well.

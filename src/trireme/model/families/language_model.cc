@@ -1,5 +1,6 @@
 #include "trireme/model/families/language_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "trireme/model/account/work.h"
 #include "trireme/model/graph.h"
 #include "trireme/model/training.h"
+#include "trireme/plan/mesh/token_layout.h"
 
 namespace trireme::model {
 namespace {
@@ -36,6 +38,10 @@ class Chain {
       : Chain(graph, model, sizes, {}, graph.input("tokens", sizes.tokens * 8)) {
     targets_ = graph_.input("targets", sizes.tokens * 8);
     if (rank_.documents) positions_ = graph_.input("positions", sizes.tokens * 8);
+    if (rank_.balances())  // [cp, chunks of a rank], at most
+      chunks_ = graph_.input(
+          "chunks", 8 * rank_.cp *
+                        std::max<std::int64_t>(2, model.seq_len / rank_.cp / mesh::kFewestTokens));
   }
   // Behind what another node has embedded.
   Chain(Graph& graph, const Model& model, const Sizes& sizes, const Embedded& embedded)
@@ -126,7 +132,8 @@ class Chain {
   }
   std::vector<plan::ValueId> with_positions(plan::ValueId value) const {
     if (positions_ < 0) return {value};
-    return {value, positions_};
+    if (chunks_ < 0) return {value, positions_};
+    return {value, positions_, chunks_};
   }
 
   // In the type that the node computes in.
@@ -179,7 +186,8 @@ class Chain {
   Graph& graph_;
   plan::ValueId tokens_;
   plan::ValueId targets_;
-  plan::ValueId positions_;  // -1: samples are one document
+  plan::ValueId positions_;    // -1: samples are one document
+  plan::ValueId chunks_ = -1;  // -1: cp ranks share tokens in the same way in each micro-batch
   plan::ValueId x_;
   plan::UnitId embed_;
   int blocks_ = 0;
