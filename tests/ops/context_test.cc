@@ -179,8 +179,8 @@ TEST(ContextParallel, BalancedDocumentsEqualOneRank) {
   for (const Layout& layout : layouts()) {
     const std::int64_t tokens = layout.ranks * 6 * mesh::kFewestTokens;
     const Documents documents = documents_of_cuts(2, tokens, {tokens / 4, tokens / 3, tokens - 40});
-    const int together = layout.method == ContextMethod::kUlysses ? layout.ranks
-                                                                  : std::max(1, layout.inner);
+    const int together =
+        layout.method == ContextMethod::kUlysses ? layout.ranks : std::max(1, layout.inner);
     const auto spread = [&](std::int64_t, int ranks) {
       if (ranks == 1) return mesh::in_order(tokens, 1);
       const at::Tensor scores = (at::arange(1, tokens + 1) - documents.begin).sum(0);

@@ -106,8 +106,7 @@ class JobSession {
   double weight_decay() const;
   double momentum() const;
   exec::StepArgs args_of(std::int64_t step, const Load& load);
-  std::function<std::vector<at::Tensor>(int mb)> of_batch(std::int64_t batch,
-                                                          const Load& load);
+  std::function<std::vector<at::Tensor>(int mb)> of_batch(std::int64_t batch, const Load& load);
 
   const config::Job& job_;
   int rank_;

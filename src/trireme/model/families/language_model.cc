@@ -40,8 +40,8 @@ class Chain {
     if (rank_.documents) positions_ = graph_.input("positions", sizes.tokens * 8);
     if (rank_.balances())  // [cp, chunks of a rank], at most
       chunks_ = graph_.input(
-          "chunks", 8 * rank_.cp *
-                        std::max<std::int64_t>(2, model.seq_len / rank_.cp / mesh::kFewestTokens));
+          "chunks",
+          8 * rank_.cp * std::max<std::int64_t>(2, model.seq_len / rank_.cp / mesh::kFewestTokens));
   }
   // Behind what another node has embedded.
   Chain(Graph& graph, const Model& model, const Sizes& sizes, const Embedded& embedded)

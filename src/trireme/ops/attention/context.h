@@ -27,7 +27,9 @@ struct ContextParallel {
       nullptr;  // the ring's ranks once more, so that a rank sends and receives at once; may be null
   comm::Group* inner = nullptr;  // hierarchical: neighbours, equally many everywhere
   comm::Group* outer = nullptr;  // hierarchical: who has this rank's place among the neighbours
-  mesh::TokenLayout layout{};    // all_gather only: any; no tokens: the zigzag of as many as there are
+  // Neighbours that exchange heads share chunks, as those of mesh::balanced do. No tokens: the zigzag of as many as there
+  // are.
+  mesh::TokenLayout layout{};
 
   int size() const { return group != nullptr ? group->size() : 1; }
   int rank() const { return group != nullptr ? group->rank() : 0; }

@@ -48,9 +48,9 @@ Dealt deal(std::span<const std::int64_t> sums, int holders, std::int64_t each) {
   const std::int64_t size = (std::ssize(sums) - 1) / (holders * each);
   std::vector<std::pair<std::int64_t, std::int64_t>> chunks;  // scores and index
   for (std::int64_t i = 0; i < holders * each; ++i)
-    chunks.emplace_back(sums[static_cast<std::size_t>((i + 1) * size)] -
-                            sums[static_cast<std::size_t>(i * size)],
-                        i);
+    chunks.emplace_back(
+        sums[static_cast<std::size_t>((i + 1) * size)] - sums[static_cast<std::size_t>(i * size)],
+        i);
   std::ranges::sort(chunks, std::greater());
   Dealt dealt{.holders = std::vector<int>(chunks.size())};
   std::vector<std::int64_t> loads(static_cast<std::size_t>(holders)), counts(loads.size());
@@ -101,8 +101,12 @@ TokenLayout TokenLayout::joined(int count) const {
   for (int first = 0; first < ranks(); first += count) {
     const std::vector<Held> all = held(*this, first, count);
     std::vector<Share>& mine = layout.ranges.emplace_back();
-    for (std::size_t i = 0; i < all.size(); i += step)
-      mine.push_back({all[i].range.begin, all[i + step - 1].range.end});
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Share& next = all[i].range;
+      if (i % step == 0) mine.push_back({next.begin, next.begin});
+      TRIREME_CHECK(mine.back().end == next.begin, "{} neighbours do not share a chunk", count);
+      mine.back().end = next.end;
+    }
   }
   return layout;
 }

@@ -18,7 +18,7 @@ struct TokenLayout {
   std::int64_t tokens_of(int rank) const;
   // Position of each of the rank's tokens.
   std::vector<std::int64_t> positions(int rank) const;
-  // The same layout if neighbours, `count` each, hold their tokens together.
+  // The same layout if neighbours, `count` each, hold the chunks together that they share.
   TokenLayout joined(int count) const;
   // The layout of neighbours first .. first + count - 1 within the tokens that they hold together.
   TokenLayout among(int first, int count) const;

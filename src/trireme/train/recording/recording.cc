@@ -149,8 +149,8 @@ class RecordedRun {
   std::vector<mesh::TokenLayout> layouts_of(int step) const {
     const config::Job& job = contents_.job();
     std::vector<mesh::TokenLayout> layouts;
-    for (std::int64_t id = 0; config::is_decoder(job.model.family) && id < contents_.micro_batches();
-         ++id)
+    for (std::int64_t id = 0;
+         config::is_decoder(job.model.family) && id < contents_.micro_batches(); ++id)
       layouts.push_back(loaders::token_layout(job, load_.batch(step * job.run.global_batch +
                                                                id * job.run.micro_batch))
                             .layout);

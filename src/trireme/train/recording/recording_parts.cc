@@ -177,11 +177,10 @@ void merge_activation(std::vector<Observed> seen, const Contents& contents,
                                 : micro_batch.whole();
     for (std::size_t i = 0; i < batch.size(); ++i) {
       Part part{.rank = batch[i].rank, .values = std::move(batch[i].values)};
-      part.extents =
-          decoder
-              ? token_extents({.rank = part.rank, .values = part.values}, contents,
-                              layouts[static_cast<std::size_t>(batch[i].micro_batch)])
-              : micro_batch.extents(i, whole.miscounts);
+      part.extents = decoder
+                         ? token_extents({.rank = part.rank, .values = part.values}, contents,
+                                         layouts[static_cast<std::size_t>(batch[i].micro_batch)])
+                         : micro_batch.extents(i, whole.miscounts);
       for (model::Extent& extent : part.extents) extent.global += before;
       parts.push_back(std::move(part));
     }

@@ -13,9 +13,8 @@ mesh::BalancedLayout token_layout(const config::Job& job, const std::vector<at::
   const model::PerRank each = model::per_rank(job);
   if (!each.balances()) return {.layout = mesh::zigzag(job.model.seq_len, ranks)};
   const at::Tensor scores = (batch[2].sum(0) + batch[2].size(0)).contiguous();
-  return mesh::balanced(
-      {scores.data_ptr<std::int64_t>(), static_cast<std::size_t>(scores.numel())}, ranks,
-      each.exchanging());
+  return mesh::balanced({scores.data_ptr<std::int64_t>(), static_cast<std::size_t>(scores.numel())},
+                        ranks, each.exchanging());
 }
 
 std::vector<at::Tensor> cut_tokens(const config::Job& job, const std::vector<at::Tensor>& batch,
