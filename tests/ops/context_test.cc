@@ -4,11 +4,8 @@
 #include <gmock/gmock.h>
 
 #include <map>
-#include <mutex>
-#include <numeric>
 
-#include "tests/harness/ranks.h"
-#include "tests/ops/attention_cases.h"
+#include "tests/ops/context_cases.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/counting_group.h"
 #include "trireme/ops/attention/attention_core.h"
@@ -16,144 +13,8 @@
 namespace trireme::ops::context_test {
 namespace {
 
+using namespace context_cases;
 using ::testing::HasSubstr;
-
-constexpr std::int64_t kWidth = 6;
-
-struct Layout {
-  ContextMethod method;
-  int ranks;
-  int inner;
-};
-std::vector<Layout> layouts() {
-  std::vector<Layout> all;
-  for (int ranks : {2, 3, 4})
-    for (ContextMethod method :
-         {ContextMethod::kRing, ContextMethod::kAllGather, ContextMethod::kUlysses})
-      all.push_back({method, ranks, 0});
-  all.push_back({ContextMethod::kHierarchical, 4, 2});
-  return all;
-}
-
-std::vector<int> all_ranks(const comm::World& world) {
-  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
-// One problem as a whole: inputs q, k, v. `spread`: how ranks share its tokens.
-struct Case {
-  std::string name;
-  AttentionHeads heads;
-  Mask mask;
-  Tensors in;
-  std::function<mesh::TokenLayout(std::int64_t tokens, int ranks)> spread = mesh::zigzag;
-
-  mesh::TokenLayout layout(int ranks) const { return spread(in[0].size(1), ranks); }
-};
-
-Case make_case(const NamedMask& mask, std::int64_t tokens, const AttentionHeads& heads) {
-  return {.name = fmt::format("{}, {} heads on {}", mask.name, heads.heads, heads.kv_heads),
-          .heads = heads,
-          .mask = mask.mask,
-          .in = {normal({2, tokens, heads.heads * kWidth}, 1),
-                 normal({2, tokens, heads.kv_heads * kWidth}, 2),
-                 normal({2, tokens, heads.kv_heads * kWidth}, 3)}};
-}
-
-// The rank's part of the mask.
-Mask shard(const Mask& mask, const mesh::TokenLayout& layout, int rank) {
-  Mask mine = mask;
-  for (at::Tensor* places : {&mine.documents.begin, &mine.documents.end})
-    if (places->defined()) *places = shard_tokens(*places, 1, layout, rank);
-  return mine;
-}
-
-// results() of this rank's tokens.
-Tensors results_of_rank(const Case& c, at::ScalarType type, ContextParallel context, bool packed) {
-  context.layout = c.layout(context.size());
-  const auto mine = [&](const at::Tensor& x) {
-    return shard_tokens(x, 1, context.layout, context.rank()).to(type);
-  };
-  Tensors leaves;
-  for (const at::Tensor& in : c.in) leaves.push_back(mine(in).detach().clone());
-  if (packed) leaves = {at::cat(leaves, 2)};
-  for (at::Tensor& leaf : leaves) leaf.requires_grad_(true);
-  const Mask mask = shard(c.mask, context.layout, context.rank());
-  const at::Tensor out = packed
-                             ? attention_packed(leaves[0], c.heads, mask, context)
-                             : attention(leaves[0], leaves[1], leaves[2], c.heads, mask, context);
-  const at::Tensor dout = normal(c.in[0].sizes().vec(), 99);
-  out.backward(mine(dout));
-  Tensors all = {out.detach()};
-  if (packed) {
-    const at::Tensor& grad = leaves[0].grad();
-    const std::int64_t q = c.in[0].size(2), kv = c.in[1].size(2);
-    for (const at::Tensor& part : grad.split_with_sizes({q, kv, kv}, 2)) all.push_back(part);
-  } else {
-    for (const at::Tensor& leaf : leaves) all.push_back(leaf.grad());
-  }
-  return all;
-}
-
-// By tensor, then by rank, the results of all ranks: filled by their threads.
-class Shards {
- public:
-  void add(int rank, int ranks, const Tensors& tensors) {
-    std::lock_guard lock(mutex_);
-    shards_.resize(tensors.size());
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      shards_[i].resize(static_cast<std::size_t>(ranks));
-      shards_[i][static_cast<std::size_t>(rank)] = tensors[i];
-    }
-  }
-  Tensors whole(const Case& c) const {
-    Tensors all;
-    for (const Tensors& shards : shards_)
-      all.push_back(unshard_tokens(shards, 1, c.layout(static_cast<int>(shards.size()))));
-    return all;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<Tensors> shards_;
-};
-
-std::vector<Tensors> run(const Layout& layout, const std::vector<Case>& cases, at::ScalarType type,
-                         harness::Backend backend = harness::Backend::kLocal) {
-  std::vector<Shards> shards(cases.size());
-  harness::run_ranks(backend, layout.ranks, 60.0, [&](comm::World& world) {
-    const ContextGroups groups(world, all_ranks(world), layout.method, layout.inner);
-    for (std::size_t i = 0; i < cases.size(); ++i)
-      shards[i].add(world.rank(), world.size(),
-                    results_of_rank(cases[i], type, groups.parallel(), i % 2 == 0));
-  });
-  std::vector<Tensors> all;
-  for (std::size_t i = 0; i < cases.size(); ++i) all.push_back(shards[i].whole(cases[i]));
-  return all;
-}
-
-std::string text(const Layout& layout) {
-  return fmt::format("{} over {}", name(layout.method), layout.ranks);
-}
-
-const std::vector<AttentionHeads>& ways_of_heads() {
-  static const std::vector<AttentionHeads> ways = {
-      {.heads = 4, .kv_heads = 4},
-      {.heads = 4, .kv_heads = 2, .dropout = 0.3, .key = 7},
-      {.heads = 6, .kv_heads = 2},
-      {.heads = 3, .kv_heads = 1},
-      // Heads 2 .. 6 of 9, three to a key-value head.
-      {.heads = 5,
-       .kv_heads = 3,
-       .group = 3,
-       .offset = 2,
-       .first_head = 2,
-       .all_heads = 9,
-       .dropout = 0.2,
-       .key = 8}};
-  return ways;
-}
 
 TEST(ContextParallel, EveryMethodEqualsOneRank) {
   for (const Layout& layout : layouts())
@@ -172,40 +33,6 @@ TEST(ContextParallel, EveryMethodEqualsOneRank) {
               << t;
       }
     }
-}
-
-// Tokens of documents as mesh::balanced shares them, in more chunks than the zigzag's.
-TEST(ContextParallel, BalancedDocumentsEqualOneRank) {
-  for (const Layout& layout : layouts()) {
-    const std::int64_t tokens = layout.ranks * 6 * mesh::kFewestTokens;
-    const Documents documents = documents_of_cuts(2, tokens, {tokens / 4, tokens / 3, tokens - 40});
-    const int together =
-        layout.method == ContextMethod::kUlysses ? layout.ranks : std::max(1, layout.inner);
-    const auto spread = [&](std::int64_t, int ranks) {
-      if (ranks == 1) return mesh::in_order(tokens, 1);
-      const at::Tensor scores = (at::arange(1, tokens + 1) - documents.begin).sum(0);
-      return mesh::balanced({scores.data_ptr<std::int64_t>(), static_cast<std::size_t>(tokens)},
-                            ranks, together)
-          .layout;
-    };
-    if (together < layout.ranks) {
-      EXPECT_GT(spread(tokens, layout.ranks).ranges[0].size(), 2u) << text(layout);
-    }
-    std::vector<Case> cases;
-    for (const Mask& mask :
-         {Mask::causal(documents), Mask::causal(documents, 70), Mask::full(documents)})
-      for (const AttentionHeads& heads : {ways_of_heads()[1], ways_of_heads()[2]}) {
-        cases.push_back(make_case({"documents", mask}, tokens, heads));
-        cases.back().spread = spread;
-      }
-    const std::vector<Tensors> actual = run(layout, cases, at::kDouble);
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-      const Tensors expected = results_of_rank(cases[i], at::kDouble, {}, i % 2 == 0);
-      for (std::size_t t = 0; t < expected.size(); ++t)
-        EXPECT_LT(distance(actual[i][t], expected[t]), 1e-12)
-            << text(layout) << ", case " << i << ", result " << t;
-    }
-  }
 }
 
 // Against the formula in fp64, on inputs that bf16 holds.

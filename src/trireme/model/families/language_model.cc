@@ -1,8 +1,6 @@
 #include "trireme/model/families/language_model.h"
 
-#include <algorithm>
 #include <cmath>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -38,10 +36,8 @@ class Chain {
       : Chain(graph, model, sizes, {}, graph.input("tokens", sizes.tokens * 8)) {
     targets_ = graph_.input("targets", sizes.tokens * 8);
     if (rank_.documents) positions_ = graph_.input("positions", sizes.tokens * 8);
-    if (rank_.balances())  // [cp, chunks of a rank], at most
-      chunks_ = graph_.input(
-          "chunks",
-          8 * rank_.cp * std::max<std::int64_t>(2, model.seq_len / rank_.cp / mesh::kFewestTokens));
+    if (rank_.balances())
+      chunks_ = graph_.input("chunks", mesh::most_chunks(model.seq_len, rank_.cp) * 8);
   }
   // Behind what another node has embedded.
   Chain(Graph& graph, const Model& model, const Sizes& sizes, const Embedded& embedded)
@@ -131,9 +127,8 @@ class Chain {
     return result;
   }
   std::vector<plan::ValueId> with_positions(plan::ValueId value) const {
-    if (positions_ < 0) return {value};
-    if (chunks_ < 0) return {value, positions_};
-    return {value, positions_, chunks_};
+    if (chunks_ >= 0) return {value, positions_, chunks_};
+    return positions_ < 0 ? std::vector{value} : std::vector{value, positions_};
   }
 
   // In the type that the node computes in.
@@ -186,8 +181,7 @@ class Chain {
   Graph& graph_;
   plan::ValueId tokens_;
   plan::ValueId targets_;
-  plan::ValueId positions_;    // -1: samples are one document
-  plan::ValueId chunks_ = -1;  // -1: cp ranks share tokens in the same way in each micro-batch
+  plan::ValueId positions_, chunks_ = -1;  // -1: not an input
   plan::ValueId x_;
   plan::UnitId embed_;
   int blocks_ = 0;

@@ -1,6 +1,7 @@
 // Which tokens of a sequence each rank of context parallelism holds.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -44,5 +45,9 @@ struct BalancedLayout {
 inline constexpr double kEven = 1.05;
 inline constexpr std::int64_t kFewestTokens = 16;
 BalancedLayout balanced(std::span<const std::int64_t> scores, int ranks, int together = 1);
+// The most chunks that it gives to all ranks together.
+constexpr std::int64_t most_chunks(std::int64_t tokens, int ranks) {
+  return std::max<std::int64_t>(2 * ranks, tokens / kFewestTokens);
+}
 
 }  // namespace trireme::mesh
