@@ -5,8 +5,11 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/randn.h>
 #include <fmt/format.h>
+#include <time.h>
 
+#include <cmath>
 #include <cstdlib>
+#include <mutex>
 #include <numeric>
 #include <random>
 
@@ -35,8 +38,19 @@ at::Tensor positions(std::int64_t tokens, double median, std::uint64_t seed) {
   return all;
 }
 
-double seconds(comm::World& world, const ops::ContextParallel& context, std::int64_t tokens,
-               const at::Tensor& positions) {
+// What this thread has computed, whatever else the machine does.
+double cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+struct Times {
+  double wall = 0, cpu = 0;
+};
+
+Times times(comm::World& world, const ops::ContextParallel& context, std::int64_t tokens,
+            const at::Tensor& positions) {
   const auto options = at::TensorOptions().dtype(at::kBFloat16);
   const std::int64_t own = tokens / context.size();
   const at::Tensor qkv = at::randn({1, own, 3 * kHeads * kWidth}, options).requires_grad_(true);
@@ -44,17 +58,21 @@ double seconds(comm::World& world, const ops::ContextParallel& context, std::int
   const at::Tensor begin = at::arange(tokens, positions.options()) - positions;
   const ops::Mask mask =
       ops::Mask::causal({.begin = ops::shard_tokens(begin, 1, context.layout, context.rank())});
-  std::vector<double> all;
+  std::vector<double> wall, cpu;
   for (int repeat = 0; repeat <= kRepeats; ++repeat) {
     qkv.mutable_grad() = at::Tensor();
     world.exchange("begin");
     const Stopwatch watch;
+    const double begin_cpu = cpu_seconds();
     ops::attention_packed(qkv, {.heads = kHeads, .kv_heads = kHeads}, mask, context)
         .value.backward(dout);
+    const double computed = cpu_seconds() - begin_cpu;
     world.exchange("end");
-    if (repeat > 0) all.push_back(watch.seconds());
+    if (repeat == 0) continue;
+    wall.push_back(watch.seconds());
+    cpu.push_back(computed);
   }
-  return median(all);
+  return {.wall = median(wall), .cpu = median(cpu)};
 }
 
 void measure(int ranks, std::int64_t tokens, double length) {
@@ -78,7 +96,8 @@ void measure(int ranks, std::int64_t tokens, double length) {
        {ops::ContextMethod::kRing, ops::ContextMethod::kAllGather}) {
     fmt::print("{:<10} {:>5} {:>6} {:>6}", ops::name(method), ranks, tokens, length);
     for (const mesh::TokenLayout& layout : layouts) {
-      double taken = 0;
+      std::mutex mutex;
+      Times slowest;
       comm::run_local_ranks(ranks, 600, [&](comm::World& world) {
         at::set_num_threads(1);
         std::vector<int> everyone(static_cast<std::size_t>(ranks));
@@ -86,11 +105,12 @@ void measure(int ranks, std::int64_t tokens, double length) {
         const ops::ContextGroups groups(world, everyone, method);
         ops::ContextParallel context = groups.parallel();
         context.layout = layout;
-        const double mine = seconds(world, context, tokens, places);
-        if (world.rank() == 0) taken = mine;
+        const Times mine = times(world, context, tokens, places);
+        std::lock_guard lock(mutex);
+        slowest = {std::max(slowest.wall, mine.wall), std::max(slowest.cpu, mine.cpu)};
       });
-      fmt::print("  {:>2} chunks {:.3f} {:>8.1f} ms", layout.ranges[0].size(), own(layout),
-                 1e3 * taken);
+      fmt::print(" | {:>2} {:.3f} {:>7.1f} {:>7.1f}", layout.ranges[0].size(), own(layout),
+                 1e3 * slowest.wall, 1e3 * slowest.cpu);
     }
     fmt::print("\n");
     std::fflush(stdout);
@@ -100,7 +120,10 @@ void measure(int ranks, std::int64_t tokens, double length) {
 }  // namespace
 
 int main() {
-  fmt::print("method     ranks tokens median  zigzag: chunks, imbalance, ms; balanced: the same\n");
+  fmt::print(
+      "method     ranks tokens median | zigzag: chunks, imbalance, ms, ms of the CPU on the "
+      "slowest "
+      "rank | balanced: the same\n");
   for (const std::int64_t tokens : {8192, 32768})
     for (const double length : {150., 600.}) measure(2, tokens, length);
 }
