@@ -12,7 +12,7 @@ using namespace context_cases;
 TEST(ContextDocuments, BalancedEqualOneRank) {
   for (const Layout& layout : layouts()) {
     const std::int64_t tokens = layout.ranks * 6 * mesh::kFewestTokens;
-    const Documents documents = documents_of_cuts(2, tokens, {tokens / 4, tokens / 3, tokens - 40});
+    const Documents documents = documents_of_cuts(2, tokens, {tokens / 8, tokens / 4, tokens / 2});
     const int together =
         layout.method == ContextMethod::kUlysses ? layout.ranks : std::max(1, layout.inner);
     const auto spread = [&](std::int64_t, int ranks) {
