@@ -11,12 +11,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <thread>
 #include <vector>
 
 #include "tests/comm/ways.h"
 #include "tests/harness/ranks.h"
+#include "tests/harness/scratch_directory.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/gloo/gloo_world.h"
@@ -58,11 +60,7 @@ int run_rank(const BackEnd& way, int rank, int size, int port, int steps, const 
 
 class Ranks {
  public:
-  Ranks(std::size_t way, int size, int steps)
-      : way_(way),
-        folder_(std::filesystem::temp_directory_path() / fmt::format("trireme_comm_{}", getpid())) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
+  Ranks(std::size_t way, int size, int steps) : way_(way) {
     const int port = free_port();
     for (int rank = 0; rank < size; ++rank) pids_.push_back(start(rank, size, port, steps));
   }
@@ -72,7 +70,6 @@ class Ranks {
         kill(pid, SIGKILL);
         waitpid(pid, nullptr, 0);
       }
-    std::filesystem::remove_all(folder_);
   }
 
   // Whether they all came so far.
@@ -104,7 +101,7 @@ class Ranks {
 
  private:
   std::string file(const std::string& what, std::size_t rank) {
-    return (folder_ / fmt::format("{}{}", what, rank)).string();
+    return (scratch_ / fmt::format("{}{}", what, rank)).string();
   }
 
   pid_t start(int rank, int size, int port, int steps) {
@@ -128,7 +125,7 @@ class Ranks {
   }
 
   std::size_t way_;  // of kWays
-  std::filesystem::path folder_;
+  harness::ScratchDirectory scratch_;
   std::vector<pid_t> pids_;
 };
 
@@ -172,15 +169,25 @@ TEST_P(ProcessesVia, KilledRankIsNamedByAllSurvivors) {
 // A stopped rank keeps its connections, so that only waiting tells; and of three, a survivor may be
 // waiting for one that itself waits.
 TEST_P(ProcessesVia, StoppedRankIsNamedByAllSurvivors) {
+  struct Life {
+    std::size_t size, victim;
+    std::unique_ptr<Ranks> ranks;
+  };
+  std::vector<Life> lives;  // at once, as they mostly wait
   for (const std::size_t size : {std::size_t{2}, std::size_t{4}})
     for (std::size_t victim : {size - 1, std::size_t{0}}) {  // rank 0 hosts the store
-      SCOPED_TRACE(fmt::format("rank {} of {}", victim, size));
-      Ranks ranks(GetParam(), static_cast<int>(size), 0);
-      ASSERT_TRUE(ranks.await_running());
-      ranks.signal(victim, SIGSTOP);
-      for (std::size_t rank = 0; rank < size; ++rank)
-        if (rank != victim) expect_named(ranks, rank, victim);
+      const auto ranks = static_cast<int>(size);
+      lives.push_back({size, victim, std::make_unique<Ranks>(GetParam(), ranks, 0)});
     }
+  for (Life& life : lives) {
+    ASSERT_TRUE(life.ranks->await_running());
+    life.ranks->signal(life.victim, SIGSTOP);
+  }
+  for (Life& life : lives) {
+    SCOPED_TRACE(fmt::format("rank {} of {}", life.victim, life.size));
+    for (std::size_t rank = 0; rank < life.size; ++rank)
+      if (rank != life.victim) expect_named(*life.ranks, rank, life.victim);
+  }
 }
 
 TEST(Processes, OfOneHostShareMemory) {
