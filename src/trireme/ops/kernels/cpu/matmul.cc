@@ -102,8 +102,8 @@ std::optional<Dense> dense(const Matrix& m) {
   return std::nullopt;
 }
 
-// In fp32 oneDNN has code for all shapes. That of one shape is no faster, takes 0.3 ms to make and 70 KB to keep, and
-// where rows vary every micro-batch would need more of it.
+// Calls oneDNN's code for all shapes in fp32. Code of one shape is mostly within 10 % of it, but 30 to 40 % faster for the
+// smallest tiles. It takes 0.3 ms to make and 70 KB to keep, and jobs with varying rows need more in every micro-batch.
 bool multiplied_sgemm(const Matrix& a, const Matrix& b, const Matrix& out, Into into) {
   const std::optional<Dense> left = dense(a), right = dense(b), result = dense(out);
   if (!left || !right || !result || result->transposed != 'N') return false;
