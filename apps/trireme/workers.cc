@@ -137,7 +137,7 @@ int report_outcome(const elastic::Outcome& outcome, const Path& run) {
   if (outcome.cause.empty()) return outcome.exit_code;
   const bool lost = outcome.exit_code == exit_code(ErrorKind::kPeerLost);
   const bool starved =
-      outcome.exit_code == exit_code(ErrorKind::kNoRoom) && outcome.signal == SIGKILL;
+      outcome.exit_code == exit_code(ErrorKind::kOutOfMemory) && outcome.signal == SIGKILL;
   print_error(lost                      ? "peer lost"
               : outcome.exit_code > 128 ? "interrupted"
                                         : "worker",

@@ -244,7 +244,7 @@ Pair search_pair(const config::Job& recipe, const planner::Cluster& gpus) {
     part.shown = fmt::format("{} layouts, the fastest {:.6g} s", layouts, least);
     pair.parts.push_back(std::move(part));
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kUsage && error.kind() != ErrorKind::kNoRoom) throw;
+    if (error.kind() != ErrorKind::kUsage && error.kind() != ErrorKind::kOutOfMemory) throw;
   }
   return pair;
 }

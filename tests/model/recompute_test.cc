@@ -175,8 +175,9 @@ TEST(RecomputePolicy, AutoFitsAnyBudgetAtLeastCost) {
 }
 
 TEST(RecomputePolicy, AutoShowsTheArithmeticWhereNothingFits) {
-  const std::string message = no_program(
-      {"recompute.policy=auto", "recompute.memory=1MiB", "model.hidden=128"}, ErrorKind::kNoRoom);
+  const std::string message =
+      no_program({"recompute.policy=auto", "recompute.memory=1MiB", "model.hidden=128"},
+                 ErrorKind::kOutOfMemory);
   EXPECT_THAT(message, HasSubstr("recompute.memory=1MiB: no choice of recomputed nodes fits"));
   EXPECT_THAT(message, HasSubstr("optimizer "));
   EXPECT_THAT(message, HasSubstr("smaller micro-batches"));
@@ -214,7 +215,7 @@ TEST(RecomputePolicy, AutoCountsHostMemoryOfACpu) {
   const Sets cuda = {"run.device=cuda"};
   EXPECT_EQ(text(tight + cuda), "");
   EXPECT_THAT(no_program(offload + Sets{"recompute.policy=auto", "recompute.memory=1MiB"},
-                         ErrorKind::kNoRoom),
+                         ErrorKind::kOutOfMemory),
               HasSubstr(" + host "));
 }
 

@@ -75,7 +75,7 @@ std::vector<Enum> others_of(Enum value, int count) {
 }
 std::vector<Verb> instead(int, Verb value) { return others_of(value, kVerbCount); }
 std::vector<Lane> instead(int, Lane value) { return others_of(value, kLaneCount); }
-std::vector<Piece> instead(int, Piece value) { return others_of(value, kPieceCount); }
+std::vector<TensorKind> instead(int, TensorKind value) { return others_of(value, kPieceCount); }
 std::vector<int> instead(int, int value) {
   std::vector<int> others;
   for (int other : {value - 1, value + 1, -1, 0, 1, 1 << 20})
@@ -145,7 +145,7 @@ TEST(Fields, LinesHaveWhatTheTableOfVerbsSays) {
       expect(Field::kNode, line.node >= 0);
       expect(Field::kUnit, line.unit >= 0);
       expect(Field::kValue, line.value >= 0);
-      expect(Field::kPiece, line.piece != Piece::kNone);
+      expect(Field::kTensors, line.tensors != TensorKind::kNone);
       expect(Field::kMb, line.mb >= 0);
       expect(Field::kChunk, line.chunk > 0);
       expect(Field::kPeer, line.peer >= 0);

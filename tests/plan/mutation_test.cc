@@ -250,12 +250,13 @@ TEST(Mutation, FieldsAreChecked) {
               }),
               HasSubstr("after="));
   EXPECT_THAT(broken([](List& l) { first(l, Verb::kUnshard).keep = true; }), HasSubstr("flag"));
-  EXPECT_THAT(
-      broken([](List& l) {
-        l.push_back(
-            {.verb = Verb::kOffload, .lane = Lane::kD2h, .unit = 0, .piece = Piece::kStates});
-      }),
-      HasSubstr("stay in memory"));
+  EXPECT_THAT(broken([](List& l) {
+                l.push_back({.verb = Verb::kOffload,
+                             .lane = Lane::kD2h,
+                             .unit = 0,
+                             .tensors = TensorKind::kStates});
+              }),
+              HasSubstr("stay in memory"));
   PlanSet plan = good;
   plan.list_of_rank.pop_back();
   EXPECT_THAT(refusal(plan), HasSubstr("3 ranks have lists, the world has 4"));

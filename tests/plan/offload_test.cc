@@ -199,7 +199,7 @@ TEST(Offload, RatioTakesWholeUnits) {
     const Away away(program, {.offload = {.optimizer = Tier::kNvme, .ratio = ratio}});
     double gone = 0;
     for (UnitId unit = 0; unit < static_cast<UnitId>(program.units.size()); ++unit)
-      gone += away(unit, Piece::kStates);
+      gone += away(unit, TensorKind::kStates);
     EXPECT_NEAR(gone / static_cast<double>(program.units.size()), ratio, 0.1) << ratio;
   }
 }
@@ -227,7 +227,7 @@ TEST(Offload, RatioIsKeptForUnitsOfAnySize) {
             const auto numel =
                 static_cast<double>(program.units[static_cast<std::size_t>(unit)].numel);
             stage_all += numel;
-            if (away(unit, Piece::kStates)) stage_gone += numel;
+            if (away(unit, TensorKind::kStates)) stage_gone += numel;
           }
           EXPECT_LE(stage_gone, ratio * stage_all) << pp << " " << large << " " << ratio;
           // Short of it by less than the smallest unit, unless the largest one has no place.
@@ -269,9 +269,9 @@ TEST(Offload, HostMemoryIsCounted) {
   EXPECT_EQ(host({.optimizer = Tier::kNvme}), 0);
 }
 
-int find(const List& list, Verb verb, Piece piece) {
+int find(const List& list, Verb verb, TensorKind tensors) {
   const auto found = std::ranges::find_if(
-      list, [&](const Instr& line) { return line.verb == verb && line.piece == piece; });
+      list, [&](const Instr& line) { return line.verb == verb && line.tensors == tensors; });
   EXPECT_NE(found, list.end());
   return static_cast<int>(found - list.begin());
 }
@@ -282,22 +282,24 @@ TEST(Offload, MistakesAreNamed) {
     change(plan.lists[0]);
     return refusal(plan);
   };
-  const auto without = [](Verb verb, Piece piece) {
-    return [=](List& list) { drop(list, find(list, verb, piece)); };
+  const auto without = [](Verb verb, TensorKind tensors) {
+    return [=](List& list) { drop(list, find(list, verb, tensors)); };
   };
-  EXPECT_THAT(broken(without(Verb::kReload, Piece::kParams)),
+  EXPECT_THAT(broken(without(Verb::kReload, TensorKind::kParams)),
               HasSubstr("parameters of unit embed are away"));
-  EXPECT_THAT(broken(without(Verb::kReload, Piece::kStates)),
+  EXPECT_THAT(broken(without(Verb::kReload, TensorKind::kStates)),
               HasSubstr("states of unit embed are away"));
-  EXPECT_THAT(broken(without(Verb::kOffload, Piece::kStates)),
+  EXPECT_THAT(broken(without(Verb::kOffload, TensorKind::kStates)),
               HasSubstr("3 units would be in memory for their steps, 2 may be"));
-  EXPECT_THAT(broken(without(Verb::kReload, Piece::kGrads)), HasSubstr("its gradient is away"));
-  EXPECT_THAT(broken(without(Verb::kOffload, Piece::kGrads)), HasSubstr("has not left"));
-  EXPECT_THAT(broken([](List& list) {
-                list[static_cast<std::size_t>(find(list, Verb::kReload, Piece::kStates))].lane =
-                    Lane::kComp;
-              }),
-              HasSubstr("needs h2d"));
+  EXPECT_THAT(broken(without(Verb::kReload, TensorKind::kGrads)),
+              HasSubstr("its gradient is away"));
+  EXPECT_THAT(broken(without(Verb::kOffload, TensorKind::kGrads)), HasSubstr("has not left"));
+  EXPECT_THAT(
+      broken([](List& list) {
+        list[static_cast<std::size_t>(find(list, Verb::kReload, TensorKind::kStates))].lane =
+            Lane::kComp;
+      }),
+      HasSubstr("needs h2d"));
   // All states at once do not fit.
   PlanSet plan = everything_away();
   plan.recipe.offload.prefetch = 0;

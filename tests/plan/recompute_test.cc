@@ -280,7 +280,7 @@ TEST(CheapestWithin, IsTheBestOfAllChoices) {
         EXPECT_NEAR(recomputation_cost(chosen), best, 1e-9 * best);
         ++fitted;
       } catch (const Error& error) {
-        EXPECT_EQ(error.kind(), ErrorKind::kNoRoom);
+        EXPECT_EQ(error.kind(), ErrorKind::kOutOfMemory);
         EXPECT_EQ(best, std::numeric_limits<double>::infinity()) << error.what();
         EXPECT_THAT(error.what(), HasSubstr("with all of them, stage"));
         ++refused;

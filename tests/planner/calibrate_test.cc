@@ -327,7 +327,7 @@ TEST(Machine, EachFurtherThreadHoldsSomethingMore) {
   const config::Job job = job_of(2, {"parallel.tp=2"});
   const plan::PlanSet plan = plan_of(job);
   const auto tensors = static_cast<double>(plan::memory_account(plan, 0).peak_of_tensors());
-  EXPECT_DOUBLE_EQ(beside_tensors(*made.machine.gpu.core, 3), 190e6 + 14e6);
+  EXPECT_DOUBLE_EQ(outside_tensors(*made.machine.gpu.core, 3), 190e6 + 14e6);
   EXPECT_DOUBLE_EQ(forecast_step(plan, job, made, RanksAs::kThreads).process_bytes,
                    190e6 + 7e6 + 1.02 * 2 * tensors);
   EXPECT_DOUBLE_EQ(forecast_step(plan, job, made, RanksAs::kProcesses).process_bytes,

@@ -340,7 +340,7 @@ TEST(Families, BadQuestionsAreRefusedWithTheReason) {
                   .data = facts_of(job)},
                  {.options = 1, .estimated = 4, .compiled = 2, .explain = false});
         },
-        memory < 1 ? ErrorKind::kNoRoom : ErrorKind::kUsage);
+        memory < 1 ? ErrorKind::kOutOfMemory : ErrorKind::kUsage);
   };
   EXPECT_THAT(refused("vit_tiny", {"jepa.layers=3"}), HasSubstr("family vit does not use it"));
   EXPECT_THAT(refused("vit_tiny", {"vision.heads=5"}), HasSubstr("vision.heads=5"));

@@ -388,7 +388,7 @@ TEST(Search, KeepsRecomputationThatFitsItsLimit) {
   EXPECT_EQ(best.job.recompute.policy, config::RecomputePolicy::kAuto);
   EXPECT_LE(best.memory.allocated(), 9.0 * (1 << 30));
   job.recompute.memory = {.count = std::int64_t{1} << 28};
-  EXPECT_THAT(error_of(ErrorKind::kNoRoom, [&] { ask(job, hosts(2), 8, kept); }),
+  EXPECT_THAT(error_of(ErrorKind::kOutOfMemory, [&] { ask(job, hosts(2), 8, kept); }),
               HasSubstr("recompute.memory=256MiB"));
 }
 
@@ -472,7 +472,7 @@ TEST(Search, RefusesWhatCannotBe) {
   EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { ask(three, hosts(2), 8, {"parallel.tp"}); }),
               HasSubstr("tp=3"));
   const std::string none =
-      error_of(ErrorKind::kNoRoom, [&] { ask(gpt(64, 8192, 8), hosts(1, 8)); });
+      error_of(ErrorKind::kOutOfMemory, [&] { ask(gpt(64, 8192, 8), hosts(1, 8)); });
   EXPECT_THAT(none, HasSubstr("the smallest need is"));
   EXPECT_THAT(none, testing::ContainsRegex(
                         "[0-9]+ GPUs are enough, on [0-9]+ hosts, of which the cluster has 1"));
@@ -505,11 +505,12 @@ TEST(Search, OffloadsToHostsThatHaveRoom) {
   const config::Job job = gpt(32, 4096, 8);
   Cluster cluster = hosts(1, 24);
   cluster.host_memory = 0;
-  error_of(ErrorKind::kNoRoom, [&] { ask(job, cluster, 4); });
+  error_of(ErrorKind::kOutOfMemory, [&] { ask(job, cluster, 4); });
   config::Job kept = job;
   kept.offload.optimizer = Tier::kHost;
-  EXPECT_THAT(error_of(ErrorKind::kNoRoom, [&] { ask(kept, cluster, 4, {"offload.optimizer"}); }),
-              HasSubstr("more host_memory"));
+  EXPECT_THAT(
+      error_of(ErrorKind::kOutOfMemory, [&] { ask(kept, cluster, 4, {"offload.optimizer"}); }),
+      HasSubstr("more host_memory"));
 }
 
 // What needs more than the share that runs can use is not chosen.

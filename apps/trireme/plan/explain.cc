@@ -137,7 +137,7 @@ int explain_memory(const Planned& planned, const Place& place, const ExplainOpti
                           : simulate::footprint_text(planned.plan, lists));
   if (options.fits.empty()) return 0;
   if (const auto misfit = simulate::misfit(planned.plan, lists, parse_bytes(options.fits)->count))
-    fail(ErrorKind::kNoRoom, "{}", *misfit);
+    fail(ErrorKind::kOutOfMemory, "{}", *misfit);
   const simulate::Footprint& most = simulate::largest(lists);
   if (!options.memory)
     fmt::print("fits: rank {} needs most, {} of {}\n", most.ranks.front(),

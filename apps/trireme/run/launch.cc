@@ -70,7 +70,7 @@ class Worlds {
     try {
       check(world);
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kUsage && error.kind() != ErrorKind::kNoRoom) throw;
+      if (error.kind() != ErrorKind::kUsage && error.kind() != ErrorKind::kOutOfMemory) throw;
       fits = false;
     }
     return fit_[world] = fits;

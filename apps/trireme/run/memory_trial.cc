@@ -41,7 +41,7 @@ std::optional<std::int64_t> try_memory(const Planned& planned, const Place& plac
     return most;
   }
   // The kernel's kill for lack of memory, and the trial's own exit code.
-  if (outcome.signal == SIGKILL || outcome.exit_code == exit_code(ErrorKind::kNoRoom))
+  if (outcome.signal == SIGKILL || outcome.exit_code == exit_code(ErrorKind::kOutOfMemory))
     return std::nullopt;
   fail(outcome.signal != 0 ? ErrorKind::kInternal : ErrorKind::kUsage,
        "the trial of run.micro_batch={} ended with exit code {}{}{}; set run.micro_batch to a "

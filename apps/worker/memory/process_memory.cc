@@ -48,7 +48,7 @@ class Scratch {
 struct Held {
   double all = 0;    // by the process
   double steps = 0;  // by the tensors of all ranks at their peaks in a step
-  double besides() const { return std::max(all - steps, 0.0); }
+  double outside_steps() const { return std::max(all - steps, 0.0); }
 };
 
 class KeepHeld final : public train::Callback {
@@ -107,7 +107,8 @@ Held train_small(int ranks) {
 // The second run finds what the first has freed, so that it adds one rank.
 ProcessMemory measure_process_memory() {
   const Held one = train_small(1), two = train_small(2);
-  return {.process = one.besides(), .process_rank = std::max(two.besides() - one.besides(), 0.0)};
+  return {.process = one.outside_steps(),
+          .process_rank = std::max(two.outside_steps() - one.outside_steps(), 0.0)};
 }
 
 }  // namespace trireme::app

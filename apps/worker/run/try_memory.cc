@@ -39,9 +39,9 @@ int try_memory(const Arguments& arguments) {
       if (world.rank() == 0) std::ofstream(arguments.text("json")) << all.dump();
     });
   } catch (const std::bad_alloc&) {
-    return exit_code(ErrorKind::kNoRoom);
+    return exit_code(ErrorKind::kOutOfMemory);
   } catch (const c10::OutOfMemoryError&) {  // of a GPU
-    return exit_code(ErrorKind::kNoRoom);
+    return exit_code(ErrorKind::kOutOfMemory);
   }
   return 0;
 }

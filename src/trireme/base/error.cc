@@ -11,7 +11,7 @@ int exit_code(ErrorKind kind) {
     case ErrorKind::kData: return 3;
     case ErrorKind::kPeerLost: return 4;
     case ErrorKind::kNonFinite: return 5;
-    case ErrorKind::kNoRoom: return 6;
+    case ErrorKind::kOutOfMemory: return 6;
   }
   return 1;
 }
@@ -23,7 +23,7 @@ const char* name(ErrorKind kind) {
     case ErrorKind::kData: return "data";
     case ErrorKind::kPeerLost: return "peer lost";
     case ErrorKind::kNonFinite: return "non-finite";
-    case ErrorKind::kNoRoom: return "does not fit";
+    case ErrorKind::kOutOfMemory: return "does not fit";
   }
   return "internal";
 }

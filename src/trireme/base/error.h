@@ -11,12 +11,12 @@ namespace trireme {
 
 // Decides the exit code and the handler of an error.
 enum class ErrorKind {
-  kInternal,   // our bug: exit 1
-  kUsage,      // bad command line, bad config, nothing started: exit 2
-  kData,       // token file, dataset or checkpoint unusable: exit 3
-  kPeerLost,   // a peer died, hung or timed out; restartable: exit 4
-  kNonFinite,  // loss or gradient not finite, by policy: exit 5
-  kNoRoom,     // needs more memory than it is allowed, nothing started: exit 6
+  kInternal,     // our bug: exit 1
+  kUsage,        // bad command line, bad config, nothing started: exit 2
+  kData,         // token file, dataset or checkpoint unusable: exit 3
+  kPeerLost,     // a peer died, hung or timed out; restartable: exit 4
+  kNonFinite,    // loss or gradient not finite, by policy: exit 5
+  kOutOfMemory,  // needs more memory than it is allowed, nothing started: exit 6
 };
 
 // An error whose message names the value seen, the value needed and the way out, in one line.

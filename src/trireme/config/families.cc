@@ -48,7 +48,7 @@ constexpr std::string_view kSeeing =
     "projector.*,vlm.*";
 
 // Keys of the decoder of Llama after the tower.
-constexpr std::string_view kBehind =
+constexpr std::string_view kTextDecoder =
     "model.layers,model.hidden,model.heads,model.kv_heads,model.head_dim,model.qkv_bias,"
     "model.qk_norm,model.attention_layers,model.ffn,model.vocab,model.seq_len,model.tied,"
     "model.norm_eps,model.rope_theta,model.rope_scaling,model.init_std";
@@ -70,8 +70,8 @@ constexpr std::array kEntries = {
     Entry{Family::kClip, "clip", kImageTower, kTextTower},
     Entry{Family::kHnet, "hnet",
           "model.vocab,model.seq_len,model.norm_eps,model.rope_theta,model.init_std,hnet.*"},
-    Entry{Family::kVlm, "vlm", kSeeing, kBehind, kChunkedTower},
-    Entry{Family::kArrcoc, "arrcoc", kRegions, kBehind},
+    Entry{Family::kVlm, "vlm", kSeeing, kTextDecoder, kChunkedTower},
+    Entry{Family::kArrcoc, "arrcoc", kRegions, kTextDecoder},
 };
 
 // Sections of which a family must name what it uses.

@@ -7,7 +7,7 @@
 
 namespace trireme::exec {
 
-using plan::Piece;
+using plan::TensorKind;
 using plan::Tier;
 
 static_assert(plan::kPage == scratch::kPage, "plans count scratch space in its pages");
@@ -31,11 +31,11 @@ AwaySpace::AwaySpace(const plan::PlanSet& plan, int rank, const OpenScratch& ope
   for (plan::UnitId id : plan::units_of_stage(plan.program, stage)) {
     const plan::UnitSpace space = plan::space_of(plan, id, stage);
     UnitExtents& extents = units_[static_cast<std::size_t>(id)];
-    if (away(id, Piece::kStates))
+    if (away(id, TensorKind::kStates))
       for (std::int64_t bytes : space.states)
         extents.states.push_back(reserve(offload.optimizer, bytes));
-    if (away(id, Piece::kParams)) extents.params = reserve(offload.params, space.params);
-    if (!away(id, Piece::kGrads)) continue;
+    if (away(id, TensorKind::kParams)) extents.params = reserve(offload.params, space.params);
+    if (!away(id, TensorKind::kGrads)) continue;
     extents.gradient = reserve(offload.grads, space.gradient);
     for (int count : space.levels) {
       extents.levels.emplace_back();
@@ -66,8 +66,8 @@ scratch::Scratch& AwaySpace::at(Tier tier) const {
   return *found->second;
 }
 
-scratch::Scratch& AwaySpace::of(Piece piece) const {
-  return at(plan::tier_of(plan_.recipe.offload, piece));
+scratch::Scratch& AwaySpace::of(TensorKind tensors) const {
+  return at(plan::tier_of(plan_.recipe.offload, tensors));
 }
 
 scratch::Scratch& AwaySpace::of_values() const { return at(plan_.recipe.offload.activations); }

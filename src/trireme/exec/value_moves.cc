@@ -11,7 +11,7 @@
 namespace trireme::exec {
 
 ValueMoves::~ValueMoves() {
-  for (const auto& [piece, kept] : kept_) {
+  for (const auto& [of_mb, kept] : kept_) {
     try {
       kept.gather.wait();
     } catch (const std::exception&) {

@@ -114,10 +114,10 @@ std::vector<double> peak_activations(const PlanSet& plan) {
     for (const Instr& line : list) {
       if (!computes(line)) continue;
       const Node& node = plan.program.nodes[static_cast<std::size_t>(line.node)];
-      const std::pair piece{node.chunk, line.mb};
-      if (line.keep || line.verb == Verb::kRecompute) ++keeping[piece];
+      const std::pair of_mb{node.chunk, line.mb};
+      if (line.keep || line.verb == Verb::kRecompute) ++keeping[of_mb];
       peak = std::max(peak, keeping.size());
-      if (adds_gradients(line) && --keeping[piece] == 0) keeping.erase(piece);
+      if (adds_gradients(line) && --keeping[of_mb] == 0) keeping.erase(of_mb);
     }
     peaks.push_back(static_cast<double>(peak) / chunks);
   }

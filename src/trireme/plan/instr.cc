@@ -66,9 +66,9 @@ std::string_view name(Lane lane) {
   return kNames[static_cast<std::size_t>(lane)];
 }
 
-std::string_view name(Piece piece) {
+std::string_view name(TensorKind tensors) {
   constexpr std::string_view kNames[kPieceCount] = {"", "states", "params", "grads"};
-  return kNames[static_cast<std::size_t>(piece)];
+  return kNames[static_cast<std::size_t>(tensors)];
 }
 
 }  // namespace trireme::plan

@@ -31,7 +31,7 @@ enum class Verb : std::uint8_t {
 };
 
 // Part of a unit that a line moves out of memory or back.
-enum class Piece : std::uint8_t {
+enum class TensorKind : std::uint8_t {
   kNone,
   kStates,  // optimizer states, and separate master weights
   kParams,  // in compute type, what the rank holds between steps
@@ -54,16 +54,16 @@ struct Instr {
   NodeId node = -1;
   UnitId unit = -1;
   ValueId value = -1;
-  Piece piece = Piece::kNone;  // for reload and offload of a unit
-  int mb = -1;                 // micro-batch of this rank, 0 .. micro_batches-1
-  int peer = -1;               // pipeline stage
-  int chunk = 0;               // of a micro-batch's gradient, if several chunks have one
-  mesh::AxisSet axes{};        // of a collective
-  bool keep = false;           // forward: saves for backward
-  bool scatter = false;        // reduce_grads: reduce-scatter (else all-reduce of the present
-                               // gradient)
-  bool gradient = false;       // send, recv: the value's gradient
-  std::vector<int> after{};    // earlier lines of the same list, in other lanes, ascending
+  TensorKind tensors = TensorKind::kNone;  // for reload and offload of a unit
+  int mb = -1;                             // micro-batch of this rank, 0 .. micro_batches-1
+  int peer = -1;                           // pipeline stage
+  int chunk = 0;             // of a micro-batch's gradient, if several chunks have one
+  mesh::AxisSet axes{};      // of a collective
+  bool keep = false;         // forward: saves for backward
+  bool scatter = false;      // reduce_grads: reduce-scatter (else all-reduce of the present
+                             // gradient)
+  bool gradient = false;     // send, recv: the value's gradient
+  std::vector<int> after{};  // earlier lines of the same list, in other lanes, ascending
   bool operator==(const Instr&) const = default;
 };
 
@@ -107,6 +107,6 @@ double flops(const Node& node, Verb verb);
 
 std::string_view name(Verb verb);
 std::string_view name(Lane lane);
-std::string_view name(Piece piece);  // "states", ...; "" for none
+std::string_view name(TensorKind tensors);  // "states", ...; "" for none
 
 }  // namespace trireme::plan

@@ -25,12 +25,12 @@ int most_levels(int pushed, int row) {
 
 }  // namespace
 
-Tier tier_of(const Offload& offload, Piece piece) {
-  switch (piece) {
-    case Piece::kNone: break;
-    case Piece::kStates: return offload.optimizer;
-    case Piece::kParams: return offload.params;
-    case Piece::kGrads: return offload.grads;
+Tier tier_of(const Offload& offload, TensorKind tensors) {
+  switch (tensors) {
+    case TensorKind::kNone: break;
+    case TensorKind::kStates: return offload.optimizer;
+    case TensorKind::kParams: return offload.params;
+    case TensorKind::kGrads: return offload.grads;
   }
   return Tier::kNone;
 }
@@ -41,9 +41,11 @@ Away::Away(const Program& program, const Recipe& recipe) {
   std::vector<UnitId> stepped;  // those with something the optimizer keeps
   for (std::size_t unit = 0; unit < program.units.size(); ++unit) {
     const Unit& one = program.units[unit];
-    const auto away = [&](Piece piece) { return away_[static_cast<std::size_t>(piece)][unit]; };
-    away(Piece::kParams) = offload.params != Tier::kNone;
-    away(Piece::kGrads) = offload.grads != Tier::kNone && one.trainable;
+    const auto away = [&](TensorKind tensors) {
+      return away_[static_cast<std::size_t>(tensors)][unit];
+    };
+    away(TensorKind::kParams) = offload.params != Tier::kNone;
+    away(TensorKind::kGrads) = offload.grads != Tier::kNone && one.trainable;
     if (one.trainable && (has_master_copy(recipe, one) || recipe.optimizer_states > 0))
       stepped.push_back(static_cast<UnitId>(unit));
   }
@@ -67,16 +69,16 @@ void Away::send_states(const Program& program, std::vector<UnitId> stepped, doub
       return gone[at] + size <= ratio * all[at];
     });
     if (!takes) continue;
-    away_[static_cast<std::size_t>(Piece::kStates)][static_cast<std::size_t>(unit)] = true;
+    away_[static_cast<std::size_t>(TensorKind::kStates)][static_cast<std::size_t>(unit)] = true;
     for (int stage : stages) gone[static_cast<std::size_t>(stage)] += size;
   }
   const double whole = std::accumulate(all.begin(), all.end(), 0.0);
   if (whole > 0) states_share_ = std::accumulate(gone.begin(), gone.end(), 0.0) / whole;
 }
 
-bool Away::any(Piece piece) const {
-  return std::ranges::find(away_[static_cast<std::size_t>(piece)], true) !=
-         away_[static_cast<std::size_t>(piece)].end();
+bool Away::any(TensorKind tensors) const {
+  return std::ranges::find(away_[static_cast<std::size_t>(tensors)], true) !=
+         away_[static_cast<std::size_t>(tensors)].end();
 }
 
 std::int64_t UnitSpace::states_bytes() const {
@@ -150,13 +152,13 @@ std::int64_t host_bytes(const PlanSet& plan, int rank) {
   std::int64_t sum = 0;
   for (UnitId unit : units_of_stage(plan.program, stage)) {
     const UnitSpace space = space_of(plan, unit, stage);
-    const auto here = [&](Piece piece) {
-      return tier_of(offload, piece) == Tier::kHost && away(unit, piece);
+    const auto here = [&](TensorKind tensors) {
+      return tier_of(offload, tensors) == Tier::kHost && away(unit, tensors);
     };
-    if (here(Piece::kStates))
+    if (here(TensorKind::kStates))
       for (std::int64_t bytes : space.states) sum += whole_pages(bytes);
-    if (here(Piece::kParams)) sum += whole_pages(space.params);
-    if (here(Piece::kGrads))
+    if (here(TensorKind::kParams)) sum += whole_pages(space.params);
+    if (here(TensorKind::kGrads))
       sum += whole_pages(space.gradient) +
              whole_pages(space.level) *
                  std::accumulate(space.levels.begin(), space.levels.end(), std::int64_t{0});
@@ -170,11 +172,11 @@ std::int64_t host_bytes(const PlanSet& plan, int rank) {
 std::int64_t transit_bytes(const PlanSet& plan, int stage, const Instr& line) {
   if (line.value >= 0) return plan.program.values[static_cast<std::size_t>(line.value)].bytes;
   const UnitSpace space = space_of(plan, line.unit, stage);
-  switch (line.piece) {
-    case Piece::kNone: break;
-    case Piece::kStates: return space.states_bytes();
-    case Piece::kParams: return space.params;
-    case Piece::kGrads:
+  switch (line.tensors) {
+    case TensorKind::kNone: break;
+    case TensorKind::kStates: return space.states_bytes();
+    case TensorKind::kParams: return space.params;
+    case TensorKind::kGrads:
       if (line.mb < 0) return space.gradient;
       return line.verb == Verb::kOffload
                  ? space.level

@@ -18,18 +18,18 @@ constexpr std::int64_t whole_pages(std::int64_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-Tier tier_of(const Offload& offload, Piece piece);
+Tier tier_of(const Offload& offload, TensorKind tensors);
 
 // Shards of every unit that wait outside memory. Those of the optimizer leave for the largest units first, each that
 // fits into the ratio of every stage that holds it.
 class Away {
  public:
   Away(const Program& program, const Recipe& recipe);
-  bool operator()(UnitId unit, Piece piece) const {
-    return away_[static_cast<std::size_t>(piece)][static_cast<std::size_t>(unit)];
+  bool operator()(UnitId unit, TensorKind tensors) const {
+    return away_[static_cast<std::size_t>(tensors)][static_cast<std::size_t>(unit)];
   }
   // Whether any unit's does.
-  bool any(Piece piece) const;
+  bool any(TensorKind tensors) const;
   // Share of the stepped parameters whose states are offloaded.
   double states_share() const { return states_share_; }
 

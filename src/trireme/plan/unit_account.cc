@@ -91,8 +91,8 @@ std::int64_t UnitAccount::copied_bytes(const Instr& line, const UnitMemory& unit
 }
 
 void UnitAccount::persistent(UnitId unit) {
-  if (!away_(unit, Piece::kParams)) ledger_.add(MemoryKind::kParams, params_bytes(unit));
-  if (!away_(unit, Piece::kStates)) ledger_.add(MemoryKind::kOptimizer, states_bytes(unit));
+  if (!away_(unit, TensorKind::kParams)) ledger_.add(MemoryKind::kParams, params_bytes(unit));
+  if (!away_(unit, TensorKind::kStates)) ledger_.add(MemoryKind::kOptimizer, states_bytes(unit));
   model_states_ +=
       params_bytes(unit) + states_bytes(unit) + (of(unit).trainable ? level_bytes(at(unit)) : 0);
 }
@@ -161,7 +161,7 @@ void UnitAccount::begin(const Instr& line) {
     case Verb::kReshard:
       if (at(line.unit).sharing.gathers)
         ledger_.drop_after(MemoryKind::kUnitBuffers, full_bytes(line.unit));
-      if (away_(line.unit, Piece::kParams))
+      if (away_(line.unit, TensorKind::kParams))
         ledger_.drop_after(MemoryKind::kStaging, params_bytes(line.unit));
       break;
     case Verb::kReload: reload(line); break;
@@ -197,16 +197,18 @@ void UnitAccount::reduce(const Instr& line, UnitMemory& unit) {
 void UnitAccount::step(UnitId id) {
   UnitMemory& unit = at(id);
   // Written from the copy that is stepped.
-  if (has_master_copy(recipe_, of(id)) && away_(id, Piece::kParams))
+  if (has_master_copy(recipe_, of(id)) && away_(id, TensorKind::kParams))
     ledger_.add(MemoryKind::kStaging, params_bytes(id));
   ledger_.drop_after(MemoryKind::kGradients, sum_bytes(unit));
   unit.chunks.clear();
 }
 
 void UnitAccount::reload(const Instr& line) {
-  if (line.piece == Piece::kParams) ledger_.add(MemoryKind::kStaging, params_bytes(line.unit));
-  if (line.piece == Piece::kStates) ledger_.add(MemoryKind::kStaging, states_bytes(line.unit));
-  if (line.piece == Piece::kGrads) reload_gradients(line);
+  if (line.tensors == TensorKind::kParams)
+    ledger_.add(MemoryKind::kStaging, params_bytes(line.unit));
+  if (line.tensors == TensorKind::kStates)
+    ledger_.add(MemoryKind::kStaging, states_bytes(line.unit));
+  if (line.tensors == TensorKind::kGrads) reload_gradients(line);
 }
 
 void UnitAccount::reload_gradients(const Instr& line) {
@@ -221,7 +223,7 @@ void UnitAccount::reload_gradients(const Instr& line) {
 }
 
 void UnitAccount::offload(const Instr& line) {
-  if (line.piece != Piece::kGrads) return;
+  if (line.tensors != TensorKind::kGrads) return;
   UnitMemory& unit = at(line.unit);
   if (line.mb < 0) {
     collapse(unit);
@@ -236,11 +238,11 @@ void UnitAccount::offload(const Instr& line) {
 
 void UnitAccount::gone(const Instr& line) {
   const UnitMemory& unit = at(line.unit);
-  switch (line.piece) {
-    case Piece::kNone: break;
-    case Piece::kStates: ledger_.add(MemoryKind::kStaging, -states_bytes(line.unit)); break;
-    case Piece::kParams: ledger_.add(MemoryKind::kStaging, -params_bytes(line.unit)); break;
-    case Piece::kGrads:
+  switch (line.tensors) {
+    case TensorKind::kNone: break;
+    case TensorKind::kStates: ledger_.add(MemoryKind::kStaging, -states_bytes(line.unit)); break;
+    case TensorKind::kParams: ledger_.add(MemoryKind::kStaging, -params_bytes(line.unit)); break;
+    case TensorKind::kGrads:
       ledger_.add(MemoryKind::kGradients,
                   line.mb < 0 ? -grad_bytes(unit.part) : -level_bytes(unit));
       break;

@@ -20,7 +20,7 @@ int leaves_of(const PlanSet& plan, UnitId unit) {
       sharing_of(plan.mesh, plan.recipe, plan.program.units[static_cast<std::size_t>(unit)]);
   const int shards = plan.mesh.degree(sharing.shards);
   if (!plan.recipe.canonical || !sharing.scatters_each ||
-      Away(plan.program, plan.recipe)(unit, Piece::kGrads))
+      Away(plan.program, plan.recipe)(unit, TensorKind::kGrads))
     return 1;
   if (plan.recipe.group > 1) return sharing.shards.contains(mesh::Axis::kCp) ? 1 : shards;
   const bool aligned = std::has_single_bit(static_cast<unsigned>(shards));

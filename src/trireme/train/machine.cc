@@ -42,7 +42,7 @@ at::Tensor square_of_ones(std::int64_t size, const at::TensorOptions& options) {
   void* const memory =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
-    fail(ErrorKind::kNoRoom,
+    fail(ErrorKind::kOutOfMemory,
          "{} bytes for a matrix that measures this machine are not there; end other programs, or "
          "raise the limit of addresses (ulimit -v)",
          bytes);

@@ -61,7 +61,7 @@ TEST_F(MicroBatch, IsNotTriedWhereTheForecastIsTooMuch) {
     find([&](const Planned&) -> std::optional<std::int64_t> { return ++trials; });
     FAIL() << "fits into a byte";
   } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kNoRoom);
+    EXPECT_EQ(error.kind(), ErrorKind::kOutOfMemory);
     EXPECT_THAT(error.what(), HasSubstr("no run.micro_batch fits"));
   }
   EXPECT_EQ(trials, 0);
@@ -130,7 +130,7 @@ TEST_F(Start, RefusesWhatCannotFitAndWarnsOfWhatMayNot) {
     check(need_.certain - 2048);
     ADD_FAILURE() << "started";
   } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kNoRoom);
+    EXPECT_EQ(error.kind(), ErrorKind::kOutOfMemory);
     EXPECT_THAT(error.what(), HasSubstr("for parameters, optimizer states and gradients"));
     EXPECT_THAT(error.what(), HasSubstr("run.memory_limit"));
   }

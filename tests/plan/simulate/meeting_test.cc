@@ -24,8 +24,8 @@ using mesh::Axis;
 using mesh::AxisSet;
 using plan::Instr;
 using plan::Lane;
-using plan::Piece;
 using plan::PlanSet;
+using plan::TensorKind;
 using plan::Verb;
 
 double one_second(int, const Instr&) { return 1; }
@@ -60,8 +60,8 @@ struct Others {
     return others;
   }
   std::vector<Lane> operator()(Lane Instr::*) const { return all_but(line.lane, plan::kLaneCount); }
-  std::vector<Piece> operator()(Piece Instr::*) const {
-    return all_but(line.piece, plan::kPieceCount);
+  std::vector<TensorKind> operator()(TensorKind Instr::*) const {
+    return all_but(line.tensors, plan::kPieceCount);
   }
   std::vector<bool> operator()(bool Instr::*field) const { return {!(line.*field)}; }
   std::vector<AxisSet> operator()(AxisSet Instr::*) const {

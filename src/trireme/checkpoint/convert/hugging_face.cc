@@ -32,7 +32,7 @@ struct Made {
   formats::TensorInfo info;
   Form form = Form::kSame;
   Kind kind;
-  std::vector<Stretch> from;
+  std::vector<PartRange> from;
 };
 
 // How each unit's parameters are kept.
@@ -102,10 +102,10 @@ StateReader whole_checkpoint(const Path& checkpoint, const model::ModelSpec& mod
 Bytes contents(const StateReader& stored, const Made& made) {
   const std::size_t width = size_of(made.kind.type);
   Bytes bytes;
-  for (const Stretch& stretch : made.from) {
+  for (const PartRange& range : made.from) {
     const std::size_t begin = bytes.size();
-    bytes.resize(begin + static_cast<std::size_t>(stretch.count) * width);
-    stored.read(stretch, made.kind, std::span(bytes).subspan(begin));
+    bytes.resize(begin + static_cast<std::size_t>(range.count) * width);
+    stored.read(range, made.kind, std::span(bytes).subspan(begin));
   }
   const std::vector<std::int64_t>& shape = made.info.shape;
   return made.form == Form::kTurned ? turn(bytes, shape[1], shape[0], width) : bytes;

@@ -25,7 +25,7 @@ Written write_rank(const StateReader& stored, const Target& to, int rank, const 
   const int part = to.plan.mesh.coordinate(rank, mesh::Axis::kTp);
   Written written{.file = {.name = fmt::format("rank-{:05}.safetensors", rank)}};
   std::vector<formats::TensorInfo> tensors;
-  std::vector<std::pair<Stretch, Kind>> contents;
+  std::vector<std::pair<PartRange, Kind>> contents;
   for (const plan::SavedRange& range : plan::saved_ranges(to.plan, rank)) {
     const auto unit = static_cast<std::size_t>(range.unit);
     const model::UnitSpec& spec = to.model.units[unit];
@@ -49,14 +49,14 @@ Written write_rank(const StateReader& stored, const Target& to, int rank, const 
   }
   if (tensors.empty()) return {};
   std::vector<std::byte> now;
-  written.file = formats::write_shard(
-      os::real_file_system(), directory, written.file.name, stored.manifest().step, tensors,
-      [&](std::size_t index) {
-        const auto& [stretch, kind] = contents[index];
-        now.resize(static_cast<std::size_t>(stretch.count) * size_of(kind.type));
-        stored.read(stretch, kind, now);
-        return std::span<const std::byte>(now);
-      });
+  written.file =
+      formats::write_shard(os::real_file_system(), directory, written.file.name,
+                           stored.manifest().step, tensors, [&](std::size_t index) {
+                             const auto& [range, kind] = contents[index];
+                             now.resize(static_cast<std::size_t>(range.count) * size_of(kind.type));
+                             stored.read(range, kind, now);
+                             return std::span<const std::byte>(now);
+                           });
   return written;
 }
 

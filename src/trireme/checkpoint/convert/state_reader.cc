@@ -110,26 +110,25 @@ void StateReader::read_global(std::size_t unit, std::int64_t global, std::int64_
   }
 }
 
-void StateReader::read(const Stretch& stretch, const Kind& kind, std::span<std::byte> out) const {
+void StateReader::read(const PartRange& range, const Kind& kind, std::span<std::byte> out) const {
   const std::size_t width = size_of(kind.type);
-  TRIREME_CHECK(out.size() == static_cast<std::size_t>(stretch.count) * width,
-                "{} bytes for {} elements of {}", out.size(), stretch.count, name(kind.type));
-  if (stretch.parts == parts_) {
-    read_slices(open_, part_of(stretch.unit, stretch.part), kind, stretch.offset, out);
+  TRIREME_CHECK(out.size() == static_cast<std::size_t>(range.count) * width,
+                "{} bytes for {} elements of {}", out.size(), range.count, name(kind.type));
+  if (range.parts == parts_) {
+    read_slices(open_, part_of(range.unit, range.part), kind, range.offset, out);
     return;
   }
   if (kind.block != 1)
     fail(ErrorKind::kData,
          "{}: {} of unit {} has one number for {} elements, which cannot be cut for tp={}; keep "
          "parallel.tp={}",
-         directory_.string(), kind.name, specs_[stretch.unit].name, kind.block, stretch.parts,
-         parts_);
-  for (const Run& run : runs(specs_[stretch.unit], stretch.part, stretch.parts, /*owned=*/false)) {
-    const std::int64_t begin = std::max(run.local, stretch.offset);
-    const std::int64_t end = std::min(run.local + run.count, stretch.offset + stretch.count);
+         directory_.string(), kind.name, specs_[range.unit].name, kind.block, range.parts, parts_);
+  for (const Run& run : runs(specs_[range.unit], range.part, range.parts, /*owned=*/false)) {
+    const std::int64_t begin = std::max(run.local, range.offset);
+    const std::int64_t end = std::min(run.local + run.count, range.offset + range.count);
     if (begin < end)
-      read_global(stretch.unit, run.global + (begin - run.local), end - begin, kind,
-                  out.data() + static_cast<std::size_t>(begin - stretch.offset) * width);
+      read_global(range.unit, run.global + (begin - run.local), end - begin, kind,
+                  out.data() + static_cast<std::size_t>(begin - range.offset) * width);
   }
 }
 

@@ -33,7 +33,7 @@ void read_slices(const formats::OpenCheckpoint& open, const formats::ManifestUni
                  const Kind& kind, std::int64_t offset, std::span<std::byte> out);
 
 // Part of a unit on one of several tp ranks: elements [offset, offset + count) of one kind.
-struct Stretch {
+struct PartRange {
   std::size_t unit = 0;  // of the model's
   int part = 0;
   int parts = 1;
@@ -54,7 +54,7 @@ class StateReader {
   std::vector<Kind> kinds(std::size_t unit) const;
   std::optional<Kind> kind(std::size_t unit, const std::string& name) const;
   // Fills `out` with the elements of the range, recut where other tp ranks wrote them, without further memory.
-  void read(const Stretch& stretch, const Kind& kind, std::span<std::byte> out) const;
+  void read(const PartRange& range, const Kind& kind, std::span<std::byte> out) const;
   // The whole parameter, or as much of another kind.
   std::vector<std::byte> read_whole(std::size_t unit, std::size_t param, const Kind& kind) const;
 

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxList = std::size_t{1} << 30;  // bytes
 
 // The first of these that exists in the directory of the list.
-Path beside_list(const Path& list, std::initializer_list<const char*> names) {
+Path next_to_list(const Path& list, std::initializer_list<const char*> names) {
   std::error_code ignored;
   for (const char* name : names)
     if (const Path path = list.parent_path() / name; fs::exists(path, ignored)) return path;
@@ -39,12 +39,12 @@ SourcePtr open_ssv2(const Path& list, const SamplesOptions& options) {
   const Path labels =
       !options.labels.empty()
           ? options.labels
-          : beside_list(list, {"labels.json", "something-something-v2-labels.json"});
+          : next_to_list(list, {"labels.json", "something-something-v2-labels.json"});
   std::vector<std::string> classes;
   if (!labels.empty()) classes = parse_ssv2_labels(read_file(labels), labels.string());
   Path folder = !options.videos.empty()
                     ? options.videos
-                    : beside_list(list, {"videos", "20bn-something-something-v2"});
+                    : next_to_list(list, {"videos", "20bn-something-something-v2"});
   if (folder.empty()) folder = list.has_parent_path() ? list.parent_path() : Path(".");
   const std::map<std::string, Path> videos = videos_by_id(folder);
   std::map<std::string, std::int64_t> numbers;

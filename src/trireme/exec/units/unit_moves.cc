@@ -10,7 +10,7 @@
 
 namespace trireme::exec {
 
-using plan::Piece;
+using plan::TensorKind;
 
 namespace {
 
@@ -52,8 +52,8 @@ unsigned levels_of(const plan::Instr& line, const plan::Recipe& recipe) {
 
 // Subjects of the line.
 std::vector<Place> places_of(UnitState& unit, const plan::Instr& line, const plan::Recipe& recipe) {
-  if (line.piece == Piece::kStates) return states_of(unit);
-  if (line.piece == Piece::kParams) return {params_of(unit)};
+  if (line.tensors == TensorKind::kStates) return states_of(unit);
+  if (line.tensors == TensorKind::kParams) return {params_of(unit)};
   const bool back = line.verb == plan::Verb::kReload;
   if (line.mb < 0 && (!back || !unit.square_sums.empty()))
     return {{&unit.grad, unit.part_count, recipe.grads, unit.extents->gradient}};
@@ -68,7 +68,7 @@ std::vector<Place> places_of(UnitState& unit, const plan::Instr& line, const pla
 }
 
 void note_levels(UnitState& unit, const plan::Instr& line, const plan::Recipe& recipe) {
-  if (line.piece != Piece::kGrads) return;
+  if (line.tensors != TensorKind::kGrads) return;
   for (std::size_t chunk = 0; chunk < unit.chunks.size(); ++chunk) {
     unsigned& away = unit.chunks[chunk].away;
     if (line.mb < 0)
@@ -84,13 +84,13 @@ void note_levels(UnitState& unit, const plan::Instr& line, const plan::Recipe& r
 
 }  // namespace
 
-void Units::allocate(UnitState& unit, Piece piece) {
-  const bool pages = unit.is_away(piece);
+void Units::allocate(UnitState& unit, TensorKind tensors) {
+  const bool pages = unit.is_away(tensors);
   const auto make = [&](Flat& flat, std::int64_t count, DType type) {
     flat = Flat(*memory_, count, type, pages);
     flat.zero();
   };
-  if (piece == Piece::kStates) {
+  if (tensors == TensorKind::kStates) {
     for (const auto& [flat, shape] : unit.state_flats()) make(*flat, shape.count, shape.type);
     return;
   }
@@ -103,7 +103,7 @@ Movement Units::reload_begin(const plan::Instr& line) {
   UnitState& unit = at(line.unit);
   Movement movement;
   for (const Place& place : places_of(unit, line, plan_.recipe))
-    movement.read(space_.of(line.piece), place.extent,
+    movement.read(space_.of(line.tensors), place.extent,
                   Flat(*memory_, place.count, place.type, /*pages=*/true));
   return movement;
 }
@@ -115,34 +115,34 @@ void Units::finish_reload(const plan::Instr& line, Movement& movement) {
   const std::vector<Place> places = places_of(unit, line, plan_.recipe);
   for (std::size_t i = 0; i < places.size(); ++i) *places[i].flat = std::move(flats[i]);
   note_levels(unit, line, plan_.recipe);
-  if (line.piece == Piece::kParams && !unit.sharing.gathers) unit.params.attach(unit.full);
+  if (line.tensors == TensorKind::kParams && !unit.sharing.gathers) unit.params.attach(unit.full);
 }
 
 Movement Units::offload_begin(const plan::Instr& line) {
   at::NoGradGuard no_grad;
   UnitState& unit = at(line.unit);
-  const bool sum = line.piece == Piece::kGrads && line.mb < 0;
+  const bool sum = line.tensors == TensorKind::kGrads && line.mb < 0;
   if (sum) {
     finish_reduce(line.unit);
     unit.square_sums = chunk_square_sums(line.unit);
   }
-  if (line.piece == Piece::kParams) unit.params.detach();
+  if (line.tensors == TensorKind::kParams) unit.params.detach();
   Movement movement;
   for (const Place& place : places_of(unit, line, plan_.recipe))
-    movement.write(space_.of(line.piece), place.extent, std::move(*place.flat));
+    movement.write(space_.of(line.tensors), place.extent, std::move(*place.flat));
   note_levels(unit, line, plan_.recipe);
   if (sum) unit.left = movement.tickets();
   return movement;
 }
 
-void Units::come(plan::UnitId unit, Piece piece) {
-  const plan::Instr line{.verb = plan::Verb::kReload, .unit = unit, .piece = piece};
+void Units::come(plan::UnitId unit, TensorKind tensors) {
+  const plan::Instr line{.verb = plan::Verb::kReload, .unit = unit, .tensors = tensors};
   Movement movement = reload_begin(line);
   finish_reload(line, movement);
 }
 
-void Units::leave(plan::UnitId unit, Piece piece) {
-  offload_begin({.verb = plan::Verb::kOffload, .unit = unit, .piece = piece}).wait();
+void Units::leave(plan::UnitId unit, TensorKind tensors) {
+  offload_begin({.verb = plan::Verb::kOffload, .unit = unit, .tensors = tensors}).wait();
 }
 
 }  // namespace trireme::exec

@@ -22,7 +22,7 @@ using mesh::Axis;
 // Elements of a flat outside memory, in whole pages from the page of the first to the page of the last, because writes
 // are whole pages.
 struct Units::Pages {
-  Pages(const Stretch& away, std::int64_t first, const StateSlice& slice) {
+  Pages(const AwayRange& away, std::int64_t first, const StateSlice& slice) {
     const auto width = static_cast<std::int64_t>(size_of(slice.type));
     const std::int64_t begin = (away.first + first) * width;
     const std::int64_t end = begin + slice.count * width;
@@ -38,7 +38,7 @@ struct Units::Pages {
 
 namespace {
 
-constexpr plan::Piece kPersistent[] = {plan::Piece::kParams, plan::Piece::kStates};
+constexpr plan::TensorKind kPersistent[] = {plan::TensorKind::kParams, plan::TensorKind::kStates};
 
 constexpr std::int64_t kDrawn = 1 << 20;  // elements of initial values that exist at a time
 
@@ -51,8 +51,8 @@ void Units::initialise(std::uint64_t seed,
     if (units_[index] == nullptr) continue;
     UnitState& unit = *units_[index];
     const auto id = static_cast<plan::UnitId>(index);
-    for (plan::Piece piece : kPersistent)
-      if (unit.is_away(piece)) allocate(unit, piece);
+    for (plan::TensorKind tensors : kPersistent)
+      if (unit.is_away(tensors)) allocate(unit, tensors);
     // What follows another begins as a copy of it.
     const plan::UnitId followed = plan_.program.units[index].ema_of;
     const plan::UnitId source = followed >= 0 ? followed : id;
@@ -64,17 +64,17 @@ void Units::initialise(std::uint64_t seed,
       const at::Generator generator = initial_generator(param, seed);
       for (std::int64_t begin = 0; begin < param.numel(); begin += kDrawn) {
         const std::int64_t count = std::min(kDrawn, param.numel() - begin);
-        const at::Tensor piece = given.defined() ? given.reshape({-1}).narrow(0, begin, count)
+        const at::Tensor shard = given.defined() ? given.reshape({-1}).narrow(0, begin, count)
                                                  : initial_values(param, begin, count, generator);
-        const at::Tensor value = piece.to(comm::scalar_type(plan_.recipe.master));
+        const at::Tensor value = shard.to(comm::scalar_type(plan_.recipe.master));
         unit.for_ranges(p, begin, count,
                         [&](std::int64_t global, std::int64_t local, std::int64_t length) {
                           unit.place(local, value.narrow(0, global - begin, length));
                         });
       }
     }
-    for (plan::Piece piece : kPersistent)
-      if (unit.is_away(piece)) leave(id, piece);
+    for (plan::TensorKind tensors : kPersistent)
+      if (unit.is_away(tensors)) leave(id, tensors);
   }
 }
 
@@ -85,7 +85,7 @@ std::vector<StateSlice> Units::gradient_slices() const {
     const UnitState& unit = *units_[index];
     const std::int64_t count = std::min(unit.part_count, unit.numel - unit.part_begin);
     if (!unit.trainable || count <= 0) continue;
-    TRIREME_CHECK(unit.grad || unit.is_away(plan::Piece::kGrads),
+    TRIREME_CHECK(unit.grad || unit.is_away(plan::TensorKind::kGrads),
                   "the gradient of unit {} is not reduced", unit.spec->name);
     result.push_back({.unit = static_cast<plan::UnitId>(index),
                       .kind = "grad",
@@ -156,33 +156,35 @@ std::size_t Units::state_index(const UnitState& unit, const std::string& kind) c
 }
 
 // Where it waits, if it is not in memory, from the first element on that held() has.
-std::optional<Units::Stretch> Units::waiting(const UnitState& unit, const std::string& kind) const {
+std::optional<Units::AwayRange> Units::waiting(const UnitState& unit,
+                                               const std::string& kind) const {
   const UnitExtents& extents = *unit.extents;
   if (kind == "grad") {
-    if (!unit.is_away(plan::Piece::kGrads)) return std::nullopt;
-    return Stretch{.piece = plan::Piece::kGrads, .extent = extents.gradient};
+    if (!unit.is_away(plan::TensorKind::kGrads)) return std::nullopt;
+    return AwayRange{.tensors = plan::TensorKind::kGrads, .extent = extents.gradient};
   }
   if (kind == "param" && !unit.master_copy) {
-    if (!unit.is_away(plan::Piece::kParams)) return std::nullopt;
+    if (!unit.is_away(plan::TensorKind::kParams)) return std::nullopt;
     const std::int64_t before = unit.sharing.gathers ? 0 : unit.part_begin;
-    return Stretch{.piece = plan::Piece::kParams, .extent = extents.params, .first = before};
+    return AwayRange{
+        .tensors = plan::TensorKind::kParams, .extent = extents.params, .first = before};
   }
-  if (!unit.is_away(plan::Piece::kStates)) return std::nullopt;
+  if (!unit.is_away(plan::TensorKind::kStates)) return std::nullopt;
   const std::size_t number = kind == "param" ? 0 : unit.master_copy + state_index(unit, kind);
-  return Stretch{.piece = plan::Piece::kStates, .extent = extents.states[number]};
+  return AwayRange{.tensors = plan::TensorKind::kStates, .extent = extents.states[number]};
 }
 
 at::Tensor Units::read(const StateSlice& slice) const {
   const UnitState& unit = at(slice.unit);
   const std::int64_t first = slice.offset - unit.part_begin / slice.block;
-  const std::optional<Stretch> away = waiting(unit, slice.kind);
+  const std::optional<AwayRange> away = waiting(unit, slice.kind);
   if (!away && slice.kind == "param") return unit.stepped(first, slice.count);
   if (!away) return held(unit, slice.kind).narrow(0, first, slice.count);
   for (const scratch::Ticket& ticket : unit.left) ticket.wait();
   const Pages pages(*away, first, slice);
   at::Tensor memory = at::empty({pages.skipped + slice.count},
                                 at::TensorOptions().dtype(comm::scalar_type(slice.type)));
-  space_.of(away->piece)
+  space_.of(away->tensors)
       .read(pages.extent, memory.data_ptr(), static_cast<std::int64_t>(memory.nbytes()))
       .wait();
   return memory.narrow(0, pages.skipped, slice.count).to(device());
@@ -191,7 +193,7 @@ at::Tensor Units::read(const StateSlice& slice) const {
 void Units::write(const StateSlice& slice, const at::Tensor& values) {
   at::NoGradGuard no_grad;
   UnitState& unit = at(slice.unit);
-  const std::optional<Stretch> away = waiting(unit, slice.kind);
+  const std::optional<AwayRange> away = waiting(unit, slice.kind);
   if (!away && slice.kind == "param" && unit.split)
     return unit.set_stepped(slice.offset - unit.part_begin, values.to(device()).contiguous());
   if (!away) {
@@ -206,7 +208,7 @@ void Units::write(const StateSlice& slice, const at::Tensor& values) {
   const bool part = whole.count > slice.count;
   const at::Tensor memory = part ? read(whole).cpu() : values.cpu().contiguous();
   if (part) memory.narrow(0, pages.skipped, slice.count).copy_(values);
-  space_.of(away->piece)
+  space_.of(away->tensors)
       .write(pages.extent, memory.data_ptr(), static_cast<std::int64_t>(memory.nbytes()))
       .wait();
 }
@@ -220,17 +222,17 @@ void Units::refresh() {
     const auto id = static_cast<plan::UnitId>(index);
     const bool gathered = !unit.sharing.shards.empty() && !unit.sharing.gathers;
     if ((!unit.master_copy || unit.split) && !gathered) continue;
-    if (unit.is_away(plan::Piece::kParams)) come(id, plan::Piece::kParams);
+    if (unit.is_away(plan::TensorKind::kParams)) come(id, plan::TensorKind::kParams);
     if (unit.master_copy && !unit.split) {
-      if (unit.is_away(plan::Piece::kStates)) come(id, plan::Piece::kStates);
+      if (unit.is_away(plan::TensorKind::kStates)) come(id, plan::TensorKind::kStates);
       round_masters(unit.master.tensor(0, unit.part_count), unit.computed(0, unit.part_count));
-      if (unit.is_away(plan::Piece::kStates)) leave(id, plan::Piece::kStates);
+      if (unit.is_away(plan::TensorKind::kStates)) leave(id, plan::TensorKind::kStates);
     }
     if (gathered) {
       unshard_begin(id, unit.sharing.shards);
       finish_unshard(id);
     }
-    if (unit.is_away(plan::Piece::kParams)) leave(id, plan::Piece::kParams);
+    if (unit.is_away(plan::TensorKind::kParams)) leave(id, plan::TensorKind::kParams);
   }
 }
 

@@ -52,7 +52,7 @@ struct UnitState {
   int leaves = 1;              // of a micro-batch, each added to the sum here: plan::leaves_of
   bool master_copy = false;    // what is stepped is not what blocks see
   bool split = false;          // `master` has the lower parts (masters.h)
-  std::array<bool, 4> away{};  // by plan::Piece: outside memory between uses
+  std::array<bool, 4> away{};  // by plan::TensorKind: outside memory between uses
   const UnitExtents* extents = nullptr;
 
   std::int64_t numel = 0;  // of params_here
@@ -95,7 +95,7 @@ struct UnitState {
   Flat received;         // in the type in which gradients travel, like `sent`
 
   ChunkGradient& on_way() { return chunks[static_cast<std::size_t>(chunk_on_way)]; }
-  bool is_away(plan::Piece piece) const { return away[static_cast<std::size_t>(piece)]; }
+  bool is_away(plan::TensorKind tensors) const { return away[static_cast<std::size_t>(tensors)]; }
   // The optimizer's states, with their shapes.
   std::vector<std::pair<Flat*, FlatShape>> state_flats() {
     std::vector<std::pair<Flat*, FlatShape>> flats;

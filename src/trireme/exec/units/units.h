@@ -111,19 +111,19 @@ class Units {
   std::vector<StateSlice> slices(bool owned) const;
   at::Tensor held(const UnitState& unit, const std::string& kind) const;
   std::size_t state_index(const UnitState& unit, const std::string& kind) const;
-  struct Stretch {
-    plan::Piece piece;
+  struct AwayRange {
+    plan::TensorKind tensors;
     scratch::Extent extent;
     std::int64_t first = 0;  // element
   };
   struct Pages;
-  std::optional<Stretch> waiting(const UnitState& unit, const std::string& kind) const;
-  void allocate(UnitState& unit, plan::Piece piece);
+  std::optional<AwayRange> waiting(const UnitState& unit, const std::string& kind) const;
+  void allocate(UnitState& unit, plan::TensorKind tensors);
   void push_leaves(UnitState& unit, int chunk);
   void end_update(UnitState& unit);
   // At once, between steps.
-  void come(plan::UnitId unit, plan::Piece piece);
-  void leave(plan::UnitId unit, plan::Piece piece);
+  void come(plan::UnitId unit, plan::TensorKind tensors);
+  void leave(plan::UnitId unit, plan::TensorKind tensors);
 
   const plan::PlanSet& plan_;
   int rank_;

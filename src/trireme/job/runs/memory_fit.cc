@@ -86,7 +86,7 @@ std::int64_t certain_bytes(const simulate::Footprint& one) {
 // A rank's share of what its process holds in addition to tensors.
 std::int64_t library_share(const Place& place, const std::optional<planner::Calibration>& machine) {
   const int ranks = place.launcher == Launcher::kThreads ? place.world : 1;
-  const double process = machine ? planner::beside_tensors(*machine->machine.gpu.core, ranks)
+  const double process = machine ? planner::outside_tensors(*machine->machine.gpu.core, ranks)
                                  : static_cast<double>(simulate::CostModel{}.process_bytes);
   return static_cast<std::int64_t>(process) / ranks;
 }
@@ -147,7 +147,7 @@ std::optional<std::string> check_memory(const Planned& planned, const Place& pla
   if (limit > 0)
     if (const auto misfit =
             simulate::misfit(planned.plan, footprints(planned, place, machine), limit))
-      fail(ErrorKind::kNoRoom, "{} (run.memory_limit)", *misfit);
+      fail(ErrorKind::kOutOfMemory, "{} (run.memory_limit)", *misfit);
   const std::optional<std::int64_t> free = free_memory(root);
   if (planned.job.run.device != config::Device::kCpu || place.local_rank != 0 || !free)
     return std::nullopt;
@@ -158,7 +158,7 @@ std::optional<std::string> check_memory(const Planned& planned, const Place& pla
       "{} is left{}", bytes(*free),
       group ? fmt::format(" of the {} that its control group allows", bytes(*group)) : "");
   if (limit == 0 && need.certain > *free)
-    fail(ErrorKind::kNoRoom,
+    fail(ErrorKind::kOutOfMemory,
          "{}, {} of it for parameters, optimizer states and gradients, and {}; shard more "
          "(parallel.zero, more hosts), raise the limit, or set run.memory_limit, the most that a "
          "rank may need, to start anyway",
@@ -200,7 +200,7 @@ config::Job with_found_micro_batch(
     try {
       planned = plan_job(job, place.world, data);
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kUsage && error.kind() != ErrorKind::kNoRoom) throw;
+      if (error.kind() != ErrorKind::kUsage && error.kind() != ErrorKind::kOutOfMemory) throw;
       say(candidate, error.what());
       why = error.what();
       continue;
@@ -218,7 +218,7 @@ config::Job with_found_micro_batch(
       why = fmt::format("the trial of run.micro_batch={} ran out of memory", candidate);
       continue;
     }
-    *tried += simulate::largest(lists).beside_tensors();
+    *tried += simulate::largest(lists).outside_tensors();
     const bool fits = *tried <= allowed.bytes;
     say(candidate,
         fmt::format("forecast {}, measured {} of {} ({}): {}", bytes(needed), bytes(*tried),
@@ -229,7 +229,7 @@ config::Job with_found_micro_batch(
     why = fmt::format("run.micro_batch={} needs {}, {} is allowed", candidate, bytes(*tried),
                       bytes(allowed.bytes));
   }
-  fail(ErrorKind::kNoRoom, "no run.micro_batch fits: {} ({})", why, allowed.source);
+  fail(ErrorKind::kOutOfMemory, "no run.micro_batch fits: {} ({})", why, allowed.source);
 }
 
 }  // namespace trireme::runs

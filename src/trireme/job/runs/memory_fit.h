@@ -33,7 +33,7 @@ HostNeed host_need(const Planned& planned, const Place& place,
 // "2 ranks of this host need 1.5 GiB by forecast".
 std::string text_of(const HostNeed& need);
 
-// Throws Error{kNoRoom} if a rank is forecast to need more than run.memory_limit. Without that key it throws if the
+// Throws Error{kOutOfMemory} if a rank is forecast to need more than run.memory_limit. Without that key it throws if the
 // certain part of the need of this host's ranks exceeds the free memory within the limits of control groups. If only
 // the forecast exceeds it, returns a line that says so. A GPU's memory is not checked. `root` replaces / in tests.
 std::optional<std::string> check_memory(const Planned& planned, const Place& place,
@@ -49,7 +49,7 @@ std::optional<std::string> too_small(const Planned& planned, const Place& place,
 using MemoryTrial = std::function<std::optional<std::int64_t>(const Planned& planned)>;
 
 // The job with the largest micro_batch that fits, by forecast and then by `trial`; its run.find_micro_batch is false.
-// `say` gets the result of each candidate. Throws Error{kNoRoom} if not even the smallest fits.
+// `say` gets the result of each candidate. Throws Error{kOutOfMemory} if not even the smallest fits.
 config::Job with_found_micro_batch(
     config::Job job, const Place& place, const config::DatasetFacts& data,
     const std::optional<planner::Calibration>& machine, const MemoryTrial& trial,

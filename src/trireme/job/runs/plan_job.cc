@@ -49,7 +49,7 @@ void check_early(const config::Job& job, const Place& place) {
                  : config::DatasetFacts{.vocab = job.model.vocab == 0 ? kSomeVocab : 0});
   } catch (const Error& error) {
     // Whether recompute.memory is enough depends on the vocabulary, and on a micro_batch that may be looked for.
-    if (error.kind() != ErrorKind::kNoRoom) throw;
+    if (error.kind() != ErrorKind::kOutOfMemory) throw;
   }
 }
 

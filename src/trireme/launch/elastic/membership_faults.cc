@@ -17,7 +17,7 @@ bool is_echo(const Outcome& outcome) { return outcome.exit_code == kLost && outc
 // Whether the same command may do better: not where a person must decide.
 bool may_restart(const Outcome& outcome) {
   for (const ErrorKind kind :
-       {ErrorKind::kUsage, ErrorKind::kData, ErrorKind::kNonFinite, ErrorKind::kNoRoom})
+       {ErrorKind::kUsage, ErrorKind::kData, ErrorKind::kNonFinite, ErrorKind::kOutOfMemory})
     if (outcome.exit_code == exit_code(kind)) return false;
   return true;
 }

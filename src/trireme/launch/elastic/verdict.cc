@@ -20,7 +20,7 @@ Outcome decided_by(const RankEnd& end) {
   if (!end.cause.empty()) return {end.code, end.rank, end.cause, end.signal, end.doing};
   if (end.starved)
     return {
-        exit_code(ErrorKind::kNoRoom), end.rank,
+        exit_code(ErrorKind::kOutOfMemory), end.rank,
         fmt::format("the kernel killed rank {} for lack of memory (signal 9) {:.1f} s after the "
                     "start; lower run.micro_batch, shard more (parallel.zero), or raise the "
                     "memory limit",

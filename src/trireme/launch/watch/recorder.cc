@@ -16,7 +16,7 @@
 namespace trireme::watch {
 namespace {
 
-constexpr std::uint32_t kNoRoom = ~std::uint32_t{0};
+constexpr std::uint32_t kOutOfMemory = ~std::uint32_t{0};
 
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -109,7 +109,7 @@ std::uint32_t Recorder::reserve(std::size_t bytes) {
   const std::size_t size = (bytes + 7) / 8 * 8;
   std::uint32_t used = area_->words_used.load();
   do {
-    if (size > kWords - used) return kNoRoom;
+    if (size > kWords - used) return kOutOfMemory;
   } while (!area_->words_used.compare_exchange_weak(used, used + static_cast<std::uint32_t>(size)));
   return used;
 }
@@ -117,14 +117,14 @@ std::uint32_t Recorder::reserve(std::size_t bytes) {
 int Recorder::describe(const std::vector<std::string>& lines) {
   const std::uint32_t number = area_->lists.load();
   const std::uint32_t table = reserve(lines.size() * sizeof(Text));
-  if (number >= kLists || table == kNoRoom) return static_cast<int>(kLists);
+  if (number >= kLists || table == kOutOfMemory) return static_cast<int>(kLists);
   List& list = area_->described[number];
   list.texts_at = table;
   auto* const texts = reinterpret_cast<Text*>(area_->words + table);
   std::uint32_t count = 0;
   for (const std::string& line : lines) {
     const std::uint32_t at = reserve(line.size());
-    if (at == kNoRoom) break;
+    if (at == kOutOfMemory) break;
     std::memcpy(area_->words + at, line.data(), line.size());
     texts[count++] = {at, static_cast<std::uint32_t>(line.size())};
   }
@@ -175,7 +175,7 @@ TRIREME_TORN void Recorder::end_line() {
 
 int Recorder::make_track(std::string_view name, const std::vector<int>& ranks) {
   const std::uint32_t members = reserve(ranks.size() * sizeof(std::int32_t));
-  if (members == kNoRoom) return -1;
+  if (members == kOutOfMemory) return -1;
   std::uint32_t index = area_->tracks.load();
   do {
     if (index >= kTracks) return -1;

@@ -101,7 +101,7 @@ Program recompute_stages(const config::Job& job, Program program) {
   try {
     return plan::cheapest_within(std::move(program), nodes, budget, compiled);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kNoRoom) throw;
+    if (error.kind() != ErrorKind::kOutOfMemory) throw;
     fail(error.kind(), "recompute.memory={}: {}", exact_text(recompute.memory), error.what());
   }
 }

@@ -11,7 +11,7 @@ namespace trireme::model {
 plan::Program recompute_nodes(const config::Job& job, plan::Program program);
 
 // On their stages: joins nodes to segments, or finds the cheapest choice that fits into recompute.memory. Throws
-// Error{kNoRoom} where none does.
+// Error{kOutOfMemory} where none does.
 plan::Program recompute_stages(const config::Job& job, plan::Program program);
 
 }  // namespace trireme::model

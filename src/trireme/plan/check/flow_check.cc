@@ -191,12 +191,12 @@ void FlowCheck::finish() {
         view_.refuse(-1, "backward {} mb={} is missing", view_.node(node).name, mb);
     }
   }
-  for (const auto& [piece, line] : kept_)
-    view_.refuse(line, "what it keeps of micro-batch {} is never used", piece.second);
-  for (const auto& [piece, line] : halves_) view_.refuse(line, "its backward_weight is missing");
-  for (const auto& [piece, made] : values_)
+  for (const auto& [of_mb, line] : kept_)
+    view_.refuse(line, "what it keeps of micro-batch {} is never used", of_mb.second);
+  for (const auto& [of_mb, line] : halves_) view_.refuse(line, "its backward_weight is missing");
+  for (const auto& [of_mb, made] : values_)
     if (made.must_be_read && !made.read)
-      view_.refuse(made.line, "{} is never read", program.values[piece.first].name);
+      view_.refuse(made.line, "{} is never read", program.values[of_mb.first].name);
 }
 
 }  // namespace trireme::plan

@@ -61,7 +61,7 @@ class FlowCheck {
   void finish();
 
  private:
-  using Piece = std::pair<int, int>;  // a value or node, of a micro-batch
+  using OfMicroBatch = std::pair<int, int>;  // a value or node, of a micro-batch
   struct Made {
     int line = -1;
     bool must_be_read = false;
@@ -81,14 +81,14 @@ class FlowCheck {
 
   const ListView& view_;
   std::vector<NodeId> writers_;
-  std::map<Piece, Made> values_;
-  std::set<Piece> forwarded_;
-  std::set<Piece> recomputed_;
+  std::map<OfMicroBatch, Made> values_;
+  std::set<OfMicroBatch> forwarded_;
+  std::set<OfMicroBatch> recomputed_;
   std::optional<Instr> last_recompute_;  // the last line, if it was a recompute
-  std::map<Piece, int> kept_;            // node: the line that saved what its backward needs
-  std::set<Piece> backward_done_;
-  std::map<Piece, int> halves_;                  // node: the line that left its weight half
-  std::map<Piece, std::vector<int>> gradients_;  // value: lines that added to its gradient
+  std::map<OfMicroBatch, int> kept_;     // node: the line that saved what its backward needs
+  std::set<OfMicroBatch> backward_done_;
+  std::map<OfMicroBatch, int> halves_;                  // node: the line that left its weight half
+  std::map<OfMicroBatch, std::vector<int>> gradients_;  // value: lines that added to its gradient
   std::set<std::tuple<ValueId, int, int, bool>> transfers_;  // value, mb, peer, gradient
 };
 

@@ -12,9 +12,9 @@ OffloadCheck::OffloadCheck(const ListView& view) : view_(view) {
   const Away away(view.program(), view.plan.recipe);
   for (UnitId unit = 0; unit < static_cast<UnitId>(view.program().units.size()); ++unit) {
     UnitState state{.sharing = view.sharing(unit)};
-    state.states.away = away(unit, Piece::kStates);
-    state.params.away = away(unit, Piece::kParams);
-    state.grad.away = away(unit, Piece::kGrads);
+    state.states.away = away(unit, TensorKind::kStates);
+    state.params.away = away(unit, TensorKind::kParams);
+    state.grad.away = away(unit, TensorKind::kGrads);
     for (NodeId user : gradient_users(view.program(), view.flow, unit, view.stage)) {
       Sums& sums = state.grad.chunks[view.node(user).chunk];
       ++sums.users;
@@ -172,45 +172,45 @@ void OffloadCheck::move_value(int index, const Instr& line) {
   if (tier == Tier::kNone) view_.refuse(index, "values of this recipe stay in memory");
   if (tier == Tier::kTp && (!value.whole || line.axes != mesh::AxisSet(Axis::kTp)))
     view_.refuse(index, "{} is not what all tp ranks have", value.name);
-  const std::pair piece{line.value, line.mb};
-  const auto away = values_away_.find(piece);
+  const std::pair of_mb{line.value, line.mb};
+  const auto away = values_away_.find(of_mb);
   if (line.verb == Verb::kReload) {
     if (away == values_away_.end()) view_.refuse(index, "the value is not away");
     view_.require_before(away->second, index, "which sends it away");
     values_away_.erase(away);
-    values_back_[piece] = index;
+    values_back_[of_mb] = index;
     return;
   }
-  if (away != values_away_.end() || values_back_.contains(piece))
+  if (away != values_away_.end() || values_back_.contains(of_mb))
     view_.refuse(index, "leaves a second time");
-  const auto read = values_read_.find(piece);
+  const auto read = values_read_.find(of_mb);
   if (read == values_read_.end()) view_.refuse(index, "leaves before it is read");
   view_.require_before(read->second, index, "which reads it");
-  values_away_[piece] = index;
+  values_away_[of_mb] = index;
   if (line.lane == Lane::kD2h) leaving_.push_back(index);
 }
 
 void OffloadCheck::reload(int index, const Instr& line) {
-  if (line.piece == Piece::kGrads) return reload_grads(index, line);
+  if (line.tensors == TensorKind::kGrads) return reload_grads(index, line);
   Held& held = this->held(line);
-  if (!held.away) view_.refuse(index, "the unit's {} stay in memory", name(line.piece));
+  if (!held.away) view_.refuse(index, "the unit's {} stay in memory", name(line.tensors));
   if (held.brought >= 0) view_.refuse(index, "is in memory since line {}", held.brought);
   if (held.changed >= 0) view_.refuse(index, "has been stepped");
-  if (line.piece == Piece::kParams && last_reshard_ >= 0)
+  if (line.tensors == TensorKind::kParams && last_reshard_ >= 0)
     view_.require_before(last_reshard_, index, "whose memory it takes");
   held.brought = index;
   stage(index);
 }
 
 void OffloadCheck::offload(int index, const Instr& line) {
-  if (line.piece == Piece::kGrads) return offload_grads(index, line);
+  if (line.tensors == TensorKind::kGrads) return offload_grads(index, line);
   Held& held = this->held(line);
-  if (!held.away) view_.refuse(index, "the unit's {} stay in memory", name(line.piece));
+  if (!held.away) view_.refuse(index, "the unit's {} stay in memory", name(line.tensors));
   if (held.brought < 0 || held.changed < 0) view_.refuse(index, "has not changed in memory");
   view_.require_before(held.changed, index, "which changes it");
   const bool stale = at(line.unit).sharing.gathers_after &&
                      view_.list[static_cast<std::size_t>(held.changed)].verb != Verb::kUnshard;
-  if (line.piece == Piece::kParams && stale)
+  if (line.tensors == TensorKind::kParams && stale)
     view_.refuse(index, "leaves before it is gathered after its step");
   held.brought = -1;
   held.saved = true;
@@ -299,7 +299,7 @@ void OffloadCheck::finish() {
         view_.refuse(-1, "{} of unit {} are stepped and lost", what, unit_name(unit));
     }
   }
-  for (const auto& [piece, line] : values_away_) view_.refuse(line, "never comes back");
+  for (const auto& [of_mb, line] : values_away_) view_.refuse(line, "never comes back");
 }
 
 }  // namespace trireme::plan

@@ -56,7 +56,7 @@ class OffloadCheck {
     return view_.program().units[static_cast<std::size_t>(unit)].name;
   }
   Held& held(const Instr& line) {
-    return line.piece == Piece::kStates ? at(line.unit).states : at(line.unit).params;
+    return line.tensors == TensorKind::kStates ? at(line.unit).states : at(line.unit).params;
   }
   void require_here(int index, UnitId unit, const Held& held, const char* what) const;
   void require_room(int index) const;

@@ -18,10 +18,10 @@ FieldSet fields_of(const Instr& line, const Recipe& recipe) {
   const FieldSet of_micro_batch = line.mb >= 0 ? FieldSet(Field::kMb) : FieldSet();
   if (line.verb == Verb::kReduceGrads) return needs | of_micro_batch;
   if (subject_of(line.verb) != Subject::kMoved) return needs;
-  if (line.piece == Piece::kNone)
+  if (line.tensors == TensorKind::kNone)
     return Field::kValue | Field::kMb |
            (recipe.offload.activations == Tier::kTp ? FieldSet(Field::kAxes) : FieldSet());
-  return Field::kUnit | (line.piece == Piece::kGrads ? of_micro_batch : FieldSet());
+  return Field::kUnit | (line.tensors == TensorKind::kGrads ? of_micro_batch : FieldSet());
 }
 
 // Whether the line carries a flag that no line of its verb has.
@@ -30,7 +30,7 @@ bool has_foreign_flag(const Instr& line) {
   return (line.keep && !may.contains(Field::kKeep)) ||
          (line.scatter && !may.contains(Field::kScatter)) ||
          (line.gradient && !may.contains(Field::kGradient)) ||
-         (line.piece != Piece::kNone && !may.contains(Field::kPiece));
+         (line.tensors != TensorKind::kNone && !may.contains(Field::kTensors));
 }
 
 void check_after(const ListView& view, int index) {
@@ -144,7 +144,7 @@ void check_fields(const ListView& view) {
                           : line.peer != -1)
       view.refuse(index, "peer {} of {} stages", line.peer, stages);
     const bool one_of_chunks =
-        line.verb == Verb::kReduceGrads || (line.piece == Piece::kGrads && line.mb >= 0);
+        line.verb == Verb::kReduceGrads || (line.tensors == TensorKind::kGrads && line.mb >= 0);
     if (line.chunk < 0 || (line.chunk > 0 && !one_of_chunks))
       view.refuse(index, "chunk {}", line.chunk);
     if (has(Field::kAxes) == line.axes.empty())

@@ -95,7 +95,7 @@ void check_states_leave(const PlanSet& plan) {
   const Offload& offload = plan.recipe.offload;
   const bool trains = std::ranges::any_of(plan.program.units, &Unit::trainable);
   if (offload.optimizer != Tier::kNone && trains &&
-      !Away(plan.program, plan.recipe).any(Piece::kStates))
+      !Away(plan.program, plan.recipe).any(TensorKind::kStates))
     fail(ErrorKind::kUsage,
          "offload.ratio={} is less than every unit's share of the optimizer; raise it, or leave "
          "offload.optimizer out",

@@ -264,7 +264,7 @@ class Search {
         kinds +=
             fmt::format("{}{} {}", kinds.empty() ? "" : " + ", name(static_cast<MemoryKind>(kind)),
                         bytes_text(static_cast<double>(peak[kind])));
-    fail(ErrorKind::kNoRoom,
+    fail(ErrorKind::kOutOfMemory,
          "no choice of recomputed nodes fits: with all of them, stage {} needs {} = {}; allow "
          "more, take smaller micro-batches, or shard more (parallel.zero, dp_shard, tp, pp)",
          stage, bytes_text(static_cast<double>(taken(worst))), kinds);

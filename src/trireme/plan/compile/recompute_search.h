@@ -20,7 +20,7 @@ struct MemoryBudget {
 
 // The program with the cheapest choice, for each of `nodes`, of parts to leave out or of whole recomputation. No rank's
 // peak, by the memory account of the plan that `compile` makes of it, is above the budget. Existing choices stay.
-// Throws Error{kNoRoom} with the arithmetic if nothing fits.
+// Throws Error{kOutOfMemory} with the arithmetic if nothing fits.
 //
 // At every line of a plan its nodes' choices add up. The search repeats three steps until nothing is above the budget.
 // It finds the cheapest choice that fits at the peaks seen so far, compiles its plan, and adds the plan's peak to the

@@ -8,9 +8,11 @@
 namespace trireme::plan {
 
 std::vector<Retirement> retirements(const Program& program, std::span<const Instr> list) {
-  using Piece = std::pair<int, int>;        // a value, of a micro-batch
-  std::map<Piece, std::size_t> last_touch;  // a value without readers is dropped where it appears
-  std::map<Piece, std::size_t> last_inner;  // the last recompute that reads what its segment writes
+  using OfMicroBatch = std::pair<int, int>;  // a value, of a micro-batch
+  std::map<OfMicroBatch, std::size_t>
+      last_touch;  // a value without readers is dropped where it appears
+  std::map<OfMicroBatch, std::size_t>
+      last_inner;  // the last recompute that reads what its segment writes
   const std::vector<NodeId> writer = writers(program);
   int count = 0;  // micro-batches
   for (const Instr& line : list) count = std::max(count, line.mb + 1);
@@ -54,10 +56,10 @@ std::vector<Retirement> retirements(const Program& program, std::span<const Inst
       result[inner->second].values.push_back(inner->first);
     }
   }
-  for (const auto& [piece, line] : last_touch) result[line].values.push_back(piece);
-  for (const auto& [piece, line] : first_backward) result[line].opens.push_back(std::get<0>(piece));
-  for (const auto& [piece, line] : last_backward)
-    result[line].gradients.push_back(std::get<0>(piece));
+  for (const auto& [of_mb, line] : last_touch) result[line].values.push_back(of_mb);
+  for (const auto& [of_mb, line] : first_backward) result[line].opens.push_back(std::get<0>(of_mb));
+  for (const auto& [of_mb, line] : last_backward)
+    result[line].gradients.push_back(std::get<0>(of_mb));
   return result;
 }
 

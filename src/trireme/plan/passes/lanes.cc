@@ -36,19 +36,19 @@ class Dependencies {
         // Its memory is what earlier reshards gave back.
         if (last_reshard_ >= 0) found_.push_back(last_reshard_);
         need(updates_, line.unit);
-        need(loads_, {line.unit, Piece::kParams});
+        need(loads_, {line.unit, TensorKind::kParams});
         break;
       case Verb::kSend: need(line.gradient ? gradients_ : values_, {line.value, line.mb}); break;
       case Verb::kReduceGrads:
       case Verb::kSyncTied:
         need(backwards_, line.unit);
-        need(loads_, {line.unit, Piece::kGrads});
+        need(loads_, {line.unit, TensorKind::kGrads});
         break;
       case Verb::kGradNorm: found_ = results_; break;
       case Verb::kStep:
         if (grad_norm_ >= 0) found_.push_back(grad_norm_);
-        for (Piece piece : {Piece::kStates, Piece::kParams, Piece::kGrads})
-          need(loads_, {line.unit, piece});
+        for (TensorKind tensors : {TensorKind::kStates, TensorKind::kParams, TensorKind::kGrads})
+          need(loads_, {line.unit, tensors});
         break;
       case Verb::kEma: need(updates_, stage_.program.units[line.unit].ema_of); break;
       case Verb::kLoad:
@@ -56,11 +56,12 @@ class Dependencies {
       case Verb::kRecv: break;
       case Verb::kOffload: leaving(line); break;
       case Verb::kReload:
-        if (line.piece == Piece::kParams && last_reshard_ >= 0) found_.push_back(last_reshard_);
+        if (line.tensors == TensorKind::kParams && last_reshard_ >= 0)
+          found_.push_back(last_reshard_);
         if (line.value >= 0)
           need(left_values_, {line.value, line.mb});
         else
-          need(left_, {line.unit, line.piece});
+          need(left_, {line.unit, line.tensors});
         break;
     }
     return found_;
@@ -100,14 +101,14 @@ class Dependencies {
         if (line.value >= 0)
           left_values_[{line.value, line.mb}] = {index};
         else
-          left_[{line.unit, line.piece}] = {index};
+          left_[{line.unit, line.tensors}] = {index};
         if (line.lane == Lane::kD2h) leaving_.emplace_back(line, index);
         break;
       case Verb::kReload:
         if (line.value >= 0)
           values_[{line.value, line.mb}] = {index};
         else
-          loads_[{line.unit, line.piece}] = {index};
+          loads_[{line.unit, line.tensors}] = {index};
         break;
       case Verb::kLoad:
       case Verb::kRecompute:
@@ -117,7 +118,7 @@ class Dependencies {
 
  private:
   using OfBatch = std::pair<ValueId, int>;  // a value of a micro-batch
-  using OfUnit = std::pair<UnitId, Piece>;
+  using OfUnit = std::pair<UnitId, TensorKind>;
 
   template <typename Key>
   void need(const std::map<Key, std::vector<int>>& lines, const Key& key) {
@@ -131,7 +132,7 @@ class Dependencies {
     if (uses_parameters(node, line))
       for (UnitId unit : node.units) {
         need(gathers_, unit);
-        need(loads_, {unit, Piece::kParams});
+        need(loads_, {unit, TensorKind::kParams});
       }
     for_inputs(line, [&](const OfBatch& input) { need(values_, input); });
   }
@@ -155,13 +156,13 @@ class Dependencies {
       need(readers_, {line.value, line.mb});
       return;
     }
-    if (line.piece == Piece::kGrads) {
+    if (line.tensors == TensorKind::kGrads) {
       need(backwards_, line.unit);
       need(reductions_, line.unit);
       return;
     }
     need(updates_, line.unit);
-    if (line.piece == Piece::kParams) need(gathers_, line.unit);
+    if (line.tensors == TensorKind::kParams) need(gathers_, line.unit);
   }
 
   // All but what left last.
@@ -175,7 +176,7 @@ class Dependencies {
     for (UnitId unit : trained(line)) {
       need(reductions_, unit);
       // Where every micro-batch is reduced, it is that which adds to earlier sums.
-      if (!stage_.sharing(unit).scatters_each) need(loads_, {unit, Piece::kGrads});
+      if (!stage_.sharing(unit).scatters_each) need(loads_, {unit, TensorKind::kGrads});
     }
     // Two reductions may be under way while the next gradient is made: their memory is bounded.
     if (scatters_.size() >= 2 && !trained(line).empty())

@@ -12,19 +12,19 @@
 namespace trireme::plan {
 namespace {
 
-Instr moved(Verb verb, UnitId unit, Piece piece, int mb, int chunk) {
+Instr moved(Verb verb, UnitId unit, TensorKind tensors, int mb, int chunk) {
   return {.verb = verb,
           .lane = verb == Verb::kReload ? Lane::kH2d : Lane::kD2h,
           .unit = unit,
-          .piece = piece,
+          .tensors = tensors,
           .mb = mb,
           .chunk = chunk};
 }
-Instr reload(UnitId unit, Piece piece, int mb = -1, int chunk = 0) {
-  return moved(Verb::kReload, unit, piece, mb, chunk);
+Instr reload(UnitId unit, TensorKind tensors, int mb = -1, int chunk = 0) {
+  return moved(Verb::kReload, unit, tensors, mb, chunk);
 }
-Instr offload(UnitId unit, Piece piece, int mb = -1, int chunk = 0) {
-  return moved(Verb::kOffload, unit, piece, mb, chunk);
+Instr offload(UnitId unit, TensorKind tensors, int mb = -1, int chunk = 0) {
+  return moved(Verb::kOffload, unit, tensors, mb, chunk);
 }
 
 std::size_t find(const List& list, Verb verb) {
@@ -133,9 +133,9 @@ class GradientMoves {
       const int chunk = last ? 0 : event.chunk;
       if (meets)
         insertion_.before(std::max(turns_.ahead_of(event.completed), i > 0 ? left + 1 : 0),
-                          reload(unit, Piece::kGrads, mb, chunk));
+                          reload(unit, TensorKind::kGrads, mb, chunk));
       left = leaves(event, last ? norm_ : events[i + 1].completed);
-      insertion_.after(left, offload(unit, Piece::kGrads, mb, chunk));
+      insertion_.after(left, offload(unit, TensorKind::kGrads, mb, chunk));
     }
   }
 
@@ -200,7 +200,7 @@ List offload_params(const Stage& stage, List list) {
   const std::vector<std::size_t> ahead = ahead_of(all, stage.recipe.offload.prefetch);
   Insertion insertion(list);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    insertion.before(ahead[i], reload(all[i].unit, Piece::kParams));
+    insertion.before(ahead[i], reload(all[i].unit, TensorKind::kParams));
     if (!gathered(all[i]))
       insertion.after(all[i].end, {.verb = Verb::kReshard, .unit = all[i].unit});
   }
@@ -215,16 +215,16 @@ List offload_values(const Stage& stage, List list) {
   std::map<std::size_t, std::vector<std::pair<ValueId, int>>>
       leaving;  // by the line that reads them again
   const auto all = touches(stage, list);
-  for (const auto& [piece, touched] : all) {
+  for (const auto& [tensors, touched] : all) {
     if (touched.stays || !touched.recomputed) continue;
-    if (tier == Tier::kTp && !stage.program.values[static_cast<std::size_t>(piece.first)].whole)
+    if (tier == Tier::kTp && !stage.program.values[static_cast<std::size_t>(tensors.first)].whole)
       continue;
     // A value that would return at once stays.
     const auto begin = list.begin() + static_cast<std::ptrdiff_t>(touched.last_forward) + 1;
     const std::size_t back =
         std::max(turns.ahead_of(*touched.recomputed), touched.last_forward + 1);
     if (std::any_of(begin, list.begin() + static_cast<std::ptrdiff_t>(back), computes))
-      leaving[*touched.recomputed].push_back(piece);
+      leaving[*touched.recomputed].push_back(tensors);
   }
   Insertion insertion(list);
   for (const auto& [recomputed, pieces] : leaving)
@@ -246,11 +246,11 @@ List offload_values(const Stage& stage, List list) {
 
 List offload_gradients(const Stage& stage, List list) {
   const Away away(stage.program, stage.recipe);
-  if (!away.any(Piece::kGrads)) return list;
+  if (!away.any(TensorKind::kGrads)) return list;
   Insertion insertion(list);
   GradientMoves moves(stage, list, insertion);
   for (UnitId unit : units_of_stage(stage.program, stage.index))
-    if (away(unit, Piece::kGrads)) moves.add(unit);
+    if (away(unit, TensorKind::kGrads)) moves.add(unit);
   return insertion.build();
 }
 
@@ -259,8 +259,8 @@ List offload_steps(const Stage& stage, List list) {
   std::vector<std::size_t> steps;  // of units of which something is away
   for (std::size_t i = 0; i < list.size(); ++i)
     if (list[i].verb == Verb::kStep &&
-        (away(list[i].unit, Piece::kStates) || away(list[i].unit, Piece::kParams) ||
-         away(list[i].unit, Piece::kGrads)))
+        (away(list[i].unit, TensorKind::kStates) || away(list[i].unit, TensorKind::kParams) ||
+         away(list[i].unit, TensorKind::kGrads)))
       steps.push_back(i);
   const auto prefetch = static_cast<std::size_t>(stage.recipe.offload.prefetch);
   const std::size_t norm = find(list, Verb::kGradNorm);
@@ -270,15 +270,15 @@ List offload_steps(const Stage& stage, List list) {
     const bool second =
         has_master_copy(stage.recipe, stage.program.units[static_cast<std::size_t>(unit)]);
     const std::size_t ahead = i >= prefetch ? steps[i - prefetch] : norm;
-    for (Piece piece : {Piece::kGrads, Piece::kStates, Piece::kParams})
-      if (away(unit, piece) && !(piece == Piece::kParams && second))
-        insertion.before(ahead, reload(unit, piece));
+    for (TensorKind tensors : {TensorKind::kGrads, TensorKind::kStates, TensorKind::kParams})
+      if (away(unit, tensors) && !(tensors == TensorKind::kParams && second))
+        insertion.before(ahead, reload(unit, tensors));
     // A gather after a step has time until the next one.
     std::size_t behind = steps[i];
     if (stage.recipe.offload.params != Tier::kNone && stage.sharing(unit).gathers_after)
       behind = i + 1 < steps.size() ? steps[i + 1] : list.size() - 1;
-    for (Piece piece : {Piece::kStates, Piece::kParams})
-      if (away(unit, piece)) insertion.after(behind, offload(unit, piece));
+    for (TensorKind tensors : {TensorKind::kStates, TensorKind::kParams})
+      if (away(unit, tensors)) insertion.after(behind, offload(unit, tensors));
   }
   return insertion.build();
 }

@@ -53,7 +53,7 @@ Traffic traffic(const PlanSet& plan, const Instr& line) {
 double away_rate(const CostModel& model, const PlanSet& plan, const Instr& line) {
   const plan::Offload& offload = plan.recipe.offload;
   const plan::Tier tier =
-      line.value >= 0 ? offload.activations : plan::tier_of(offload, line.piece);
+      line.value >= 0 ? offload.activations : plan::tier_of(offload, line.tensors);
   return tier == plan::Tier::kNvme ? model.disk_bytes_per_s : model.host_bytes_per_s;
 }
 

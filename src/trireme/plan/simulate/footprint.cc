@@ -118,11 +118,12 @@ bool keeps_logits(const plan::Program& program) {
 }
 
 // State that could be offloaded and is not; averages need both parameters and states.
-std::string offloading(const plan::PlanSet& plan, plan::Piece piece, const std::string& key) {
+std::string offloading(const plan::PlanSet& plan, plan::TensorKind tensors,
+                       const std::string& key) {
   const bool averages = std::ranges::any_of(
       plan.program.units, [](const plan::Unit& unit) { return unit.ema_of >= 0; });
-  const bool possible = piece == plan::Piece::kGrads || !averages;
-  return possible && tier_of(plan.recipe.offload, piece) == plan::Tier::kNone
+  const bool possible = tensors == plan::TensorKind::kGrads || !averages;
+  return possible && tier_of(plan.recipe.offload, tensors) == plan::Tier::kNone
              ? fmt::format(", or offload.{}=nvme", key)
              : "";
 }
@@ -140,14 +141,14 @@ std::string advice(const plan::PlanSet& plan, MemoryKind kind) {
   };
   switch (kind) {
     case MemoryKind::kParams:
-      return row_of_zero(3) + offloading(plan, plan::Piece::kParams, "params");
+      return row_of_zero(3) + offloading(plan, plan::TensorKind::kParams, "params");
     case MemoryKind::kOptimizer:
-      return row_of_zero(1) + offloading(plan, plan::Piece::kStates, "optimizer");
+      return row_of_zero(1) + offloading(plan, plan::TensorKind::kStates, "optimizer");
     case MemoryKind::kGradients:
       return (plan::most_sums(recipe.micro_batches, plan::summed_in_row(recipe)) > 1
                   ? fmt::format("precision.group={}, or ", recipe.micro_batches)
                   : "") +
-             row_of_zero(2) + offloading(plan, plan::Piece::kGrads, "grads");
+             row_of_zero(2) + offloading(plan, plan::TensorKind::kGrads, "grads");
     case MemoryKind::kUnitBuffers: return "more parallel.tp or pp";
     case MemoryKind::kCommBuffers:
       return "precision.reduce as precision.grads, or more parallel.tp or pp";

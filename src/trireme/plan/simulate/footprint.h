@@ -26,9 +26,9 @@ struct Footprint {
   std::int64_t expected_peak = 0;
   bool host = true;  // what waits in host memory counts: the tensors are there as well
 
-  std::int64_t needed() const { return account.peak_of_tensors() + beside_tensors(); }
-  std::int64_t expected() const { return expected_peak + beside_tensors(); }
-  std::int64_t beside_tensors() const {
+  std::int64_t needed() const { return account.peak_of_tensors() + outside_tensors(); }
+  std::int64_t expected() const { return expected_peak + outside_tensors(); }
+  std::int64_t outside_tensors() const {
     return library + samples + snapshot + kept +
            (host ? account.peak_total - account.peak_of_tensors() : 0);
   }

@@ -54,7 +54,7 @@ std::vector<Communication> communications(const PlanSet& plan, int rank) {
     std::string what(name(line.verb));
     if (line.verb == Verb::kReduceGrads)
       what = line.scatter ? "reduce_grads (scatter)" : "reduce_grads (all)";
-    if (line.piece != Piece::kNone) what += fmt::format(" {}", name(line.piece));
+    if (line.tensors != TensorKind::kNone) what += fmt::format(" {}", name(line.tensors));
     if (line.verb == Verb::kReload || line.verb == Verb::kOffload)
       what += line.value >= 0 ? " values" : "";
     if (line.gradient) what += " gradient";

@@ -170,8 +170,9 @@ std::string compact(const Program& program, const Instr& line) {
   const bool joint = line.node >= 0 && program.nodes[line.node].joint;
   if (line.mb >= 0 && !joint) text += std::to_string(line.mb);
   if (line.node >= 0) text += "(" + program.nodes[line.node].name + ")";
-  const std::string piece = line.piece == Piece::kNone ? "" : " " + std::string(name(line.piece));
-  if (line.unit >= 0) text += "(" + program.units[line.unit].name + piece + ")";
+  const std::string tensors =
+      line.tensors == TensorKind::kNone ? "" : " " + std::string(name(line.tensors));
+  if (line.unit >= 0) text += "(" + program.units[line.unit].name + tensors + ")";
   if (line.value >= 0)
     text += "(" + program.values[line.value].name + (line.gradient ? "'" : "") + ")";
   return text;

@@ -272,7 +272,7 @@ class Parser {
       } else if constexpr (std::is_same_v<Field, Verb>) {
         instr.*field = line.one_of<Verb>(line.word(), kVerbCount);
         if (subject_of(instr.verb) != Subject::kNone) subject = line.word();
-      } else if constexpr (std::is_same_v<Field, Piece>) {
+      } else if constexpr (std::is_same_v<Field, TensorKind>) {
         if (subject_of(instr.verb) == Subject::kMoved) moved(line, subject, instr);
       } else if constexpr (std::is_same_v<Field, bool>) {
         instr.*field = line.flag(key);
@@ -307,9 +307,9 @@ class Parser {
 
   // A unit's shard, or a value.
   void moved(Line& line, std::string_view name, Instr& instr) const {
-    for (Piece piece : {Piece::kStates, Piece::kParams, Piece::kGrads})
-      if (line.flag(plan::name(piece))) instr.piece = piece;
-    if (instr.piece == Piece::kNone)
+    for (TensorKind tensors : {TensorKind::kStates, TensorKind::kParams, TensorKind::kGrads})
+      if (line.flag(plan::name(tensors))) instr.tensors = tensors;
+    if (instr.tensors == TensorKind::kNone)
       instr.value = find(line, values_, name, "value");
     else
       instr.unit = find(line, units_, name, "unit");

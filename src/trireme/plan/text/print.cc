@@ -120,8 +120,8 @@ struct LineText {
 
   void operator()(std::string_view, Lane Instr::*) {}
   void operator()(std::string_view, Verb Instr::*field) { words += name(line.*field); }
-  void operator()(std::string_view, Piece Instr::*field) {
-    if (line.*field != Piece::kNone) words += fmt::format(" {}", name(line.*field));
+  void operator()(std::string_view, TensorKind Instr::*field) {
+    if (line.*field != TensorKind::kNone) words += fmt::format(" {}", name(line.*field));
   }
   void operator()(std::string_view key, bool Instr::*field) {
     if (line.*field) words += fmt::format(" {}", key);

@@ -92,10 +92,10 @@ class StageTimes {
   void add(const plan::Node& node, bool has_backward) {
     StageTime& stage = stages_[static_cast<std::size_t>(
         schedules::stage_of(grid_.placement, grid_.ranks(), node.stage, node.chunk))];
-    const double forward = pricing_.node_beside(program_, recipe_, node, Verb::kForward);
+    const double forward = pricing_.overlapped_node(program_, recipe_, node, Verb::kForward);
     stage.forward += forward;
     if (has_backward) {
-      const double backward = pricing_.node_beside(program_, recipe_, node, Verb::kBackward);
+      const double backward = pricing_.overlapped_node(program_, recipe_, node, Verb::kBackward);
       const double weight = std::min(pricing_.node(node, Verb::kBackwardWeight), backward);
       stage.input += backward - weight + recomputed(node);
       stage.weight += weight;
@@ -112,7 +112,8 @@ class StageTimes {
   }
 
   double recomputed(const plan::Node& node) const {
-    return node.segment < 0 ? 0 : pricing_.node_beside(program_, recipe_, node, Verb::kRecompute);
+    return node.segment < 0 ? 0
+                            : pricing_.overlapped_node(program_, recipe_, node, Verb::kRecompute);
   }
 
   // Bytes of an activation between stages.
@@ -175,7 +176,7 @@ std::pair<double, double> Candidate::block_seconds(const Cluster& cluster) const
   const auto block = std::ranges::find(model_.program.nodes, NodeKind::kBlock,
                                        [](const plan::Node& node) { return kind_of(node.name); });
   const auto of = [&](Verb verb) {
-    return pricing.node_beside(model_.program, recipe_, *block, verb);
+    return pricing.overlapped_node(model_.program, recipe_, *block, verb);
   };
   return {of(Verb::kForward),
           of(Verb::kBackward) + (block->segment >= 0 ? of(Verb::kRecompute) : 0)};

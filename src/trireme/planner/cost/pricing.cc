@@ -213,12 +213,12 @@ UnitCost Pricing::unit(const plan::Recipe& recipe, const plan::Unit& unit) const
   return cost;
 }
 
-double Pricing::node_beside(const plan::Program& program, const plan::Recipe& recipe,
-                            const plan::Node& node_of, Verb verb) const {
+double Pricing::overlapped_node(const plan::Program& program, const plan::Recipe& recipe,
+                                const plan::Node& node_of, Verb verb) const {
   const double compute = node(node_of, verb);
   if (recipe.zero < 2 || compute <= 0) return compute;
   const bool backward = verb != Verb::kForward && verb != Verb::kRecompute;
-  double beside = 0;
+  double exchanged = 0;
   std::vector<Collectives> over;  // the units' axes
   for (const plan::UnitId id : node_of.units) {
     const plan::Unit& one = program.units[static_cast<std::size_t>(id)];
@@ -228,22 +228,22 @@ double Pricing::node_beside(const plan::Program& program, const plan::Recipe& re
     Collectives& of = same != over.end() ? *same : over.emplace_back(Collectives{one.axes});
     of.all += all;
     if (backward) of.replicas += cost.replicas;
-    beside += all;
+    exchanged += all;
   }
-  if (!practice_.overlaps_shards) return compute + beside;
-  const double covered = std::min(beside / compute, 1.0);
+  if (!practice_.overlaps_shards) return compute + exchanged;
+  const double covered = std::min(exchanged / compute, 1.0);
   double busy = 0;
   for (const Collectives& of : over)
     busy += (of.all - of.replicas) * network_.channels(of.axes.shards) +
             of.replicas * network_.channels(of.axes.replicas - of.axes.shards);
-  const double taken = beside > 0 ? (1 - cluster_.gpu.efficiency.shared) * busy / beside : 0;
+  const double taken = exchanged > 0 ? (1 - cluster_.gpu.efficiency.shared) * busy / exchanged : 0;
   return compute * (1 + covered * (1 / (1 - taken) - 1));
 }
 
 // A node's line that waits for collectives of its units as well, where the practice does not overlap them.
 simulate::LineSeconds Pricing::of_node(const plan::PlanSet& plan, const plan::Node& node_of,
                                        Verb verb, simulate::LineSeconds waited) const {
-  const double all = node_beside(plan.program, plan.recipe, node_of, verb);
+  const double all = overlapped_node(plan.program, plan.recipe, node_of, verb);
   waited.busy += all;
   if (!practice_.overlaps_shards) waited.waited += std::max(all - node(node_of, verb), 0.0);
   return waited;
@@ -298,7 +298,7 @@ simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank,
       if (line.axes.empty()) {
         const plan::Offload& offload = plan.recipe.offload;
         const plan::Tier tier =
-            line.value >= 0 ? offload.activations : plan::tier_of(offload, line.piece);
+            line.value >= 0 ? offload.activations : plan::tier_of(offload, line.tensors);
         const double rate = tier == plan::Tier::kNvme ? cluster_.disk_rate / cluster_.gpus_per_host
                                                       : cluster_.host_rate;
         if (rate <= 0)

@@ -38,8 +38,8 @@ class Pricing {
   double node(const plan::Node& node, plan::Verb verb) const;
   UnitCost unit(const plan::Recipe& recipe, const plan::Unit& unit) const;
   // A node of a plan that gathers and reduces units while it computes: the collectives take some of the processor's units.
-  double node_beside(const plan::Program& program, const plan::Recipe& recipe,
-                     const plan::Node& node, plan::Verb verb) const;
+  double overlapped_node(const plan::Program& program, const plan::Recipe& recipe,
+                         const plan::Node& node, plan::Verb verb) const;
   double exchange(const simulate::Exchanged& exchanged) const;
   double transfer(double bytes) const;  // between stages
   double streamed(double bytes) const;  // read and written, by kernels

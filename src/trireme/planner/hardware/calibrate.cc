@@ -192,12 +192,12 @@ double weighted_median(std::vector<std::pair<double, double>> values) {
 // Time of a step outside its lines, which short steps show best, and the error that four of five forecasts of the
 // probes stay below.
 void fit_steps(const std::vector<Seen>& probes, Cluster& machine) {
-  std::vector<std::pair<double, double>> beside;
+  std::vector<std::pair<double, double>> outside;
   for (const Seen& seen : probes)
     if (seen.probe->ranks == 1)
-      beside.emplace_back(seen.probe->step_s - seen.sum([](const plan::Instr&) { return true; }),
-                          1 / seen.probe->step_s);
-  machine.gpu.core->step_s = std::max(0.0, weighted_median(beside));
+      outside.emplace_back(seen.probe->step_s - seen.sum([](const plan::Instr&) { return true; }),
+                           1 / seen.probe->step_s);
+  machine.gpu.core->step_s = std::max(0.0, weighted_median(outside));
   std::vector<double> errors;
   for (const Seen& seen : probes) {
     const double apart =

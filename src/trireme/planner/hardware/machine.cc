@@ -96,7 +96,7 @@ double process_bytes(const plan::PlanSet& plan, const config::Job& job, const Co
                      bool threads) {
   const int ranks = threads ? plan.mesh.world() : 1;
   const plan::PlanSet fullest = with_fullest_rows(plan, job);
-  double sum = beside_tensors(core, ranks);
+  double sum = outside_tensors(core, ranks);
   for (int rank = 0; rank < ranks; ++rank) sum += tensor_bytes(fullest, job, rank);
   return sum;
 }
@@ -219,7 +219,7 @@ StepForecast forecast_on(const plan::PlanSet& plan, const config::Job& job,
   return forecast;
 }
 
-double beside_tensors(const Core& core, int ranks) {
+double outside_tensors(const Core& core, int ranks) {
   return core.process + (ranks - 1) * core.process_rank;
 }
 

@@ -61,7 +61,7 @@ StepForecast forecast_on(const plan::PlanSet& plan, const config::Job& job,
                          const Practice& practice, const Cluster& cluster);
 
 // Bytes that a process of so many ranks, each a thread, holds in addition to their tensors, without pages of files.
-double beside_tensors(const Core& core, int ranks);
+double outside_tensors(const Core& core, int ranks);
 
 // Seconds on shared cores, by closed forms, of work that would take `seconds` with a core for each rank.
 double on_cores(const Cluster& machine, int ranks, double seconds);

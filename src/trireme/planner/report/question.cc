@@ -65,7 +65,7 @@ MemoryConstants memory_constants(const Question& question) {
   // Of a machine that was calibrated ranks are threads of one process.
   const int ranks = std::max(question.gpus, 1);
   const double process = cluster.gpu.core
-                             ? beside_tensors(*cluster.gpu.core, ranks) / ranks
+                             ? outside_tensors(*cluster.gpu.core, ranks) / ranks
                              : static_cast<double>(simulate::CostModel{}.process_bytes);
   return {.holes = 0, .context = process, .communicator = 0};
 }

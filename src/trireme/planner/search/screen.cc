@@ -31,7 +31,7 @@ struct Screen::Stage {
 };
 
 // What waits elsewhere of a rank's.
-struct Screen::Beside {
+struct Screen::Offloaded {
   double host = 0;   // bytes
   double moved = 0;  // seconds for what leaves and comes back once a step
 };
@@ -110,15 +110,15 @@ double Screen::transfer(const Layout& layout, double bytes) const {
 Screen::Stage Screen::stage(const Layout& layout, const Parts& parts, double blocks, bool embed,
                             bool head) const {
   Stage stage;
-  const auto take = [&](const Piece& piece, double count) {
-    stage.forward += count * piece.forward;
-    stage.input += count * piece.input;
-    stage.weight += count * piece.weight;
-    stage.numel += count * piece.numel;
-    stage.trained += count * piece.trained;
+  const auto take = [&](const NodeCosts& costs, double count) {
+    stage.forward += count * costs.forward;
+    stage.input += count * costs.input;
+    stage.weight += count * costs.weight;
+    stage.numel += count * costs.numel;
+    stage.trained += count * costs.trained;
     stage.units += count;
-    stage.transient = std::max(stage.transient, piece.transient);
-    stage.unit = std::max(stage.unit, piece.numel);
+    stage.transient = std::max(stage.transient, costs.transient);
+    stage.unit = std::max(stage.unit, costs.numel);
   };
   if (blocks > 0) take(parts.block, blocks);
   stage.kept = blocks * parts.block.kept;
@@ -149,7 +149,7 @@ double Screen::seconds_out(Tier tier, double bytes) const {
 }
 
 double Screen::bytes_of(const Layout& layout, const Parts& parts, const Stage& stage,
-                        double kept_mb, double waiting_mb, Beside& beside) const {
+                        double kept_mb, double waiting_mb, Offloaded& offloaded) const {
   const double shards = layout.dp_shard * layout.cp;
   const bool sharded = layout.zero >= 1 && shards > 1;
   const double part = sharded ? 1 / shards : 1;
@@ -169,12 +169,12 @@ double Screen::bytes_of(const Layout& layout, const Parts& parts, const Stage& s
   if (reduce_ != grad_) buffers += stage.unit * reduce_;
   double inputs = kept_mb * stage.kept;
   const config::Offload& offload = offload_of(layout);
-  beside = {};
+  offloaded = {};
   // Of a share, what a few units or values need is there.
   const auto leave = [&](Tier tier, double share, double& bytes, double staged) {
     if (tier == Tier::kNone) return;
     const double left = share * std::max(bytes - staged, 0.0);
-    if (tier == Tier::kHost) beside.host += share * bytes;
+    if (tier == Tier::kHost) offloaded.host += share * bytes;
     bytes -= left;
   };
   const std::array<double, 3> once = {states, params, grads};
@@ -184,8 +184,8 @@ double Screen::bytes_of(const Layout& layout, const Parts& parts, const Stage& s
   leave(offload.activations, 1, inputs, (1 + plan::kAhead) * parts.boundary);
   const double kept = inputs + waiting_mb * stage.waiting + stage.once;
   // One way while the other.
-  beside.moved = seconds_out(offload.optimizer, offload.ratio * once[0]) +
-                 seconds_out(offload.params, once[1]) + seconds_out(offload.grads, once[2]);
+  offloaded.moved = seconds_out(offload.optimizer, offload.ratio * once[0]) +
+                    seconds_out(offload.params, once[1]) + seconds_out(offload.grads, once[2]);
   // The last micro-batches' activations go while gradients come.
   double steady = kept + grads;
   if (m <= kept_mb + waiting_mb)
@@ -199,11 +199,11 @@ double Screen::bytes_of(const Layout& layout, const Parts& parts, const Stage& s
   if (layout.pp > 1) groups += 2 + (parts.shared > 0);
   if (layout.world() == 1) groups = 0;
   return tensors + (question_.expandable ? 0 : constants_.holes * kept) + constants_.context +
-         groups * constants_.communicator + (on_gpus(question_.cluster) ? 0 : beside.host);
+         groups * constants_.communicator + (on_gpus(question_.cluster) ? 0 : offloaded.host);
 }
 
 double Screen::memory(const Layout& layout, const Parts& parts, const Cut& cut,
-                      Beside& beside) const {
+                      Offloaded& offloaded) const {
   const auto m = static_cast<double>(micro_batches(layout));
   const schedules::Pipe pipe{.ranks = static_cast<double>(layout.pp),
                              .micro_batches = m,
@@ -212,11 +212,11 @@ double Screen::memory(const Layout& layout, const Parts& parts, const Cut& cut,
   double most = 0;
   const auto take = [&](double blocks, bool embed, bool head, Place place) {
     const InFlight flight = in_flight(layout.schedule, pipe, place);
-    Beside own;
+    Offloaded own;
     most = std::max(most, bytes_of(layout, parts, stage(layout, parts, blocks, embed, head),
                                    flight.kept, flight.waiting, own));
-    beside.host = std::max(beside.host, own.host);
-    beside.moved = std::max(beside.moved, own.moved);
+    offloaded.host = std::max(offloaded.host, own.host);
+    offloaded.moved = std::max(offloaded.moved, own.moved);
   };
   take(cut.first, true, cut.together, layout.pp == 1 ? Place::kLast : Place::kFirst);
   if (!cut.together) take(cut.last, false, true, Place::kLast);
@@ -364,7 +364,7 @@ Screen::StepTerms Screen::terms(const Layout& layout, const Parts& parts, const 
 
 Costs Screen::price(const Layout& layout, const Parts& parts, const Traffic& traffic) const {
   const Cut& cut = cut_of(parts, layout);
-  Beside away;
+  Offloaded away;
   Costs price;
   price.bytes = memory(layout, parts, cut, away);
   price.host = away.host;

@@ -22,7 +22,7 @@ struct Costs {
 };
 
 // A node on one rank and one micro-batch.
-struct Piece {
+struct NodeCosts {
   double forward = 0, input = 0, weight = 0;  // seconds, including exchanges and recomputation
   double kept = 0;       // bytes from forward to backward, what it reads among them
   double waiting = 0;    // bytes from the input half of a backward to the weight half
@@ -42,7 +42,7 @@ struct Cut {
 // Shared prices of layouts with one tp, cp, sequence parallelism, micro-batch and recomputation. For a program of more
 // than one decoder, `embed` is its first node, `head` its last, and `block` the mean of those between.
 struct Parts {
-  Piece embed, block, head;
+  NodeCosts embed, block, head;
   double layers = 0;
   double boundary = 0;  // bytes between stages
   double shared = 0;    // elements of the head's that are the embedding's
@@ -84,7 +84,7 @@ class Screen {
 
  private:
   struct Stage;
-  struct Beside;
+  struct Offloaded;
   struct Exchanges;
   struct StepTerms;
   config::Job job_of(const Layout& layout) const;
@@ -103,9 +103,10 @@ class Screen {
   double update_seconds(const Layout& layout, const Parts& parts, const Stage& slow) const;
   StepTerms terms(const Layout& layout, const Parts& parts, const Traffic& traffic,
                   const Cut& cut) const;
-  double memory(const Layout& layout, const Parts& parts, const Cut& cut, Beside& beside) const;
+  double memory(const Layout& layout, const Parts& parts, const Cut& cut,
+                Offloaded& offloaded) const;
   double bytes_of(const Layout& layout, const Parts& parts, const Stage& stage, double kept_mb,
-                  double waiting_mb, Beside& beside) const;
+                  double waiting_mb, Offloaded& offloaded) const;
 
   const config::Offload& offload_of(const Layout& layout) const {
     return offloads_[static_cast<std::size_t>(layout.away)];

@@ -13,36 +13,36 @@ namespace {
 using plan::Verb;
 using schedules::Schedule;
 
-Piece piece_of(const Pricing& pricing, const plan::Program& program, const plan::Node& node,
-               bool has_backward) {
-  Piece piece;
-  piece.forward = pricing.node(node, Verb::kForward);
+NodeCosts costs_of(const Pricing& pricing, const plan::Program& program, const plan::Node& node,
+                   bool has_backward) {
+  NodeCosts costs;
+  costs.forward = pricing.node(node, Verb::kForward);
   const bool recomputed = node.segment >= 0;
   if (has_backward) {
-    piece.weight = pricing.node(node, Verb::kBackwardWeight);
-    piece.input = pricing.node(node, Verb::kBackward) - piece.weight;
-    if (recomputed) piece.input += piece.forward;
+    costs.weight = pricing.node(node, Verb::kBackwardWeight);
+    costs.input = pricing.node(node, Verb::kBackward) - costs.weight;
+    if (recomputed) costs.input += costs.forward;
   }
   double reads = 0, writes = 0;
   for (const plan::ValueId value : node.reads) reads += program.values[value].bytes;
   for (const plan::ValueId value : node.writes)
     if (!node.loss) writes += program.values[value].bytes;
   const auto kept = static_cast<double>(plan::kept_bytes(node));
-  if (has_backward) piece.kept = reads + (recomputed ? 0 : kept);
-  piece.waiting = node.split ? static_cast<double>(node.split->kept_bytes) : 0;
+  if (has_backward) costs.kept = reads + (recomputed ? 0 : kept);
+  costs.waiting = node.split ? static_cast<double>(node.split->kept_bytes) : 0;
   const auto back = static_cast<double>(node.work.backward + plan::work_bytes(node));
   const auto front = static_cast<double>(node.work.forward + plan::dropped_bytes(node));
-  piece.transient = std::max(front, reads + back) + writes + (recomputed ? kept : 0);
+  costs.transient = std::max(front, reads + back) + writes + (recomputed ? kept : 0);
   for (const plan::UnitId id : node.units) {
     const plan::Unit& unit = program.units[static_cast<std::size_t>(id)];
-    piece.numel += static_cast<double>(unit.numel);
-    if (unit.trainable) piece.trained += static_cast<double>(unit.numel);
+    costs.numel += static_cast<double>(unit.numel);
+    if (unit.trainable) costs.trained += static_cast<double>(unit.numel);
   }
-  piece.flops = node.flops + has_backward * node.backward_flops.value_or(2 * node.flops);
-  return piece;
+  costs.flops = node.flops + has_backward * node.backward_flops.value_or(2 * node.flops);
+  return costs;
 }
 
-void add(Piece& sum, const Piece& one, double share) {
+void add(NodeCosts& sum, const NodeCosts& one, double share) {
   sum.forward += share * one.forward;
   sum.input += share * one.input;
   sum.weight += share * one.weight;
@@ -92,14 +92,14 @@ Parts Screen::make_program_parts(const Layout& layout) const {
     plan::Node node = program.nodes[n];
     // Those that several nodes share are there once.
     std::erase_if(node.units, [&](plan::UnitId unit) { return !held.insert(unit).second; });
-    const Piece piece = piece_of(pricing, program, node, flow.node_has_backward[n]);
+    const NodeCosts costs = costs_of(pricing, program, node, flow.node_has_backward[n]);
     if (n == 0) {
-      parts.embed = piece;
+      parts.embed = costs;
     } else if (n + 1 == program.nodes.size()) {
-      parts.head = piece;
+      parts.head = costs;
     } else {
-      const double transient = std::max(parts.block.transient, piece.transient);
-      add(parts.block, piece, 1 / parts.layers);
+      const double transient = std::max(parts.block.transient, costs.transient);
+      add(parts.block, costs, 1 / parts.layers);
       parts.block.transient = transient;
     }
     for (const plan::ValueId id : node.writes) {
@@ -126,18 +126,18 @@ Parts Screen::make_parts(const Layout& layout) const {
   const plan::GradientFlow flow = plan::gradient_flow(model.program);
   for (std::size_t n = 0; n < model.program.nodes.size(); ++n) {
     const plan::Node& node = model.program.nodes[n];
-    const Piece piece = piece_of(pricing, model.program, node, flow.node_has_backward[n]);
+    const NodeCosts costs = costs_of(pricing, model.program, node, flow.node_has_backward[n]);
     switch (kind_of(node.name)) {
       case NodeKind::kEmbed:
-        parts.embed = piece;
+        parts.embed = costs;
         parts.boundary = static_cast<double>(
             model.program.values[static_cast<std::size_t>(node.writes[0])].bytes);
         break;
       case NodeKind::kBlock:
-        add(parts.block, piece, 1.0 / static_cast<double>(job.model.layers));
+        add(parts.block, costs, 1.0 / static_cast<double>(job.model.layers));
         break;
       case NodeKind::kHead:
-        parts.head = piece;
+        parts.head = costs;
         if (node.units.size() > 1 && alone_.model.tied)
           parts.shared = static_cast<double>(model.program.units.front().numel);
         break;

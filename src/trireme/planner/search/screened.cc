@@ -37,7 +37,7 @@ bool host_has_room(const Question& question, double host) {
 
 void Refusal::take(const Error& other) {
   const bool better =
-      error && error->kind() == ErrorKind::kNoRoom && other.kind() != ErrorKind::kNoRoom;
+      error && error->kind() == ErrorKind::kOutOfMemory && other.kind() != ErrorKind::kOutOfMemory;
   if (!error || better) error.emplace(other);
 }
 
@@ -242,7 +242,7 @@ std::optional<Option> compiled(const Question& question, const Priced& priced, b
     if (bytes <= usable_memory(question) && host_has_room(question, option.host)) return option;
     if (why != nullptr)
       why->take(
-          Error(ErrorKind::kNoRoom,
+          Error(ErrorKind::kOutOfMemory,
                 fmt::format("{} needs {:.1f} GiB a GPU and {:.1f} GiB of its host's once its "
                             "plan is counted",
                             text(priced.layout), bytes / (1 << 30), option.host / (1 << 30))));

@@ -200,7 +200,7 @@ class Search {
     const Question& question = parts_.front().question;
     const Screened plain(question, Away::kNothing);
     if (!plain.smallest() && plain.crowded())
-      fail(ErrorKind::kNoRoom,
+      fail(ErrorKind::kOutOfMemory,
            "offloading needs {:.1f} GiB of host memory for each of {} GPUs ({}), but there are "
            "{:.1f} GiB; offload less, or give the cluster more host_memory",
            gibibytes(plain.crowded()->price.host),
@@ -214,7 +214,7 @@ class Search {
       fail(refusal_.error->kind(), "no layout of {} GPUs is possible: {}", question.gpus,
            refusal_.error->what());
     if (plain.limit() < usable_memory(question))
-      fail(ErrorKind::kNoRoom,
+      fail(ErrorKind::kOutOfMemory,
            "no layout of {} GPUs fits recompute.memory={}: the smallest need is {:.1f} GiB a GPU "
            "({}); allow more, or take more GPUs",
            question.gpus, exact_text(question.job.recompute.memory), gibibytes(least.price.bytes),
@@ -240,7 +240,7 @@ class Search {
                                                cluster.hosts)
                                  : "")
                : fmt::format("not even {} GPUs are enough: shorten model.seq_len", more);
-    fail(ErrorKind::kNoRoom,
+    fail(ErrorKind::kOutOfMemory,
          "nothing fits on {} {}: the smallest need is {:.1f} GiB a GPU ({}), a {} has {:.1f} GiB, "
          "of which {:.0f} % "
          "can be used{}; {}",

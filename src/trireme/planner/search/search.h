@@ -83,7 +83,7 @@ struct Answer {
   Effort effort;
 };
 
-// Throws Error{kUsage} for a question that cannot be, and Error{kNoRoom} with the smallest need where nothing fits.
+// Throws Error{kUsage} for a question that cannot be, and Error{kOutOfMemory} with the smallest need where nothing fits.
 Answer search(Question question, const Settings& settings = {});
 
 // Bytes that the option takes of its GPU, and whether that is within what a GPU has.
