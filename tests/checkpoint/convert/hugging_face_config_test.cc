@@ -34,6 +34,9 @@ std::vector<Refused> refusals(Family family) {
       return {
           {"rope_scaling", {{"type", "longrope"}}, "rope_scaling: type is \"longrope\"; default,"},
           {"rope_scaling", {{"rope_type", "linear"}}, "rope_scaling: key \"factor\" is missing"},
+          {"rope_scaling",
+           {{"rope_type", "linear"}, {"factor", 0.5}},
+           "rope_scaling: read as model.rope_scaling=linear factor=0.5: \"factor=0.5\" is not"},
           {"attention_bias", true, "has false only"},
           {"head_dim", 0, "head_dim: is 0"}};
     case Family::kVit:

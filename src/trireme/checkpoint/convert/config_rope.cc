@@ -55,6 +55,17 @@ RopeScaling scaling_of(const JsonFields& rope, const Model& model) {
   return scaling;
 }
 
+// As a job writes it. Throws Error{kData} for numbers that a job would refuse.
+std::string checked_text(const RopeScaling& scaling, const JsonFields& rope) {
+  const std::string text = config::print(scaling);
+  try {
+    config::parse_rope_scaling(text);
+  } catch (const Error& error) {
+    fail(ErrorKind::kData, "{}: read as {}", rope.where(), error.what());
+  }
+  return text;
+}
+
 }  // namespace
 
 void read_rope(const JsonFields& fields, Model& model) {
@@ -65,7 +76,7 @@ void read_rope(const JsonFields& fields, Model& model) {
     const JsonFields rope(fields.object(key), fmt::format("{}: {}", fields.where(), key));
     for (const char* kind : {"full_attention", "sliding_attention"}) need(rope, kind, nullptr);
     model.rope_theta = number_or(rope, "rope_theta", model.rope_theta);
-    model.rope_scaling = config::print(scaling_of(rope, model));
+    model.rope_scaling = checked_text(scaling_of(rope, model), rope);
   }
 }
 

@@ -17,7 +17,7 @@ constexpr void for_each_field(Visit&& visit) {
   visit(std::string_view("node"), &Instr::node);
   visit(std::string_view("unit"), &Instr::unit);
   visit(std::string_view("value"), &Instr::value);
-  visit(std::string_view("piece"), &Instr::piece);
+  visit(std::string_view("tensors"), &Instr::tensors);
   visit(std::string_view("gradient"), &Instr::gradient);
   visit(std::string_view("mb"), &Instr::mb);
   visit(std::string_view("chunk"), &Instr::chunk);
