@@ -77,17 +77,15 @@ void go_on_from_prompt(const exec::Model& model, const config::Job& job, const A
                            .max_tokens = arguments.number<std::int64_t>("tokens"),
                            .context = job.model.seq_len,
                            .sampling = sampling_of(arguments),
-                           .on_token =
-                               [&](std::int64_t token) {
-                                 const auto id = static_cast<std::int32_t>(token);
-                                 if (std::ranges::count(tokenizer.ends(), id) > 0) return false;
-                                 // The model may know more ids than the vocabulary has.
-                                 const bool known = id < tokenizer.vocab_size();
-                                 if (known && !text.add(tokenizer.decode(std::span(&id, 1))))
-                                   return false;
-                                 return go_on();
-                               },
-                           .keeps_past = job.model.family == config::Family::kHnet});
+                           .on_token = [&](std::int64_t token) {
+                             const auto id = static_cast<std::int32_t>(token);
+                             if (std::ranges::count(tokenizer.ends(), id) > 0) return false;
+                             // The model may know more ids than the vocabulary has.
+                             const bool known = id < tokenizer.vocab_size();
+                             if (known && !text.add(tokenizer.decode(std::span(&id, 1))))
+                               return false;
+                             return go_on();
+                           }});
 }
 
 // The picture of --image, if there is one.

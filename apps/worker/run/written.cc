@@ -53,8 +53,7 @@ train::Written written_after(const LoadedModel& loaded, const text::Tokenizer& t
                        .max_tokens = kTokens,
                        .context = loaded.job().model.seq_len,
                        .sampling = {.temperature = kTemperature, .seed = seed},
-                       .on_token = [&](std::int64_t) { return watch.seconds() < kSeconds; },
-                       .keeps_past = loaded.job().model.family == config::Family::kHnet});
+                       .on_token = [&](std::int64_t) { return watch.seconds() < kSeconds; }});
   return {.prompt = decoded(tokenizer, prompt), .text = decoded(tokenizer, tokens)};
 }
 

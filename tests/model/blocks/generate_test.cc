@@ -7,6 +7,7 @@
 #include <map>
 
 #include "tests/harness/bound_model.h"
+#include "tests/model/blocks/text_by_windows.h"
 #include "trireme/base/error.h"
 #include "trireme/model/blocks/build.h"
 
@@ -85,11 +86,51 @@ TEST(Generate, ReadsTheWindowAndRepeats) {
     EXPECT_TRUE(
         at::equal(next_logits(bound.model(), window, 8), next_logits(bound.model(), longer, 8)));
 
+    args.sampling.temperature = 0;
+    EXPECT_EQ(generate(bound.model(), args), harness::text_by_windows(bound.model(), args));
+
     int seen = 0;
     args.on_token = [&](std::int64_t) { return ++seen < 5; };
     EXPECT_EQ(generate(bound.model(), args).size(), 5u);
     args.prompt.clear();
     EXPECT_THROW(generate(bound.model(), args), Error);
+  }
+}
+
+// What a text's next tokens may be does not depend on the parts in which it was read.
+TEST(Generate, ReadsEachTokenOnce) {
+  using config::Family;
+  struct Case {
+    Family family;
+    std::int64_t heads, kv_heads;
+    std::string layers;
+  };
+  for (const Case& one :
+       {Case{Family::kGpt, 2, 2, ""}, Case{Family::kLlama, 4, 2, ""},
+        Case{Family::kLlama, 4, 4, ""}, Case{Family::kLlama, 4, 1, "sliding:3,nope"},
+        Case{Family::kLlama, 2, 1, "sliding:1,full"}}) {
+    config::Job job;
+    job.model = {.family = one.family,
+                 .layers = 2,
+                 .hidden = 16,
+                 .heads = one.heads,
+                 .kv_heads = one.kv_heads,
+                 .ffn = 32,
+                 .vocab = 31,
+                 .seq_len = 24,
+                 .init_std = 0.5};
+    job.model.attention_layers = one.layers;
+    job.precision.compute = DType::kF64;
+    harness::BoundModel bound(build(job), at::kDouble);
+    std::vector<std::int64_t> text;
+    for (std::int64_t i = 0; i < 24; ++i) text.push_back(i * i % 31);
+    GrowingText growing(bound.model());
+    for (const std::int64_t end : {1, 2, 7, 8, 9, 20, 24}) {
+      const std::vector<std::int64_t> so_far(text.begin(), text.begin() + end);
+      const at::Tensor whole = next_logits(bound.model(), so_far, 24);
+      EXPECT_LT((growing.next_logits(so_far) - whole).abs().max().item<double>(), 1e-12)
+          << one.layers << one.kv_heads << end;
+    }
   }
 }
 

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "tests/harness/whole_model.h"
+#include "tests/model/blocks/text_by_windows.h"
 #include "trireme/base/hash.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/exec/units/initial_values.h"
@@ -211,8 +212,7 @@ TEST(Hnet, GeneratesTheSameTextWithAPastAsWithout) {
     // Beyond the context the window slides in both.
     GenerateArgs args{
         .prompt = {3, 1, 4}, .max_tokens = 40, .context = 24, .sampling = {.temperature = 0}};
-    const auto again = generate(model.model(), args);
-    args.keeps_past = true;
+    const auto again = harness::text_by_windows(model.model(), args);
     const auto once = generate(model.model(), args);
     ASSERT_EQ(once.size(), 40U);
     // In bf16 sums of other shapes round otherwise, which may move a boundary.

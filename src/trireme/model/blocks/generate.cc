@@ -151,7 +151,7 @@ std::vector<std::int64_t> generate(const exec::Model& model, const GenerateArgs&
   std::vector<std::int64_t> text = args.prompt;
   GrowingText growing(model);
   for (std::int64_t index = 0; index < args.max_tokens; ++index) {
-    const bool grows = args.keeps_past && std::ssize(text) <= args.context;
+    const bool grows = std::ssize(text) <= args.context;
     const at::Tensor logits =
         grows ? growing.next_logits(text) : next_logits(model, text, args.context);
     text.push_back(sample(logits, args.sampling, index));

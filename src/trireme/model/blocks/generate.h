@@ -38,8 +38,8 @@ std::vector<at::Tensor> values_of(const exec::Model& model, const std::vector<at
 at::Tensor next_logits(const exec::Model& model, const std::vector<at::Tensor>& inputs);
 at::Tensor logits_of(const exec::Model& model, const std::vector<at::Tensor>& values);
 
-// A growing text, of which a model of family hnet reads each token once. Its blocks keep keys and values, states and
-// routers' last rows.
+// A growing text, of which a model of family gpt, llama or hnet reads each token once. Its blocks keep keys and values,
+// states and routers' last rows.
 class GrowingText {
  public:
   explicit GrowingText(const exec::Model& model) : model_(model), pasts_(model.blocks.size()) {}
@@ -58,11 +58,10 @@ struct GenerateArgs {
   std::int64_t context = 0;  // model.seq_len; the window slides when the text is longer
   Sampling sampling;
   std::function<bool(std::int64_t token)> on_token;  // false ends generation; may be empty
-  bool keeps_past = false;                           // of a model that GrowingText takes
 };
 
-// Returns the new tokens. Each new token repeats the whole window, unless the past is kept: as long as the text fits
-// into the context.
+// Returns the new tokens. While the text fits into the context the model reads each token once, then the whole window for
+// each new token.
 std::vector<std::int64_t> generate(const exec::Model& model, const GenerateArgs& args);
 
 }  // namespace trireme::blocks

@@ -1,6 +1,8 @@
 // Suffixes: b sample, t token, d hidden width, f feed-forward width.
 #include "trireme/model/blocks/gpt.h"
 
+#include "trireme/exec/past.h"
+#include "trireme/model/blocks/past_attention.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/feed_forward.h"
 #include "trireme/ops/linear.h"
@@ -23,17 +25,23 @@ at::Tensor noisy(const at::Tensor& x, double p, const exec::BlockContext& contex
   return ops::dropout(x, p, noise_key(context, draw), across.rows_of(x));
 }
 
-// Learned positions of the rows of x, which begin as `tokens` of a sample; `given` within documents.
-at::Tensor positions_of(const at::Tensor& x, std::int64_t tokens, const at::Tensor& given,
-                        const at::Tensor& table, const Across& across) {
+// Learned positions of the rows of x, which begin as `tokens` of a sample after `past` of them; `given` within documents.
+at::Tensor positions_of(const at::Tensor& x, std::int64_t tokens, std::int64_t past,
+                        const at::Tensor& given, const at::Tensor& table, const Across& across) {
   if (given.defined()) {
     const at::Tensor own = across.own_rows(x);
     const at::Tensor all = given.flatten();
     return ops::embedding(own.defined() ? all.index_select(0, own) : all, table).view(x.sizes());
   }
   const at::Tensor rows = across.rows_of(x);
-  if (!rows.defined()) return table.narrow(0, 0, tokens);
+  if (!rows.defined()) return table.narrow(0, past, tokens);
   return ops::embedding(rows.remainder(tokens * across.cp().size()), table).view(x.sizes());
+}
+
+ops::Operand attended_after(exec::Past& past, const at::Tensor& qkv,
+                            const ops::AttentionHeads& heads) {
+  const std::vector<at::Tensor> parts = qkv.unflatten(2, {3, heads.heads, -1}).unbind(2);
+  return attend_after(past, parts[0], parts[1], parts[2]).flatten(2);
 }
 
 enum EmbedParam { kTokens, kPositions };
@@ -45,8 +53,11 @@ std::vector<at::Tensor> GptEmbed::forward(const std::vector<at::Tensor>& inputs,
                                           const exec::BlockContext& context) {
   const at::Tensor& tokens_bt = inputs[0];
   const at::Tensor x_btd = ops::embedding(tokens_bt, param(kTokens), across().first_id(), tp());
-  const at::Tensor placed_btd = x_btd + positions_of(x_btd, tokens_bt.size(1), positions(inputs),
-                                                     param(kPositions), across());
+  const std::int64_t tokens = tokens_bt.size(1);
+  const std::int64_t before = context.past == nullptr ? 0 : context.past->rows;
+  if (context.past != nullptr) context.past->rows += tokens;
+  const at::Tensor placed_btd =
+      x_btd + positions_of(x_btd, tokens, before, positions(inputs), param(kPositions), across());
   return {noisy(placed_btd, dropout_, context, kAfterEmbedding, across())};
 }
 
@@ -65,8 +76,10 @@ std::vector<at::Tensor> GptBlock::forward(const std::vector<at::Tensor>& inputs,
   const at::Tensor qkv =
       ops::column_linear(first.normed, param(kQkv), param(kQkvBias), tp(), gradients,
                          ops::Keep::kYes, adapter(kQkv, x_btd, context));
+  const ops::Operand mixed = context.past != nullptr ? attended_after(*context.past, qkv, heads)
+                                                     : attend(qkv, heads, inputs);
   const at::Tensor attended_btd =
-      ops::row_linear(attend(qkv, heads, inputs), param(kOut), param(kOutBias), tp(), gradients,
+      ops::row_linear(mixed, param(kOut), param(kOutBias), tp(), gradients,
                       adapter(kOut, x_btd, context, across().head_columns()));
   const ops::Branching second = ops::residual_norm(
       first.stream, noisy(attended_btd, dropout_, context, kAfterAttention, across()),

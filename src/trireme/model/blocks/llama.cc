@@ -1,6 +1,10 @@
 // Suffixes: b sample, t token, d hidden width, f feed-forward width.
 #include "trireme/model/blocks/llama.h"
 
+#include <ATen/ops/arange.h>
+
+#include "trireme/exec/past.h"
+#include "trireme/model/blocks/past_attention.h"
 #include "trireme/ops/attention/attention.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/feed_forward.h"
@@ -49,17 +53,7 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
       first.normed,
       {layer(kQuery, bias(kQueries)), layer(kKey, bias(kKeys)), layer(kValue, bias(kValues))}, tp(),
       gradients);
-  const at::Tensor given = across().own_tokens(positions(inputs));
-  const ops::RotaryTable table =
-      attends_.rotary ? this->table(given, qkv[0].value.size(1)) : ops::RotaryTable();
-  const auto turn = [&](const at::Tensor& heads, Of of) {
-    const at::Tensor normed = head_norm(heads, of, gradients);
-    if (!attends_.rotary) return normed;
-    return given.defined() ? turned_each(normed, table) : ops::rotary(normed, table);
-  };
-  const ops::Operand mixed =
-      ops::attention(turn(qkv[0], kQueries), turn(qkv[1], kKeys), qkv[2], across().heads(),
-                     across().mask(within(given), attends_.window), across().cp(), kept_.attention);
+  const ops::Operand mixed = attend(qkv, positions(inputs), gradients, context.past);
   const ops::Branching second =
       ops::residual_norm(first.stream,
                          ops::row_linear(mixed, param(kOut), {}, tp(), gradients,
@@ -71,6 +65,34 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
       ops::swiglu_linear(wide[0], wide[1], param(kDown), tp(), gradients,
                          adapter(kDown, x_btd, context, across().feature_columns()));
   return {second.stream + down_btd};
+}
+
+ops::Operand LlamaBlock::attend(const std::vector<ops::Operand>& qkv, const at::Tensor& positions,
+                                const ops::WeightGradientsPtr& gradients, exec::Past* past) const {
+  const std::int64_t tokens = qkv[0].value.size(1);
+  const at::Tensor given = across().own_tokens(positions);
+  ops::RotaryTable table;
+  if (attends_.rotary)
+    table = past != nullptr ? rotary_.at(at::arange(past->rows, past->rows + tokens))
+                            : this->table(given, tokens);
+  const auto turn = [&](const at::Tensor& heads, Of of) {
+    const at::Tensor normed = head_norm(heads, of, gradients);
+    if (!attends_.rotary) return normed;
+    return given.defined() ? turned_each(normed, table) : ops::rotary(normed, table);
+  };
+  const at::Tensor q = turn(qkv[0], kQueries), k = turn(qkv[1], kKeys);
+  const ops::AttentionHeads heads = across().heads();
+  if (past == nullptr)
+    return ops::attention(q, k, qkv[2], heads, across().mask(within(given), attends_.window),
+                          across().cp(), kept_.attention);
+  past->rows += tokens;
+  const auto split = [](const at::Tensor& x, std::int64_t count) {
+    return x.unflatten(2, {count, -1});
+  };
+  const at::Tensor mixed =
+      attend_after(*past, split(q, heads.heads), split(k, heads.kv_heads),
+                   split(qkv[2].value, heads.kv_heads), across().mask({}, attends_.window).window);
+  return mixed.flatten(2);
 }
 
 ops::RotaryTable LlamaBlock::table(const at::Tensor& positions, std::int64_t tokens) const {

@@ -39,7 +39,9 @@ class LlamaBlock : public AdaptedBlock, public RowWise {
                                   const exec::BlockContext& context) override;
 
  private:
-  Kept kept_;
+  // Of queries, keys and values; with `past`, of rows that follow others.
+  ops::Operand attend(const std::vector<ops::Operand>& qkv, const at::Tensor& positions,
+                      const ops::WeightGradientsPtr& gradients, exec::Past* past) const;
   ops::RotaryTable table(const at::Tensor& positions, std::int64_t tokens) const;
   // [samples, tokens], places within documents; undefined: sequences are one.
   at::Tensor within(const at::Tensor& positions) const;
@@ -51,6 +53,7 @@ class LlamaBlock : public AdaptedBlock, public RowWise {
   at::Tensor head_norm(const at::Tensor& x, std::size_t of,
                        const ops::WeightGradientsPtr& gradients) const;
 
+  Kept kept_;
   double norm_eps_;
   config::LayerAttention attends_;
   ops::RotaryTable rotary_;

@@ -3,18 +3,14 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/softmax.h>
 #include <ATen/ops/tensor.h>
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "trireme/config/rope.h"
 #include "trireme/exec/past.h"
 #include "trireme/model/blocks/hnet/mamba.h"
+#include "trireme/model/blocks/past_attention.h"
 #include "trireme/model/blocks/spread.h"
 #include "trireme/ops/attention/attention.h"
 #include "trireme/ops/feed_forward.h"
@@ -68,24 +64,6 @@ class HnetBlock : public BoundBlock {
   bool feeds_;
 };
 
-// Causal attention of the last rows of `k`, as many as q has, within a window; all [rows, heads, width].
-at::Tensor attended_rows(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                         std::int64_t window) {
-  const at::ScalarType wide = statistics_type(q.scalar_type());
-  const std::int64_t rows = q.size(0), all = k.size(0);
-  const auto by_head = [&](const at::Tensor& x) { return x.transpose(0, 1).to(wide); };
-  const auto places = [&](std::int64_t first) {
-    return at::arange(first, all, q.options().dtype(at::kLong));
-  };
-  const at::Tensor back = places(all - rows).unsqueeze(1) - places(0);
-  at::Tensor unseen = back < 0;
-  if (window >= 0) unseen = unseen.logical_or(back > window);
-  const double scale = 1 / std::sqrt(static_cast<double>(q.size(2)));
-  const at::Tensor scores = (at::matmul(by_head(q), by_head(k).transpose(1, 2)) * scale)
-                                .masked_fill(unseen, -std::numeric_limits<double>::infinity());
-  return at::matmul(at::softmax(scores, -1), by_head(v)).transpose(0, 1).to(q.scalar_type());
-}
-
 class AttentionBlock final : public HnetBlock, public RowWise {
  public:
   using HnetBlock::HnetBlock;
@@ -123,7 +101,7 @@ class AttentionBlock final : public HnetBlock, public RowWise {
   std::vector<double> frequencies(std::int64_t width) const {
     return config::rope_frequencies(model().rope_theta, width / 2);
   }
-  // Of rows that follow others on one rank: the keys and values of these are kept, as far as the window shows them.
+  // Of rows that follow others on one rank.
   at::Tensor mix_on(const ops::Operand& x, exec::Past& past) const {
     const std::int64_t rows = x.value.size(-2), width = stage().hidden / stage().heads;
     const auto heads = [&](const at::Tensor& of) { return of.reshape({rows, -1, width}); };
@@ -133,13 +111,8 @@ class AttentionBlock final : public HnetBlock, public RowWise {
     const auto turn = [&](const at::Tensor& of) {
       return turned(heads(of), places, frequencies(width));
     };
-    std::vector<at::Tensor> all = {turn(qkv[1]), heads(qkv[2])};
-    for (std::size_t i = 0; i < past.kept.size(); ++i) all[i] = at::cat({past.kept[i], all[i]});
-    const at::Tensor mixed = attended_rows(turn(qkv[0]), all[0], all[1], stage().window);
-    const std::int64_t seen = all[0].size(0);
-    const std::int64_t left = stage().window < 0 ? seen : std::min(seen, stage().window);
-    past.kept.clear();
-    for (const at::Tensor& one : all) past.kept.push_back(one.narrow(0, seen - left, left));
+    const at::Tensor mixed =
+        attend_after(past, turn(qkv[0]), turn(qkv[1]), heads(qkv[2]), stage().window);
     return ops::row_linear(mixed.reshape(x.value.sizes()), param(2), {}, tp());
   }
 };
