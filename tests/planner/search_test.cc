@@ -508,9 +508,8 @@ TEST(Search, OffloadsToHostsThatHaveRoom) {
   error_of(ErrorKind::kOutOfMemory, [&] { ask(job, cluster, 4); });
   config::Job kept = job;
   kept.offload.optimizer = Tier::kHost;
-  EXPECT_THAT(
-      error_of(ErrorKind::kOutOfMemory, [&] { ask(kept, cluster, 4, {"offload.optimizer"}); }),
-      HasSubstr("more host_memory"));
+  const auto asked = [&] { ask(kept, cluster, 4, {"offload.optimizer"}); };
+  EXPECT_THAT(error_of(ErrorKind::kOutOfMemory, asked), HasSubstr("more host_memory"));
 }
 
 // What needs more than the share that runs can use is not chosen.

@@ -18,6 +18,7 @@
 namespace trireme::exec {
 
 using mesh::Axis;
+using plan::TensorKind;
 
 namespace {
 
@@ -91,8 +92,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
 
     unit->segments = unit->part_segments();
     unit->extents = &space_.unit(id);
-    for (plan::TensorKind tensors :
-         {plan::TensorKind::kStates, plan::TensorKind::kParams, plan::TensorKind::kGrads})
+    for (TensorKind tensors : {TensorKind::kStates, TensorKind::kParams, TensorKind::kGrads})
       unit->away[static_cast<std::size_t>(tensors)] = space_.away(id, tensors);
     unit->master_copy = plan::has_master_copy(recipe, plan.program.units[index]);
     unit->split = plan::splits_masters(recipe, plan.program.units[index]);
@@ -104,7 +104,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
             {state.per_block ? blocks(unit->part_count, unit->state_block) : unit->part_count,
              state.type.value_or(recipe.master)});
     unit->states.resize(unit->state_shapes.size() - unit->master_copy);
-    for (plan::TensorKind tensors : {plan::TensorKind::kParams, plan::TensorKind::kStates})
+    for (TensorKind tensors : {TensorKind::kParams, TensorKind::kStates})
       if (!unit->is_away(tensors)) allocate(*unit, tensors);
     units_[index] = std::move(unit);
   }
@@ -158,12 +158,12 @@ void Units::gather_stale() {
 
 void Units::reshard(plan::UnitId id) {
   UnitState& unit = at(id);
-  TRIREME_CHECK((unit.sharing.gathers || unit.is_away(plan::TensorKind::kParams)) &&
-                    !unit.gathering && unit.full,
-                "unit {} is not gathered", unit.spec->name);
+  TRIREME_CHECK(
+      (unit.sharing.gathers || unit.is_away(TensorKind::kParams)) && !unit.gathering && unit.full,
+      "unit {} is not gathered", unit.spec->name);
   unit.params.detach();
   unit.full = Flat();
-  if (unit.is_away(plan::TensorKind::kParams)) unit.part = Flat();
+  if (unit.is_away(TensorKind::kParams)) unit.part = Flat();
 }
 
 void Units::open_gradient(plan::UnitId id, int chunk, bool first, ops::WeightGradients& gradients) {
@@ -251,7 +251,7 @@ void Units::average(plan::UnitId id, double momentum) {
 
 void Units::end_update(UnitState& unit) {
   if (unit.master_copy) {
-    if (unit.is_away(plan::TensorKind::kParams)) allocate(unit, plan::TensorKind::kParams);
+    if (unit.is_away(TensorKind::kParams)) allocate(unit, TensorKind::kParams);
     if (!unit.split) round_master(unit);
   }
   unit.grad = Flat();
