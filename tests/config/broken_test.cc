@@ -248,7 +248,7 @@ TEST(Conflicts, ShowTheArithmeticAndAWayOut) {
        "model.hidden=28 or model.hidden=32"},
       {{"model.family=llama", "model.kv_heads=3"},
        1,
-       "model.heads=4 is not divisible by model.kv_heads=3; nearest that works: 2"},
+       "model.heads=4 is not divisible by model.kv_heads=3; nearest that works: model.kv_heads=2"},
       {{"model.kv_heads=2"}, 1, "family gpt has one key-value head per head; needs 4 (or 0)"},
       {{"model.family=llama", "model.hidden=12"}, 1, "= 3 per head is odd"},
       {{"model.family=llama", "model.dropout=0.1"}, 1, "family llama has no dropout; needs 0"},

@@ -80,7 +80,8 @@ void resolve_decoder(Model& model, const DatasetFacts& data) {
   if (model.kv_heads == 0) model.kv_heads = model.heads;
   if (model.heads % model.kv_heads != 0)
     fail(ErrorKind::kUsage,
-         "model.heads={} is not divisible by model.kv_heads={}; nearest that works: {}",
+         "model.heads={} is not divisible by model.kv_heads={}; nearest that works: "
+         "model.kv_heads={}",
          model.heads, model.kv_heads, nearest_divisor(model.heads, model.kv_heads));
   resolve_vocab(model, data);
   const bool llama = model.family != Family::kGpt;

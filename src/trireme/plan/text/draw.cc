@@ -263,7 +263,7 @@ std::string pipeline_text(const PlanSet& plan, const StepNumbers& numbers,
     text += stage_table(plan, numbers.stages, rows);
   text += fmt::format("\nschedule, unit times: {}F forward, B backward{}; micro-batches\n",
                       chunk_count(plan.program) > 1 ? "stage, " : "",
-                      splits(plan) ? ", I inputs' half, W weights'" : "");
+                      splits(plan) ? ", I input backward, W weight backward" : "");
   return text + schedule_text(plan, rows, kColumns);
 }
 
