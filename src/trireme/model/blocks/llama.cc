@@ -43,15 +43,15 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
       ops::residual_norm(x_btd, {}, param(kNorm1), {}, norm_eps_, gradients, kept_.norms);
   const auto layer = [&](LlamaParams::Param weight, const at::Tensor& bias = {}) {
     return ops::Projection{
-        .weight = param(weight), .bias = bias, .adapter = adapter(weight, x_btd, context)};
+        .weight = param(weight), .bias = bias, .adapter = adapter(weight, inputs, context)};
   };
   const std::vector<ops::Operand> qkv = ops::column_linears(
       first.normed,
       {layer(kQuery, bias(kQueries)), layer(kKey, bias(kKeys)), layer(kValue, bias(kValues))}, tp(),
       gradients);
   const at::Tensor given = across().own_tokens(positions(inputs));
-  const ops::RotaryTable table =
-      attends_.rotary ? this->table(given, qkv[0].value.size(1)) : ops::RotaryTable();
+  const ops::ContextParallel cp = this->cp(inputs);
+  const ops::RotaryTable table = attends_.rotary ? this->table(given, cp) : ops::RotaryTable();
   const auto turn = [&](const at::Tensor& heads, Of of) {
     const at::Tensor normed = head_norm(heads, of, gradients);
     if (!attends_.rotary) return normed;
@@ -59,22 +59,23 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
   };
   const ops::Operand mixed =
       ops::attention(turn(qkv[0], kQueries), turn(qkv[1], kKeys), qkv[2], across().heads(),
-                     across().mask(within(given), attends_.window), across().cp(), kept_.attention);
+                     across().mask(within(given), cp, attends_.window), cp, kept_.attention);
   const ops::Branching second =
       ops::residual_norm(first.stream,
                          ops::row_linear(mixed, param(kOut), {}, tp(), gradients,
-                                         adapter(kOut, x_btd, context, across().head_columns())),
+                                         adapter(kOut, inputs, context, across().head_columns())),
                          param(kNorm2), {}, norm_eps_, gradients, keep_normed(kUp, kept_));
   const std::vector<ops::Operand> wide =
       ops::column_linears(second.normed, {layer(kGate), layer(kUp)}, tp(), gradients, kept_.mlp);
   const at::Tensor down_btd =
       ops::swiglu_linear(wide[0], wide[1], param(kDown), tp(), gradients,
-                         adapter(kDown, x_btd, context, across().feature_columns()));
+                         adapter(kDown, inputs, context, across().feature_columns()));
   return {second.stream + down_btd};
 }
 
-ops::RotaryTable LlamaBlock::table(const at::Tensor& positions, std::int64_t tokens) const {
-  if (!positions.defined()) return rotary_.at(across().positions(tokens));
+ops::RotaryTable LlamaBlock::table(const at::Tensor& positions,
+                                   const ops::ContextParallel& cp) const {
+  if (!positions.defined()) return rotary_.at(across().positions(cp));
   if (!axes_.defined()) return rotary_.at(positions.flatten());
   return by_axes(rotary_, positions.narrow(2, 0, 3), axes_);
 }

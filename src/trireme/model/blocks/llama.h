@@ -40,7 +40,7 @@ class LlamaBlock : public AdaptedBlock, public RowWise {
 
  private:
   Kept kept_;
-  ops::RotaryTable table(const at::Tensor& positions, std::int64_t tokens) const;
+  ops::RotaryTable table(const at::Tensor& positions, const ops::ContextParallel& cp) const;
   // [samples, tokens], places within documents; undefined: sequences are one.
   at::Tensor within(const at::Tensor& positions) const;
   // Parameters after those of every block: biases of queries, keys and values, undefined where there are none, and
