@@ -82,4 +82,22 @@ inline std::vector<NamedMask> all_masks(std::int64_t samples, std::int64_t token
   return masks;
 }
 
+inline const std::vector<AttentionHeads>& ways_of_heads() {
+  static const std::vector<AttentionHeads> ways = {
+      {.heads = 4, .kv_heads = 4},
+      {.heads = 4, .kv_heads = 2, .dropout = 0.3, .key = 7},
+      {.heads = 6, .kv_heads = 2},
+      {.heads = 3, .kv_heads = 1},
+      // Heads 2 .. 6 of 9, three to a key-value head.
+      {.heads = 5,
+       .kv_heads = 3,
+       .group = 3,
+       .offset = 2,
+       .first_head = 2,
+       .all_heads = 9,
+       .dropout = 0.2,
+       .key = 8}};
+  return ways;
+}
+
 }  // namespace trireme::ops

@@ -4,11 +4,8 @@
 #include <gmock/gmock.h>
 
 #include <map>
-#include <mutex>
-#include <numeric>
 
-#include "tests/harness/ranks.h"
-#include "tests/ops/attention_cases.h"
+#include "tests/ops/context_cases.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/counting_group.h"
 #include "trireme/ops/attention/attention_core.h"
@@ -16,138 +13,8 @@
 namespace trireme::ops::context_test {
 namespace {
 
+using namespace context_cases;
 using ::testing::HasSubstr;
-
-constexpr std::int64_t kWidth = 6;
-
-struct Layout {
-  ContextMethod method;
-  int ranks;
-  int inner;
-};
-std::vector<Layout> layouts() {
-  std::vector<Layout> all;
-  for (int ranks : {2, 3, 4})
-    for (ContextMethod method :
-         {ContextMethod::kRing, ContextMethod::kAllGather, ContextMethod::kUlysses})
-      all.push_back({method, ranks, 0});
-  all.push_back({ContextMethod::kHierarchical, 4, 2});
-  return all;
-}
-
-std::vector<int> all_ranks(const comm::World& world) {
-  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
-// One problem as a whole: inputs q, k, v.
-struct Case {
-  std::string name;
-  AttentionHeads heads;
-  Mask mask;
-  Tensors in;
-};
-
-Case make_case(const NamedMask& mask, std::int64_t tokens, const AttentionHeads& heads) {
-  return {.name = fmt::format("{}, {} heads on {}", mask.name, heads.heads, heads.kv_heads),
-          .heads = heads,
-          .mask = mask.mask,
-          .in = {normal({2, tokens, heads.heads * kWidth}, 1),
-                 normal({2, tokens, heads.kv_heads * kWidth}, 2),
-                 normal({2, tokens, heads.kv_heads * kWidth}, 3)}};
-}
-
-// The rank's part of the mask.
-Mask shard(const Mask& mask, int rank, int ranks) {
-  Mask mine = mask;
-  for (at::Tensor* places : {&mine.documents.begin, &mine.documents.end})
-    if (places->defined()) *places = shard_tokens(*places, 1, rank, ranks);
-  return mine;
-}
-
-// results() of this rank's tokens.
-Tensors results_of_rank(const Case& c, at::ScalarType type, const ContextParallel& context,
-                        bool packed) {
-  Tensors leaves;
-  for (const at::Tensor& in : c.in)
-    leaves.push_back(shard_tokens(in, 1, context.rank(), context.size()).to(type).detach().clone());
-  if (packed) leaves = {at::cat(leaves, 2)};
-  for (at::Tensor& leaf : leaves) leaf.requires_grad_(true);
-  const Mask mask = shard(c.mask, context.rank(), context.size());
-  const at::Tensor out = packed
-                             ? attention_packed(leaves[0], c.heads, mask, context)
-                             : attention(leaves[0], leaves[1], leaves[2], c.heads, mask, context);
-  const at::Tensor dout = normal(c.in[0].sizes().vec(), 99);
-  out.backward(shard_tokens(dout, 1, context.rank(), context.size()).to(type));
-  Tensors all = {out.detach()};
-  if (packed) {
-    const at::Tensor& grad = leaves[0].grad();
-    const std::int64_t q = c.in[0].size(2), kv = c.in[1].size(2);
-    for (const at::Tensor& part : grad.split_with_sizes({q, kv, kv}, 2)) all.push_back(part);
-  } else {
-    for (const at::Tensor& leaf : leaves) all.push_back(leaf.grad());
-  }
-  return all;
-}
-
-// By tensor, then by rank, the results of all ranks: filled by their threads.
-class Shards {
- public:
-  void add(int rank, int ranks, const Tensors& tensors) {
-    std::lock_guard lock(mutex_);
-    shards_.resize(tensors.size());
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      shards_[i].resize(static_cast<std::size_t>(ranks));
-      shards_[i][static_cast<std::size_t>(rank)] = tensors[i];
-    }
-  }
-  Tensors whole() const {
-    Tensors all;
-    for (const Tensors& shards : shards_) all.push_back(unshard_tokens(shards, 1));
-    return all;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<Tensors> shards_;
-};
-
-std::vector<Tensors> run(const Layout& layout, const std::vector<Case>& cases, at::ScalarType type,
-                         harness::Backend backend = harness::Backend::kLocal) {
-  std::vector<Shards> shards(cases.size());
-  harness::run_ranks(backend, layout.ranks, 60.0, [&](comm::World& world) {
-    const ContextGroups groups(world, all_ranks(world), layout.method, layout.inner);
-    for (std::size_t i = 0; i < cases.size(); ++i)
-      shards[i].add(world.rank(), world.size(),
-                    results_of_rank(cases[i], type, groups.parallel(), i % 2 == 0));
-  });
-  std::vector<Tensors> all;
-  for (const Shards& s : shards) all.push_back(s.whole());
-  return all;
-}
-
-std::string text(const Layout& layout) {
-  return fmt::format("{} over {}", name(layout.method), layout.ranks);
-}
-
-const std::vector<AttentionHeads>& ways_of_heads() {
-  static const std::vector<AttentionHeads> ways = {
-      {.heads = 4, .kv_heads = 4},
-      {.heads = 4, .kv_heads = 2, .dropout = 0.3, .key = 7},
-      {.heads = 6, .kv_heads = 2},
-      {.heads = 3, .kv_heads = 1},
-      // Heads 2 .. 6 of 9, three to a key-value head.
-      {.heads = 5,
-       .kv_heads = 3,
-       .group = 3,
-       .offset = 2,
-       .first_head = 2,
-       .all_heads = 9,
-       .dropout = 0.2,
-       .key = 8}};
-  return ways;
-}
 
 TEST(ContextParallel, EveryMethodEqualsOneRank) {
   for (const Layout& layout : layouts())
@@ -246,7 +113,7 @@ TEST(ContextParallel, RunsOverOtherTransports) {
                results_of_rank(c, at::kDouble, {.group = group.get()}, true));
   });
   for (std::size_t t = 0; t < expected.size(); ++t)
-    EXPECT_LT(distance(shards.whole()[t], expected[t]), 1e-12) << "one lane";
+    EXPECT_LT(distance(shards.whole(c)[t], expected[t]), 1e-12) << "one lane";
 }
 
 struct Traffic {
@@ -322,14 +189,14 @@ TEST(ContextParallel, ZigzagGivesEveryRankTheSameScores) {
     for (const std::int64_t chunk : {64, 100, 2500}) {
       const std::int64_t tokens = 2 * ranks * chunk;
       const RowMask mask = Mask::causal().rows(1, tokens / ranks, tokens);
+      const mesh::TokenLayout zigzag = mesh::zigzag(tokens, ranks);
       std::int64_t seen = 0;
       std::vector<std::int64_t> computed;
       for (int rank = 0; rank < ranks; ++rank) {
-        const Segments queries = zigzag_segments(tokens, rank, ranks);
+        const Segments queries = token_segments(zigzag, rank);
         ScoreCount ring;
         for (int owner = 0; owner < ranks; ++owner) {
-          const ScoreCount step =
-              count_scores(mask, 0, queries, zigzag_segments(tokens, owner, ranks));
+          const ScoreCount step = count_scores(mask, 0, queries, token_segments(zigzag, owner));
           ring.seen += step.seen;
           ring.computed += step.computed;
         }
@@ -367,11 +234,6 @@ TEST(ContextParallel, RefusesWhatDoesNotSplit) {
     }
     return "accepted";
   };
-  EXPECT_THAT(message([] {
-                shard_tokens(at::zeros({1, 30}), 1, 0, 4);
-              }),
-              HasSubstr("30 tokens does not split over 4 context-parallel ranks; it needs a "
-                        "multiple of 2 x 4 = 8"));
   harness::run_ranks(harness::Backend::kLocal, 4, 20.0, [&](comm::World& world) {
     for (const ContextMethod method : {ContextMethod::kRing, ContextMethod::kAllGather,
                                        ContextMethod::kUlysses, ContextMethod::kHierarchical}) {

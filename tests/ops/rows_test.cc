@@ -25,7 +25,7 @@ Tensors on_ranks(int ranks, const std::function<at::Tensor(const ContextParallel
     std::iota(everyone.begin(), everyone.end(), 0);
     const ContextGroups groups(world, everyone, ContextMethod::kAllGather);
     ContextParallel context = groups.parallel();
-    context.rows = kRows;
+    context.layout = mesh::in_order(kRows, ranks);
     all[static_cast<std::size_t>(world.rank())] = body(context);
   });
   return all;

@@ -161,7 +161,7 @@ TEST(Copies, WithOtherRowsAreTold) {
                       .sizes = {rows, width},
                       .values = at::full({rows * width}, rank / 2, at::kDouble)});
     }
-  merge_activation(seen, contents, place, *chunks);
+  merge_activation(seen, contents, {}, place, *chunks);
   EXPECT_THAT(chunks->rows, testing::ElementsAre(4, 4, 4, 4));
   EXPECT_EQ(chunks->values[0], 0);
   EXPECT_EQ(chunks->values[static_cast<std::size_t>(2 * width)], 1);  // the second cp rank's
@@ -175,7 +175,7 @@ TEST(Copies, WithOtherRowsAreTold) {
   EXPECT_EQ(last.peer_rows, 4);
   seen.resize(4);
   seen.pop_back();
-  EXPECT_THROW(merge_activation(seen, contents, place, *chunks), Error);
+  EXPECT_THROW(merge_activation(seen, contents, {}, place, *chunks), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Families, testing::ValuesIn(subjects()),

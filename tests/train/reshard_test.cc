@@ -47,6 +47,13 @@ int world_of(const config::Job& job) {
   return p.pp * p.dp_replicate * p.dp_shard * p.cp * p.tp;
 }
 
+JobSession::Load load_of(const config::Job& job) {
+  return [&job](std::int64_t first) {
+    return loaders::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab,
+                                  job.data.documents);
+  };
+}
+
 // The step-th step from the checkpoint `from`, or from seed weights; leaves ROOT/step-N behind.
 exec::StepResult step(const Layout& layout, std::int64_t index, const Path& from,
                       const Path& root) {
@@ -61,9 +68,7 @@ exec::StepResult step(const Layout& layout, std::int64_t index, const Path& from
       checkpoint::load(from, units, specs);
       units.refresh();
     }
-    const exec::StepResult mine = steps.train(index, false, [&](std::int64_t first) {
-      return loaders::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab);
-    });
+    const exec::StepResult mine = steps.train(index, false, load_of(job));
     checkpoint::save(root, {.step = index + 1, .job = config::print_yaml(job)}, units, specs,
                      world);
     if (world.rank() == 0) result = mine;
@@ -92,6 +97,36 @@ TEST(Reshard, ContinuesUnderAnyLayout) {
     }
   }
   std::filesystem::remove_all(desk);
+}
+
+// Each cp shares the documents in chunks of its own. Under the same cp the step has the bits of a run without a stop.
+TEST(Reshard, ContinuesDocumentsUnderAnyContextRanks) {
+  const formats::Scratch desk;
+  const Layout documents = {"data.documents=true", "model.seq_len=192"};
+  step(documents, 0, {}, desk / "one");
+  const exec::StepResult expected = step(documents, 1, desk / "one/step-1", desk / "one");
+  std::vector<Layout> layouts = {{"parallel.cp=2"},
+                                 {"parallel.cp=4", "parallel.context=all_gather"},
+                                 {"parallel.cp=3", "parallel.zero=3"}};
+  for (Layout& layout : layouts) layout.insert(layout.end(), documents.begin(), documents.end());
+  for (std::size_t a = 0; a < layouts.size(); ++a) {
+    const Path root = desk / std::to_string(a);
+    step(layouts[a], 0, {}, root);
+    for (std::size_t b = 0; b < layouts.size(); ++b) {
+      const exec::StepResult result = step(layouts[b], 1, root / "step-1", root);
+      EXPECT_NEAR(result.loss, expected.loss, 1e-11) << a << " to " << b;
+      EXPECT_NEAR(result.grad_norm, expected.grad_norm, 1e-11) << a << " to " << b;
+      if (a != b) continue;
+      const config::Job job = job_of(layouts[a]);
+      comm::run_local_ranks(world_of(job), 60, [&](comm::World& world) {
+        JobSession steps(job, world);
+        steps.train(0, false, load_of(job));
+        const exec::StepResult whole = steps.train(1, false, load_of(job));
+        EXPECT_EQ(whole.loss, result.loss);
+        EXPECT_EQ(whole.grad_norm, result.grad_norm);
+      });
+    }
+  }
 }
 
 // The files that a run under the layout writes of what it has read, and those that no run has touched.

@@ -97,6 +97,14 @@ TEST_P(Spread, DocumentsTravelWithTheirTokens) {
                 {{"data.documents=true", "recompute.policy=full"},
                  {"parallel.tp=2", "parallel.cp=2", "parallel.dp_shard=2", "parallel.zero=3"}}},
                DType::kF64, 1e-12);
+  // Chunks that balance them; noise and adapters know the places of tokens.
+  for (const char* method : {"ring", "all_gather", "hierarchical"})
+    expect_equal({{{"data.documents=true", "model.seq_len=256", "run.micro_batch=2"},
+                   {"parallel.cp=4", fmt::format("parallel.context={}", method)}}},
+                 DType::kF64, 1e-12);
+  expect_equal({{{"data.documents=true", "model.seq_len=128", "lora.rank=2", "lora.dropout=0.1"},
+                 {"parallel.cp=2", "parallel.tp=2", "recompute.policy=full"}}},
+               DType::kF64, 1e-12);
   // They matter.
   const Job one = tiny(GetParam(), DType::kF64);
   EXPECT_GT(distance(run_job(one, 1), run_job(with(one, {"data.documents=true"}), 1)), 1e-3);

@@ -9,7 +9,7 @@
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/job/runs/sweep.h"
-#include "trireme/plan/mesh/zigzag.h"
+#include "trireme/plan/mesh/token_layout.h"
 #include "trireme/plan/schedules/schedule.h"
 #include "variants.h"
 
@@ -41,7 +41,7 @@ int bench_context(const BenchContextOptions& given) {
          "--heads {} is not a multiple of --kv-heads {}; one that divides it works", options.heads,
          options.kv_heads);
   for (const int ranks : options.ranks)
-    for (const std::int64_t tokens : options.tokens) mesh::zigzag_tokens(tokens, ranks);
+    for (const std::int64_t tokens : options.tokens) mesh::zigzag(tokens, ranks);
   return ask("bench-context", options);
 }
 

@@ -158,22 +158,27 @@ loaders::BatchRange JobSession::rewind(TrainState earlier, std::int64_t steps, c
 // The samples of one rank's micro-batch, and of each its tokens: a function of what was consumed and of global
 // ids alone.
 std::function<std::vector<at::Tensor>(int mb)> JobSession::of_batch(std::int64_t batch,
-                                                                    const Load& load) const {
+                                                                    const Load& load) {
   return [this, batch, &load](int mb) {
     const plan::PlanSet& plan = session_.plan();
     const std::int64_t id = plan::micro_batch_id(plan.mesh, plan.recipe, rank_, mb);
     std::vector<at::Tensor> inputs =
         load.batch(batch * job_.run.global_batch + job_.run.micro_batch * id);
+    const std::size_t given = inputs.size();
     // Other families cut rows where their blocks begin.
-    if (config::is_decoder(job_.model.family))
-      inputs = loaders::cut_tokens(std::move(inputs), plan.mesh.coordinate(rank_, mesh::Axis::kCp),
-                                   plan.mesh.degree(mesh::Axis::kCp));
-    for (at::Tensor& input : inputs) input = input.to(device_);
+    if (config::is_decoder(job_.model.family)) {
+      const mesh::BalancedLayout even = loaders::token_layout(job_, inputs);
+      cp_imbalance_ = std::max(cp_imbalance_, even.imbalance);
+      inputs = loaders::cut_tokens(job_, inputs, even.layout,
+                                   plan.mesh.coordinate(rank_, mesh::Axis::kCp));
+    }
+    // Chunks stay on the CPU, where blocks read them.
+    for (std::size_t i = 0; i < given; ++i) inputs[i] = inputs[i].to(device_);
     return inputs;
   };
 }
 
-exec::StepArgs JobSession::args_of(std::int64_t step, const Load& load) const {
+exec::StepArgs JobSession::args_of(std::int64_t step, const Load& load) {
   const std::int64_t batch = left_out_.batch(step), samples = job_.run.global_batch;
   const double weight =
       load.weight ? load.weight(batch * samples, samples) : static_cast<double>(tokens_per_step());
@@ -194,6 +199,7 @@ exec::StepArgs JobSession::args_of(std::int64_t step, const Load& load) const {
 exec::StepResult JobSession::train(std::int64_t step, bool flag, const Load& load,
                                    exec::Observer* observer, std::vector<exec::LineTime>* times) {
   exec::StepArgs args = args_of(step, load);
+  cp_imbalance_ = 0;
   args.flag = flag;
   args.observer = observer;
   args.times = times;

@@ -63,6 +63,8 @@ class JobSession {
     return job_.run.global_batch * session_.model().spec.sample_tokens;
   }
 
+  // Attention scores of the cp rank with the most over the mean, in the last step's micro-batch where that is largest.
+  double cp_imbalance() const { return cp_imbalance_; }
   // The one that began with the last step.
   const std::optional<Spike>& spike() const { return spike_; }
   // Number of returns to a checkpoint since training last passed the steps that it returned from.
@@ -103,15 +105,15 @@ class JobSession {
              const optim::LossScaleOptions& loss_scale, exec::Model model);
   double weight_decay() const;
   double momentum() const;
-  exec::StepArgs args_of(std::int64_t step, const Load& load) const;
-  std::function<std::vector<at::Tensor>(int mb)> of_batch(std::int64_t batch,
-                                                          const Load& load) const;
+  exec::StepArgs args_of(std::int64_t step, const Load& load);
+  std::function<std::vector<at::Tensor>(int mb)> of_batch(std::int64_t batch, const Load& load);
 
   const config::Job& job_;
   int rank_;
   at::Device device_;
   optim::AdamW optimizer_;
   double fixed_scale_ = 1;
+  double cp_imbalance_ = 0;
   optim::LossScaleOptions loss_scale_;
   std::optional<optim::LossScaler> scaler_;
   std::int64_t updates_ = 0;

@@ -175,6 +175,8 @@ class Run {
     own.add(result.counts);
     metrics.metrics = own.values();
     metrics.metrics.insert(metrics.metrics.end(), schedules.begin(), schedules.end());
+    if (job_.parallel.cp > 1 && config::is_decoder(job_.model.family))
+      metrics.metrics.emplace_back("cp_imbalance", job_session_.cp_imbalance());
     metrics.tokens = step_ * tokens;
     metrics.tokens_per_s = static_cast<double>(tokens) / seconds;
     metrics.step_ms = seconds * 1e3;

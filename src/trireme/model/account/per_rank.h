@@ -30,6 +30,9 @@ struct PerRank {
 
   // The cp ranks that exchange heads for tokens before attention.
   int exchanging() const;
+
+  // Whether tokens are shared so that documents give all cp ranks equal work.
+  bool balances() const { return documents && cp > exchanging(); }
 };
 
 // `job` is resolved.

@@ -6,6 +6,7 @@
 #include "trireme/config/head_width.h"
 #include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/model/layout.h"
+#include "trireme/model/token_sharing.h"
 #include "trireme/ops/tensor_parallel_rows.h"
 #include "trireme/plan/mesh/share.h"
 
@@ -31,7 +32,9 @@ Across::Across(const config::Job& job, comm::World& world, at::Device device)
         job.parallel.context == config::ContextMethod::kHierarchical ? job.parallel.context_inner
                                                                      : 0);
     cp_ = cp_groups_->parallel();
-    if (!config::is_decoder(job.model.family)) cp_.rows = job.model.seq_len;
+    cp_.layout = config::is_decoder(job.model.family)
+                     ? model::token_layout(job).layout
+                     : mesh::in_order(job.model.seq_len, job.parallel.cp);
   }
   if (config::couples_batch(job) && config::dp(job) > 1)
     batch_group_ = world.make_group("layers.dp", mesh.group(world.rank(), mesh::kDp));
@@ -48,7 +51,22 @@ std::shared_ptr<const Across> Across::without_tp(std::shared_ptr<const Across> a
 
 ops::ContextParallel Across::cp(std::int64_t rows) const {
   ops::ContextParallel spread = cp_;
-  spread.rows = rows;
+  spread.layout = mesh::in_order(rows, cp_.size());
+  return spread;
+}
+
+ops::ContextParallel Across::cp(const at::Tensor& chunks) const {
+  ops::ContextParallel spread = cp_;
+  if (!chunks.defined()) return spread;
+  const std::int64_t size = spread.layout.tokens / chunks.numel();
+  for (int rank = 0; rank < spread.size(); ++rank) {
+    std::vector<mesh::Share>& ranges = spread.layout.ranges[static_cast<std::size_t>(rank)];
+    ranges.clear();
+    for (std::int64_t i = 0; i < chunks.size(1); ++i) {
+      const std::int64_t begin = chunks.accessor<std::int64_t, 2>()[rank][i];
+      ranges.push_back({begin, begin + size});
+    }
+  }
   return spread;
 }
 
@@ -77,19 +95,14 @@ std::int64_t Across::first_id() const {
   return mesh::share(model_.vocab, tp_.rank(), tp_.size()).begin;
 }
 
-at::Tensor Across::positions(std::int64_t tokens) const {
-  if (cp_.size() == 1) return {};
-  if (cp_.rows > 0) {
-    const mesh::Share own = mesh::share(cp_.rows, cp_.rank(), cp_.size());
-    return at::arange(own.begin, own.end, at::TensorOptions().dtype(at::kLong).device(device_));
-  }
-  return ops::token_positions(tokens * cp_.size(), cp_.rank(), cp_.size()).to(device_);
+at::Tensor Across::positions(const ops::ContextParallel& cp) const {
+  if (cp.size() == 1) return {};
+  return ops::token_positions(cp.layout, cp.rank()).to(device_);
 }
 
 at::Tensor Across::own_tokens(const at::Tensor& all) const {
-  if (!all.defined() || cp_.size() == 1 || cp_.rows == 0) return all;
-  const mesh::Share own = mesh::share(cp_.rows, cp_.rank(), cp_.size());
-  return all.narrow(1, own.begin, own.count());
+  if (!all.defined() || cp_.size() == 1 || config::is_decoder(model_.family)) return all;
+  return ops::shard_tokens(all, 1, cp_.layout, cp_.rank());
 }
 
 at::Tensor Across::own_rows(const at::Tensor& x) const {
@@ -98,38 +111,40 @@ at::Tensor Across::own_rows(const at::Tensor& x) const {
   return ops::row_indices(count, tp_).clamp_max(count - 1).to(device_);
 }
 
-ops::Mask Across::mask(const at::Tensor& positions, std::int64_t window) const {
+ops::Mask Across::mask(const at::Tensor& positions, const ops::ContextParallel& cp,
+                       std::int64_t window) const {
   // A window as long as the sequence hides nothing, and attention without one may be fused.
   const std::int64_t before = window < model_.seq_len ? window - 1 : -1;
   if (!positions.defined()) return ops::Mask::causal({}, before);
-  const at::Tensor here = this->positions(positions.size(1));
+  const at::Tensor here = this->positions(cp);
   const at::Tensor place =
       here.defined() ? here : at::arange(positions.size(1), positions.options());
   return ops::Mask::causal({.begin = place - positions}, before);
 }
 
-at::Tensor Across::rows_of(const at::Tensor& x) const {
+at::Tensor Across::rows_of(const at::Tensor& x, const ops::ContextParallel& cp) const {
   const bool shared = tp_.shares_rows();
   if (!shared && cp_.size() == 1) return {};
   const std::int64_t tokens = shared ? tp_.tokens : x.size(1);
   const std::int64_t count = (shared ? samples_ : x.size(0)) * tokens;
   const at::Tensor rows =
       (shared ? ops::row_indices(count, tp_) : at::arange(count, at::kLong)).to(device_);
-  return cp_.size() == 1 ? rows : among_all(rows, tokens);
+  return cp_.size() == 1 ? rows : among_all(rows, tokens, cp);
 }
 
-at::Tensor Across::rows_inside(const at::Tensor& x) const {
+at::Tensor Across::rows_inside(const at::Tensor& x, const ops::ContextParallel& cp) const {
   if (cp_.size() == 1) return {};
   const bool shared = tp_.shares_rows();
   const std::int64_t tokens = shared ? tp_.tokens : x.size(1);
   const std::int64_t count = (shared ? samples_ : x.size(0)) * tokens;
-  return among_all(at::arange(count, at::TensorOptions().dtype(at::kLong).device(device_)), tokens);
+  return among_all(at::arange(count, at::TensorOptions().dtype(at::kLong).device(device_)), tokens,
+                   cp);
 }
 
-at::Tensor Across::among_all(const at::Tensor& rows, std::int64_t tokens) const {
-  const std::int64_t all = cp_.rows > 0 ? cp_.rows : tokens * cp_.size();
-  return rows.div(tokens, "floor") * all +
-         positions(tokens).index_select(0, rows.remainder(tokens));
+at::Tensor Across::among_all(const at::Tensor& rows, std::int64_t tokens,
+                             const ops::ContextParallel& cp) const {
+  return rows.div(tokens, "floor") * cp.layout.tokens +
+         positions(cp).index_select(0, rows.remainder(tokens));
 }
 
 }  // namespace trireme::blocks

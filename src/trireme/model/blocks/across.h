@@ -31,8 +31,11 @@ class Across {
 
   const ops::TensorParallel& tp() const { return tp_; }
   const ops::ContextParallel& cp() const { return cp_; }
-  // The same where ranks share `rows` of a sequence.
+  // The same where ranks share `rows` of a sequence in order.
   ops::ContextParallel cp(std::int64_t rows) const;
+  // The same where ranks share tokens in chunks: int64 [ranks, chunks] on the CPU, the position of each chunk's first
+  // token. Undefined: as cp().
+  ops::ContextParallel cp(const at::Tensor& chunks) const;
   // The data-parallel ranks that share the global batch, in the order of its rows. Null: there is one rank, or no
   // sample's loss depends on others.
   comm::Group* batch() const { return batch_group_.get(); }
@@ -46,9 +49,8 @@ class Across {
   // The first row of the vocabulary's tables that is here.
   std::int64_t first_id() const;
 
-  // The positions in their sample of its `tokens` tokens that are here, int64 [tokens]; undefined where these are
-  // the first ones.
-  at::Tensor positions(std::int64_t tokens) const;
+  // The positions in their sample of its tokens that are here, int64 [tokens]; undefined where all are.
+  at::Tensor positions(const ops::ContextParallel& cp) const;
   // Part of a tensor of whole samples, [samples, tokens, ..], for this rank's tokens, if ranks share rows; undefined
   // stays undefined.
   at::Tensor own_tokens(const at::Tensor& all) const;
@@ -57,16 +59,18 @@ class Across {
   at::Tensor own_rows(const at::Tensor& x) const;
   // Causal; where positions within documents are given, [samples, tokens] here, within these. A token sees `window`
   // tokens, its own included; 0: all before.
-  ops::Mask mask(const at::Tensor& positions, std::int64_t window = 0) const;
+  ops::Mask mask(const at::Tensor& positions, const ops::ContextParallel& cp,
+                 std::int64_t window = 0) const;
   // The same for the flattened [samples, tokens of all ranks], int64 [rows]; undefined where the rows are all of them
   // in order.
-  at::Tensor rows_of(const at::Tensor& x) const;
+  at::Tensor rows_of(const at::Tensor& x, const ops::ContextParallel& cp) const;
   // The same of the rows that x has inside a region: all that are here.
-  at::Tensor rows_inside(const at::Tensor& x) const;
+  at::Tensor rows_inside(const at::Tensor& x, const ops::ContextParallel& cp) const;
 
  private:
   // Places in [samples, tokens of all ranks] of rows in [samples, tokens] here.
-  at::Tensor among_all(const at::Tensor& rows, std::int64_t tokens) const;
+  at::Tensor among_all(const at::Tensor& rows, std::int64_t tokens,
+                       const ops::ContextParallel& cp) const;
 
   config::Model model_;
   at::Device device_ = at::kCPU;

@@ -9,7 +9,7 @@ constexpr int kFirstDraw = 16;  // after those of any family
 
 }  // namespace
 
-ops::Adapter AdaptedBlock::adapter(std::size_t weight, const at::Tensor& x,
+ops::Adapter AdaptedBlock::adapter(std::size_t weight, const std::vector<at::Tensor>& inputs,
                                    const exec::BlockContext& context, Columns columns) const {
   const auto found = std::ranges::find(adapted_, static_cast<int>(weight));
   if (found == adapted_.end()) return {};
@@ -21,7 +21,7 @@ ops::Adapter AdaptedBlock::adapter(std::size_t weight, const at::Tensor& x,
   if (lora_.dropout > 0 && context.training)
     adapter.noise = {.p = lora_.dropout,
                      .key = context.generator(kFirstDraw + static_cast<int>(place)).current_seed(),
-                     .rows = across().rows_inside(x),
+                     .rows = across().rows_inside(inputs[0], cp(inputs)),
                      .columns = columns.all,
                      .first = columns.first};
   return adapter;

@@ -21,10 +21,10 @@ class AdaptedBlock : public BoundBlock {
       : BoundBlock(std::move(across)), lora_(lora), adapted_(std::move(adapted)) {}
 
  protected:
-  // Adapter of the layer with this weight, undefined where it has none. `x` is an activation between regions, whose
-  // rows key the dropout; `columns` are those that the layer reads here.
-  ops::Adapter adapter(std::size_t weight, const at::Tensor& x, const exec::BlockContext& context,
-                       Columns columns = {}) const;
+  // Adapter of the layer with this weight, undefined where it has none. The first of the block's `inputs` is an
+  // activation between regions, whose rows key the dropout; `columns` are those that the layer reads here.
+  ops::Adapter adapter(std::size_t weight, const std::vector<at::Tensor>& inputs,
+                       const exec::BlockContext& context, Columns columns = {}) const;
 
   // Whether the second norm keeps its result for the layer `up`. A frozen layer needs it only for its own
   // recomputation, and then recomputes it as well.

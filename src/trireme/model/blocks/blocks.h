@@ -56,6 +56,10 @@ class BoundBlock : public exec::Block {
   static at::Tensor positions(const std::vector<at::Tensor>& inputs) {
     return inputs.size() > 1 ? inputs[1] : at::Tensor();
   }
+  // How cp ranks share the tokens of a node: its third input, where they are balanced by documents.
+  ops::ContextParallel cp(const std::vector<at::Tensor>& inputs) const {
+    return across_->cp(inputs.size() > 2 ? inputs[2] : at::Tensor());
+  }
 
  private:
   std::shared_ptr<const Across> across_;

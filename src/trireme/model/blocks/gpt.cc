@@ -20,22 +20,29 @@ std::uint64_t noise_key(const exec::BlockContext& context, Draw draw) {
 }
 
 at::Tensor noisy(const at::Tensor& x, double p, const exec::BlockContext& context, Draw draw,
-                 const Across& across) {
+                 const Across& across, const ops::ContextParallel& cp) {
   if (p == 0 || !context.training) return x;
-  return ops::dropout(x, p, noise_key(context, draw), across.rows_of(x));
+  return ops::dropout(x, p, noise_key(context, draw), across.rows_of(x, cp));
 }
 
 // Learned positions of the rows of x, which begin as `tokens` of a sample after `past` of them; `given` within documents.
 at::Tensor positions_of(const at::Tensor& x, std::int64_t tokens, std::int64_t past,
-                        const at::Tensor& given, const at::Tensor& table, const Across& across) {
+                        const at::Tensor& given, const at::Tensor& table, const Across& across,
+                        const ops::ContextParallel& cp) {
   if (given.defined()) {
     const at::Tensor own = across.own_rows(x);
     const at::Tensor all = given.flatten();
     return ops::embedding(own.defined() ? all.index_select(0, own) : all, table).view(x.sizes());
   }
-  const at::Tensor rows = across.rows_of(x);
+  const at::Tensor rows = across.rows_of(x, cp);
   if (!rows.defined()) return table.narrow(0, past, tokens);
-  return ops::embedding(rows.remainder(tokens * across.cp().size()), table).view(x.sizes());
+  return ops::embedding(rows.remainder(tokens * cp.size()), table).view(x.sizes());
+}
+
+ops::Operand attended_after(exec::Past& past, const at::Tensor& qkv,
+                            const ops::AttentionHeads& heads) {
+  const std::vector<at::Tensor> parts = qkv.unflatten(2, {3, heads.heads, -1}).unbind(2);
+  return attend_after(past, parts[0], parts[1], parts[2]).flatten(2);
 }
 
 ops::Operand attended_after(exec::Past& past, const at::Tensor& qkv,
@@ -52,19 +59,21 @@ enum HeadParam { kNorm, kNormBias };
 std::vector<at::Tensor> GptEmbed::forward(const std::vector<at::Tensor>& inputs,
                                           const exec::BlockContext& context) {
   const at::Tensor& tokens_bt = inputs[0];
+  const ops::ContextParallel cp = this->cp(inputs);
   const at::Tensor x_btd = ops::embedding(tokens_bt, param(kTokens), across().first_id(), tp());
   const std::int64_t tokens = tokens_bt.size(1);
   const std::int64_t before = context.past == nullptr ? 0 : context.past->rows;
   if (context.past != nullptr) context.past->rows += tokens;
-  const at::Tensor placed_btd =
-      x_btd + positions_of(x_btd, tokens, before, positions(inputs), param(kPositions), across());
-  return {noisy(placed_btd, dropout_, context, kAfterEmbedding, across())};
+  const at::Tensor placed_btd = x_btd + positions_of(x_btd, tokens, before, positions(inputs),
+                                                     param(kPositions), across(), cp);
+  return {noisy(placed_btd, dropout_, context, kAfterEmbedding, across(), cp)};
 }
 
 std::vector<at::Tensor> GptBlock::forward(const std::vector<at::Tensor>& inputs,
                                           const exec::BlockContext& context) {
   using enum BiasedBlock::Param;
   const at::Tensor& x_btd = inputs[0];
+  const ops::ContextParallel cp = this->cp(inputs);
   ops::AttentionHeads heads = across().heads();
   if (dropout_ > 0 && context.training) {
     heads.dropout = dropout_;
@@ -75,27 +84,28 @@ std::vector<at::Tensor> GptBlock::forward(const std::vector<at::Tensor>& inputs,
                                                   norm_eps_, gradients, kept_.norms);
   const at::Tensor qkv =
       ops::column_linear(first.normed, param(kQkv), param(kQkvBias), tp(), gradients,
-                         ops::Keep::kYes, adapter(kQkv, x_btd, context));
+                         ops::Keep::kYes, adapter(kQkv, inputs, context));
   const ops::Operand mixed = context.past != nullptr ? attended_after(*context.past, qkv, heads)
                                                      : attend(qkv, heads, inputs);
   const at::Tensor attended_btd =
       ops::row_linear(mixed, param(kOut), param(kOutBias), tp(), gradients,
-                      adapter(kOut, x_btd, context, across().head_columns()));
+                      adapter(kOut, inputs, context, across().head_columns()));
   const ops::Branching second = ops::residual_norm(
-      first.stream, noisy(attended_btd, dropout_, context, kAfterAttention, across()),
+      first.stream, noisy(attended_btd, dropout_, context, kAfterAttention, across(), cp),
       param(kNorm2), param(kNorm2Bias), norm_eps_, gradients, keep_normed(kUp, kept_));
   const ops::Operand up_btf =
       ops::column_linear(second.normed, param(kUp), param(kUpBias), tp(), gradients, kept_.mlp,
-                         adapter(kUp, x_btd, context));
+                         adapter(kUp, inputs, context));
   const at::Tensor down_btd =
       ops::gelu_linear(up_btf, param(kDown), param(kDownBias), tp(), gradients,
-                       adapter(kDown, x_btd, context, across().feature_columns()));
-  return {second.stream + noisy(down_btd, dropout_, context, kAfterMlp, across())};
+                       adapter(kDown, inputs, context, across().feature_columns()));
+  return {second.stream + noisy(down_btd, dropout_, context, kAfterMlp, across(), cp)};
 }
 
 ops::Operand GptBlock::attend(const at::Tensor& qkv, const ops::AttentionHeads& heads,
                               const std::vector<at::Tensor>& inputs) const {
-  return ops::attention_packed(qkv, heads, across().mask(positions(inputs)), across().cp(),
+  const ops::ContextParallel cp = this->cp(inputs);
+  return ops::attention_packed(qkv, heads, across().mask(positions(inputs), cp), cp,
                                kept_.attention);
 }
 

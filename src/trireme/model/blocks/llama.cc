@@ -47,34 +47,36 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
       ops::residual_norm(x_btd, {}, param(kNorm1), {}, norm_eps_, gradients, kept_.norms);
   const auto layer = [&](LlamaParams::Param weight, const at::Tensor& bias = {}) {
     return ops::Projection{
-        .weight = param(weight), .bias = bias, .adapter = adapter(weight, x_btd, context)};
+        .weight = param(weight), .bias = bias, .adapter = adapter(weight, inputs, context)};
   };
   const std::vector<ops::Operand> qkv = ops::column_linears(
       first.normed,
       {layer(kQuery, bias(kQueries)), layer(kKey, bias(kKeys)), layer(kValue, bias(kValues))}, tp(),
       gradients);
-  const ops::Operand mixed = attend(qkv, positions(inputs), gradients, context.past);
+  const ops::Operand mixed = attend(qkv, inputs, gradients, context.past);
   const ops::Branching second =
       ops::residual_norm(first.stream,
                          ops::row_linear(mixed, param(kOut), {}, tp(), gradients,
-                                         adapter(kOut, x_btd, context, across().head_columns())),
+                                         adapter(kOut, inputs, context, across().head_columns())),
                          param(kNorm2), {}, norm_eps_, gradients, keep_normed(kUp, kept_));
   const std::vector<ops::Operand> wide =
       ops::column_linears(second.normed, {layer(kGate), layer(kUp)}, tp(), gradients, kept_.mlp);
   const at::Tensor down_btd =
       ops::swiglu_linear(wide[0], wide[1], param(kDown), tp(), gradients,
-                         adapter(kDown, x_btd, context, across().feature_columns()));
+                         adapter(kDown, inputs, context, across().feature_columns()));
   return {second.stream + down_btd};
 }
 
-ops::Operand LlamaBlock::attend(const std::vector<ops::Operand>& qkv, const at::Tensor& positions,
+ops::Operand LlamaBlock::attend(const std::vector<ops::Operand>& qkv,
+                                const std::vector<at::Tensor>& inputs,
                                 const ops::WeightGradientsPtr& gradients, exec::Past* past) const {
   const std::int64_t tokens = qkv[0].value.size(1);
-  const at::Tensor given = across().own_tokens(positions);
+  const at::Tensor given = across().own_tokens(positions(inputs));
+  const ops::ContextParallel cp = this->cp(inputs);
   ops::RotaryTable table;
   if (attends_.rotary)
     table = past != nullptr ? rotary_.at(at::arange(past->rows, past->rows + tokens))
-                            : this->table(given, tokens);
+                            : this->table(given, cp);
   const auto turn = [&](const at::Tensor& heads, Of of) {
     const at::Tensor normed = head_norm(heads, of, gradients);
     if (!attends_.rotary) return normed;
@@ -83,20 +85,21 @@ ops::Operand LlamaBlock::attend(const std::vector<ops::Operand>& qkv, const at::
   const at::Tensor q = turn(qkv[0], kQueries), k = turn(qkv[1], kKeys);
   const ops::AttentionHeads heads = across().heads();
   if (past == nullptr)
-    return ops::attention(q, k, qkv[2], heads, across().mask(within(given), attends_.window),
-                          across().cp(), kept_.attention);
+    return ops::attention(q, k, qkv[2], heads, across().mask(within(given), cp, attends_.window),
+                          cp, kept_.attention);
   past->rows += tokens;
   const auto split = [](const at::Tensor& x, std::int64_t count) {
     return x.unflatten(2, {count, -1});
   };
-  const at::Tensor mixed =
-      attend_after(*past, split(q, heads.heads), split(k, heads.kv_heads),
-                   split(qkv[2].value, heads.kv_heads), across().mask({}, attends_.window).window);
+  // A window of 0 is all.
+  const at::Tensor mixed = attend_after(*past, split(q, heads.heads), split(k, heads.kv_heads),
+                                        split(qkv[2].value, heads.kv_heads), attends_.window - 1);
   return mixed.flatten(2);
 }
 
-ops::RotaryTable LlamaBlock::table(const at::Tensor& positions, std::int64_t tokens) const {
-  if (!positions.defined()) return rotary_.at(across().positions(tokens));
+ops::RotaryTable LlamaBlock::table(const at::Tensor& positions,
+                                   const ops::ContextParallel& cp) const {
+  if (!positions.defined()) return rotary_.at(across().positions(cp));
   if (!axes_.defined()) return rotary_.at(positions.flatten());
   return by_axes(rotary_, positions.narrow(2, 0, 3), axes_);
 }

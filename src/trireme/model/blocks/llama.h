@@ -39,10 +39,10 @@ class LlamaBlock : public AdaptedBlock, public RowWise {
                                   const exec::BlockContext& context) override;
 
  private:
-  // Of queries, keys and values; with `past`, of rows that follow others.
-  ops::Operand attend(const std::vector<ops::Operand>& qkv, const at::Tensor& positions,
+  // Of queries, keys and values of a node with these inputs; with `past`, of rows that follow others.
+  ops::Operand attend(const std::vector<ops::Operand>& qkv, const std::vector<at::Tensor>& inputs,
                       const ops::WeightGradientsPtr& gradients, exec::Past* past) const;
-  ops::RotaryTable table(const at::Tensor& positions, std::int64_t tokens) const;
+  ops::RotaryTable table(const at::Tensor& positions, const ops::ContextParallel& cp) const;
   // [samples, tokens], places within documents; undefined: sequences are one.
   at::Tensor within(const at::Tensor& positions) const;
   // Parameters after those of every block: biases of queries, keys and values, undefined where there are none, and

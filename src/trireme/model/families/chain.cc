@@ -4,6 +4,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/model/account/transients.h"
+#include "trireme/plan/mesh/token_layout.h"
 
 namespace trireme::model {
 
@@ -13,6 +14,8 @@ Chain::Chain(Graph& graph, const Model& model, const Sizes& sizes)
     : Chain(graph, model, sizes, {}, graph.input("tokens", sizes.tokens * 8)) {
   targets_ = graph_.input("targets", sizes.tokens * 8);
   if (rank_.documents) positions_ = graph_.input("positions", sizes.tokens * 8);
+  if (rank_.balances())
+    chunks_ = graph_.input("chunks", mesh::most_chunks(model.seq_len, rank_.cp) * 8);
 }
 
 Chain::Chain(Graph& graph, const Model& model, const Sizes& sizes, const Embedded& embedded,
@@ -92,8 +95,8 @@ LinearLayers Chain::layers(const std::vector<ParamSpec>& params, const std::vect
 }
 
 std::vector<plan::ValueId> Chain::with_positions(plan::ValueId value) const {
-  if (positions_ < 0) return {value};
-  return {value, positions_};
+  if (chunks_ >= 0) return {value, positions_, chunks_};
+  return positions_ < 0 ? std::vector{value} : std::vector{value, positions_};
 }
 
 PerRank Chain::typed(const std::string& node) const {

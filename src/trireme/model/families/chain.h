@@ -66,7 +66,8 @@ class Chain {
   Graph& graph_;
   plan::ValueId tokens_;
   plan::ValueId targets_;
-  plan::ValueId positions_;  // -1: samples are one document
+  plan::ValueId positions_;    // -1: samples are one document
+  plan::ValueId chunks_ = -1;  // -1: not an input
   plan::ValueId x_;
   plan::UnitId embed_;
   int blocks_ = 0;

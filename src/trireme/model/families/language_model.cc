@@ -1,7 +1,6 @@
 #include "trireme/model/families/language_model.h"
 
 #include <cmath>
-#include <optional>
 #include <string>
 #include <utility>
 

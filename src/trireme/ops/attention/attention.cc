@@ -9,7 +9,6 @@
 #include "trireme/ops/attention/context_attention.h"
 #include "trireme/ops/attention/head_exchange.h"
 #include "trireme/ops/attention/heads.h"
-#include "trireme/plan/mesh/zigzag.h"
 
 namespace trireme::ops {
 namespace {
@@ -17,35 +16,21 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The ranks that hold tokens after the exchange of heads.
-struct Holders {
-  int rank = 0;
-  int ranks = 1;
-};
-
-Holders holders(const ContextParallel& context) {
-  if (context.size() == 1) return {};
-  if (context.method == ContextMethod::kAllGather) return {context.rank(), context.size()};
-  if (const comm::Group* ring = context.ring()) return {ring->rank(), ring->size()};
-  return {};
-}
-
 struct Call : torch::CustomClassHolder {
-  Call(const AttentionHeads& h, std::int64_t w, Mask m, const ContextParallel& c)
-      : heads(h), width(w), mask(std::move(m)), context(c) {}
+  // `c` with the layout of those that hold tokens once heads have been exchanged.
+  Call(const AttentionHeads& h, std::int64_t w, Mask m, ContextParallel c)
+      : heads(h), width(w), mask(std::move(m)), context(std::move(c)) {}
 
-  AttentionProblem problem(const at::Tensor& q) const {
-    if (context.size() > 1 && context.rows > 0)
-      return {.heads = heads,
-              .mask = mask,
-              .sequence = context.rows,
-              .queries = token_segments(context, context.rows, context.rank())};
-    const Holders who = holders(context);
-    const std::int64_t sequence = q.size(1) * who.ranks;
+  // Keys are here.
+  bool alone() const { return context.layout.ranks() == 1; }
+
+  AttentionProblem problem() const {
+    const comm::Group* const ring = context.ring();
+    const int holder = alone() ? 0 : ring != nullptr ? ring->rank() : context.rank();
     return {.heads = heads,
             .mask = mask,
-            .sequence = sequence,
-            .queries = zigzag_segments(sequence, who.rank, who.ranks)};
+            .sequence = context.layout.tokens,
+            .queries = token_segments(context.layout, holder)};
   }
 
   AttentionHeads heads;  // resolved
@@ -56,15 +41,15 @@ struct Call : torch::CustomClassHolder {
 using CallPtr = c10::intrusive_ptr<Call>;
 
 at::Tensor forward_of(const Call& call, const Qkv& in, const at::Tensor& out) {
-  const AttentionProblem problem = call.problem(in.q);
-  if (holders(call.context).ranks == 1) return attention_forward(problem, in, problem.queries, out);
+  const AttentionProblem problem = call.problem();
+  if (call.alone()) return attention_forward(problem, in, problem.queries, out);
   return call.context.ring() != nullptr ? ring_forward(problem, in, call.context, out)
                                         : gathered_forward(problem, in, call.context, out);
 }
 
 void backward_of(const Call& call, const Qkv& in, const AttentionRows& rows, const Qkv& grads) {
-  const AttentionProblem problem = call.problem(in.q);
-  if (holders(call.context).ranks == 1)
+  const AttentionProblem problem = call.problem();
+  if (call.alone())
     return attention_backward(problem, in, problem.queries, rows,
                               {.dq = {grads.q}, .dk = {grads.k}, .dv = {grads.v}});
   if (call.context.ring() != nullptr) return ring_backward(problem, in, call.context, rows, grads);
@@ -128,24 +113,35 @@ Operand attend(const AttentionHeads& heads, const Mask& mask, const ContextParal
                Keep keep, const In&... in) {
   const AttentionHeads all = heads.resolved();
   const std::int64_t width = head_width({in...}, all);
-  const at::Tensor& first = std::get<0>(std::tie(in...));
-  if (context.rows == 0) mesh::zigzag_tokens(first.size(1) * context.size(), context.size());
+  const std::int64_t own = std::get<0>(std::tie(in...)).size(1);
+  ContextParallel spread = context;
+  if (context.size() == 1)
+    spread.layout = mesh::in_order(own, 1);
+  else if (context.layout.tokens == 0)
+    spread.layout = mesh::zigzag(own * context.size(), context.size());
+  TRIREME_CHECK(spread.layout.tokens_of(context.rank()) == own, "{} tokens, not {}", own,
+                spread.layout.tokens_of(context.rank()));
   comm::Group* const exchange = context.exchange();
   if (exchange == nullptr || exchange->size() == 1)
-    return attend_here(c10::make_intrusive<Call>(all, width, mask, context), keep, in...);
+    return attend_here(c10::make_intrusive<Call>(all, width, mask, spread), keep, in...);
+  const int neighbours = exchange->size();
+  const HeadExchange swap{
+      .heads = all,
+      .width = width,
+      .group = exchange,
+      .layout = spread.layout.among(context.rank() / neighbours * neighbours, neighbours)};
+  spread.layout = spread.layout.joined(neighbours);
   Mask whole = mask;
-  whole.documents = gather_documents(mask.documents, *exchange);
-  const at::Tensor qkv = gather_tokens(in..., all, width, *exchange);
-  const AttentionHeads share = head_share(all, exchange->rank(), exchange->size());
+  whole.documents = gather_documents(mask.documents, swap);
+  const at::Tensor qkv = gather_tokens(in..., swap);
+  const AttentionHeads share = head_share(all, exchange->rank(), neighbours);
   const Operand out =
-      attend_here(c10::make_intrusive<Call>(share, width, whole, context), keep, qkv);
+      attend_here(c10::make_intrusive<Call>(share, width, whole, spread), keep, qkv);
   Source source;
   if (keep == Keep::kNo)
     source.recomputed = std::make_shared<Recomputed>(
-        [read = out.reader(), all, width, exchange]() -> variable_list {
-          return {gather_heads(read(), all, width, *exchange)};
-        });
-  return {gather_heads(out.value, all, width, *exchange), source};
+        [read = out.reader(), swap]() -> variable_list { return {gather_heads(read(), swap)}; });
+  return {gather_heads(out.value, swap), source};
 }
 
 }  // namespace

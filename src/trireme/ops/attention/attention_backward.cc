@@ -36,6 +36,7 @@ class Backward {
   }
 
   void run(std::int64_t sample, std::int64_t kv_head) {
+    look(sample);
     const kernels::Matrix dk = sum_of(sinks_.dk, dk_, sample, kv_head);
     const kernels::Matrix dv = sum_of(sinks_.dv, dv_, sample, kv_head);
     const AttentionHeads& heads = problem_.heads;
@@ -54,14 +55,23 @@ class Backward {
  private:
   using Keys = typename Tiles::Backward::Keys;
 
+  // Views of blocks are the same for all heads and ranges of keys.
+  void look(std::int64_t sample) {
+    if (views_of_ == sample) return;
+    views_of_ = sample;
+    views_.clear();
+    for (const Segment& block : blocks_) views_.emplace_back(mask_, sample, block);
+  }
+
   // All keys in one tile: a block's gradient is done with it.
   bool single() const { return pieces_.size() == 1 && !sinks_.dq.add; }
 
   void run_single(std::int64_t sample, std::int64_t head, std::int64_t kv_head,
                   const kernels::Matrix& dk, const kernels::Matrix& dv) {
-    for (const Segment& block : blocks_) {
+    for (std::size_t b = 0; b < blocks_.size(); ++b) {
+      const Segment& block = blocks_[b];
+      const BlockView& view = views_[b];
       const kernels::Matrix dq = first_rows(dq_, block.tokens);
-      const BlockView view(mask_, sample, block);
       prefetch_next(problem_, in_, sample, head, block);
       const Segment tile = view.tile(pieces_[0]);
       if (tile.tokens > 0)
@@ -78,11 +88,11 @@ class Backward {
                  const kernels::Matrix& dk, const kernels::Matrix& dv) {
     const kernels::Matrix dq = sum_of(sinks_.dq, dq_, sample, head);
     for (std::size_t i = 0; i < pieces_.size(); ++i)
-      for (const Segment& block : blocks_) {
-        const BlockView view(mask_, sample, block);
-        const Segment tile = view.tile(pieces_[i]);
+      for (std::size_t b = 0; b < blocks_.size(); ++b) {
+        const Segment& block = blocks_[b];
+        const Segment tile = views_[b].tile(pieces_[i]);
         if (tile.tokens > 0)
-          add_tile(sample, head, kv_head, block, view, i, tile,
+          add_tile(sample, head, kv_head, block, views_[b], i, tile,
                    {.dq = dq.from_row(block.row, block.tokens),
                     .dk = dk,
                     .dv = dv,
@@ -145,6 +155,8 @@ class Backward {
   RowMask mask_;
   Segments blocks_;
   Segments pieces_;
+  std::vector<BlockView> views_;  // parallel to blocks
+  std::int64_t views_of_ = -1;    // sample
   typename Tiles::Backward tile_;
   Keys keys_;
   std::array<std::int64_t, 3> keys_are_of_ = {-1, -1, -1};  // sample, key-value head and segment

@@ -2,12 +2,9 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-
-#include <algorithm>
+#include <ATen/ops/tensor.h>
 
 #include "trireme/base/error.h"
-#include "trireme/plan/mesh/share.h"
-#include "trireme/plan/mesh/zigzag.h"
 
 namespace trireme::ops {
 
@@ -55,47 +52,40 @@ ContextGroups::ContextGroups(comm::World& world, const std::vector<int>& ranks,
                .outer = outer_.get()};
 }
 
-Segments zigzag_segments(std::int64_t tokens, int rank, int ranks) {
-  if (ranks == 1) return {{.row = 0, .position = 0, .tokens = tokens}};
-  const std::int64_t half = mesh::zigzag_tokens(tokens, ranks) / 2;
-  const auto [first, second] = mesh::zigzag_begins(tokens, rank, ranks);
-  return {{.row = 0, .position = first, .tokens = half},
-          {.row = half, .position = second, .tokens = half}};
+Segments token_segments(const mesh::TokenLayout& layout, int rank) {
+  Segments segments;
+  std::int64_t row = 0;
+  for (const mesh::Share& range : layout.ranges.at(static_cast<std::size_t>(rank))) {
+    segments.push_back({.row = row, .position = range.begin, .tokens = range.count()});
+    row += range.count();
+  }
+  return segments;
 }
 
-Segments token_segments(const ContextParallel& context, std::int64_t tokens, int rank) {
-  if (context.rows == 0) return zigzag_segments(tokens, rank, context.size());
-  const mesh::Share own = mesh::share(tokens, rank, context.size());
-  return {{.row = 0, .position = own.begin, .tokens = own.count()}};
+at::Tensor shard_tokens(const at::Tensor& x, std::int64_t dim, const mesh::TokenLayout& layout,
+                        int rank) {
+  if (layout.ranks() == 1) return x;
+  std::vector<at::Tensor> parts;
+  for (const Segment& segment : token_segments(layout, rank))
+    parts.push_back(x.narrow(dim, segment.position, segment.tokens));
+  return at::cat(parts, dim);
 }
 
-at::Tensor shard_tokens(const at::Tensor& x, std::int64_t dim, int rank, int ranks) {
-  if (ranks == 1) return x;
-  std::vector<at::Tensor> chunks;
-  for (const Segment& segment : zigzag_segments(x.size(dim), rank, ranks))
-    chunks.push_back(x.narrow(dim, segment.position, segment.tokens));
-  return at::cat(chunks, dim);
-}
-
-at::Tensor unshard_tokens(const std::vector<at::Tensor>& shards, std::int64_t dim) {
-  const int ranks = static_cast<int>(shards.size());
-  if (ranks == 1) return shards[0];
+at::Tensor unshard_tokens(const std::vector<at::Tensor>& shards, std::int64_t dim,
+                          const mesh::TokenLayout& layout) {
+  if (layout.ranks() == 1) return shards[0];
   std::vector<std::int64_t> shape = shards[0].sizes().vec();
-  std::int64_t& tokens = shape[static_cast<std::size_t>(dim)];
-  tokens *= ranks;
+  shape[static_cast<std::size_t>(dim)] = layout.tokens;
   const at::Tensor whole = at::empty(shape, shards[0].options());
-  for (int rank = 0; rank < ranks; ++rank)
-    for (const Segment& segment : zigzag_segments(tokens, rank, ranks))
+  for (int rank = 0; rank < layout.ranks(); ++rank)
+    for (const Segment& segment : token_segments(layout, rank))
       whole.narrow(dim, segment.position, segment.tokens)
           .copy_(shards[static_cast<std::size_t>(rank)].narrow(dim, segment.row, segment.tokens));
   return whole;
 }
 
-at::Tensor token_positions(std::int64_t tokens, int rank, int ranks) {
-  const std::vector<std::int64_t> positions = mesh::zigzag_positions(tokens, rank, ranks);
-  at::Tensor result = at::empty({std::ssize(positions)}, at::TensorOptions().dtype(at::kLong));
-  std::ranges::copy(positions, result.data_ptr<std::int64_t>());
-  return result;
+at::Tensor token_positions(const mesh::TokenLayout& layout, int rank) {
+  return at::tensor(layout.positions(rank));
 }
 
 }  // namespace trireme::ops

@@ -12,14 +12,14 @@
 #include "trireme/comm/world.h"
 #include "trireme/ops/attention/score_tiles.h"
 #include "trireme/plan/mesh/context_method.h"
+#include "trireme/plan/mesh/token_layout.h"
 
 namespace trireme::ops {
 
 using mesh::ContextMethod;
 std::string_view name(ContextMethod method);  // "ring", "all_gather", "ulysses", "hierarchical"
 
-// The ranks of a sequence as attention sees them; every rank holds the tokens of plan/mesh/zigzag.h, or its share of rows. The
-// default is one rank. Groups outlive backward.
+// The ranks of a sequence as attention sees them. The default is one rank. Groups outlive backward.
 struct ContextParallel {
   comm::Group* group = nullptr;  // all of them; null: one rank
   ContextMethod method = ContextMethod::kRing;
@@ -28,8 +28,9 @@ struct ContextParallel {
   comm::Group* inner = nullptr;  // hierarchical: neighbours, equally many everywhere
   comm::Group* outer = nullptr;  // hierarchical: the ranks with this rank's index in other groups
                                  // of neighbours
-  // all_gather only: every rank holds its mesh::share of so many tokens, in order. 0: those of plan/mesh/zigzag.h.
-  std::int64_t rows = 0;
+  // Neighbours that exchange heads share chunks, as those of mesh::balanced do. No tokens: the zigzag of the tokens that
+  // there are.
+  mesh::TokenLayout layout{};
 
   int size() const { return group != nullptr ? group->size() : 1; }
   int rank() const { return group != nullptr ? group->rank() : 0; }
@@ -52,17 +53,16 @@ class ContextGroups {
   ContextParallel parallel_;
 };
 
-// The tokens of a rank where `tokens` are those of all: one segment for one rank, else two.
-Segments zigzag_segments(std::int64_t tokens, int rank, int ranks);
+// A segment for each of the rank's ranges.
+Segments token_segments(const mesh::TokenLayout& layout, int rank);
 
-// The same of a rank of `context`, whichever way it shares tokens.
-Segments token_segments(const ContextParallel& context, std::int64_t tokens, int rank);
+// Cuts dim `dim` of a whole x for a rank, and puts all ranks' parts together.
+at::Tensor shard_tokens(const at::Tensor& x, std::int64_t dim, const mesh::TokenLayout& layout,
+                        int rank);
+at::Tensor unshard_tokens(const std::vector<at::Tensor>& shards, std::int64_t dim,
+                          const mesh::TokenLayout& layout);
 
-// Cuts dim `dim` of a whole x for a rank, and puts all ranks' parts together. Throw as mesh::zigzag_tokens.
-at::Tensor shard_tokens(const at::Tensor& x, std::int64_t dim, int rank, int ranks);
-at::Tensor unshard_tokens(const std::vector<at::Tensor>& shards, std::int64_t dim);
-
-// Position in the sequence of each of this rank's tokens, int64 [tokens / size].
-at::Tensor token_positions(std::int64_t tokens, int rank, int ranks);
+// Position in the sequence of each of the rank's tokens, int64.
+at::Tensor token_positions(const mesh::TokenLayout& layout, int rank);
 
 }  // namespace trireme::ops

@@ -10,32 +10,27 @@ namespace {
 
 // Calls f with the rows of each rank's part and their place among all tokens.
 template <typename F>
-void each_segment(const ContextParallel& context, std::int64_t tokens, const RankParts& parts,
-                  F f) {
-  for (int rank = 0; rank < context.size(); ++rank)
-    for (const Segment& segment : token_segments(context, tokens, rank))
+void each_segment(const mesh::TokenLayout& layout, const RankParts& parts, F f) {
+  for (int rank = 0; rank < layout.ranks(); ++rank)
+    for (const Segment& segment : token_segments(layout, rank))
       f(parts.of(rank).narrow(3, segment.row, segment.tokens), segment);
 }
 
-// Memory for keys and values of `tokens` tokens, rank by rank.
-RankParts by_rank(const at::Tensor& like, const ContextParallel& context, std::int64_t tokens) {
+// Memory for keys and values of all tokens, rank by rank.
+RankParts by_rank(const at::Tensor& like, const mesh::TokenLayout& layout) {
   std::vector<std::int64_t> lengths;
-  for (int rank = 0; rank < context.size(); ++rank) {
-    lengths.push_back(0);
-    for (const Segment& segment : token_segments(context, tokens, rank))
-      lengths.back() += segment.tokens;
-  }
+  for (int rank = 0; rank < layout.ranks(); ++rank) lengths.push_back(layout.tokens_of(rank));
   return {like, 3, lengths};
 }
 
 // Keys and values of all tokens in the order of the sequence.
-at::Tensor gather(const at::Tensor& kv, const ContextParallel& context, std::int64_t tokens) {
-  const RankParts all = by_rank(kv, context, tokens);
+at::Tensor gather(const at::Tensor& kv, const ContextParallel& context) {
+  const RankParts all = by_rank(kv, context.layout);
   context.group->all_gather_v(comm::buffer(kv), comm::buffer(all.memory()), all.counts()).wait();
   std::vector<std::int64_t> shape = kv.sizes().vec();
-  shape[3] = tokens;
+  shape[3] = context.layout.tokens;
   const at::Tensor whole = at::empty(shape, kv.options());
-  each_segment(context, tokens, all, [&](const at::Tensor& part, const Segment& segment) {
+  each_segment(context.layout, all, [&](const at::Tensor& part, const Segment& segment) {
     whole.narrow(3, segment.position, segment.tokens).copy_(part);
   });
   return whole;
@@ -43,9 +38,8 @@ at::Tensor gather(const at::Tensor& kv, const ContextParallel& context, std::int
 
 // The sum over all ranks of the part of `dkv`, of all tokens, that is this rank's.
 at::Tensor scatter(const at::Tensor& dkv, const ContextParallel& context) {
-  const std::int64_t tokens = dkv.size(3);
-  const RankParts all = by_rank(dkv, context, tokens);
-  each_segment(context, tokens, all, [&](const at::Tensor& part, const Segment& segment) {
+  const RankParts all = by_rank(dkv, context.layout);
+  each_segment(context.layout, all, [&](const at::Tensor& part, const Segment& segment) {
     part.copy_(dkv.narrow(3, segment.position, segment.tokens));
   });
   const at::Tensor mine = at::empty(all.of(context.rank()).sizes(), dkv.options());
@@ -81,7 +75,7 @@ void land(const at::Tensor& dkv, const Qkv& grads) {
 
 at::Tensor gathered_forward(const AttentionProblem& problem, const Qkv& in,
                             const ContextParallel& context, const at::Tensor& out) {
-  const at::Tensor kv = gather(travelling(in), context, problem.sequence);
+  const at::Tensor kv = gather(travelling(in), context);
   return attention_forward(problem, with_keys(in.q, kv), {{.tokens = problem.sequence}}, out);
 }
 
@@ -89,7 +83,7 @@ void gathered_backward(const AttentionProblem& problem, const Qkv& in,
                        const ContextParallel& context, const AttentionRows& rows,
                        const Qkv& grads) {
   // Gathered again, not kept: that would be the keys of all ranks on each.
-  const at::Tensor kv = gather(travelling(in), context, problem.sequence);
+  const at::Tensor kv = gather(travelling(in), context);
   const at::Tensor dkv = at::zeros(kv.sizes(), rows.log_sums.options());
   attention_backward(problem, with_keys(in.q, kv), {{.tokens = problem.sequence}}, rows,
                      sinks_into({.to = grads.q}, dkv));

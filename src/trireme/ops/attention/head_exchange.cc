@@ -33,13 +33,8 @@ Share share_of(const AttentionHeads& heads, int rank, int ranks) {
   return {.heads = share, .first = first, .first_kv = heads.kv_head(first)};
 }
 
-struct Exchange : torch::CustomClassHolder {
-  AttentionHeads heads;
-  std::int64_t width;
-  comm::Group* group;
-
-  Exchange(const AttentionHeads& h, std::int64_t w, comm::Group& g)
-      : heads(h), width(w), group(&g) {}
+struct Exchange : torch::CustomClassHolder, HeadExchange {
+  explicit Exchange(const HeadExchange& exchange) : HeadExchange(exchange) {}
   Share share(int rank) const { return share_of(heads, rank, group->size()); }
   Share mine() const { return share(group->rank()); }
 
@@ -103,12 +98,15 @@ Tensors all_joined(const Tensors& parts) {
 }
 
 // Of every rank's tokens in the order of the sequence.
-at::Tensor in_sequence(const Tensors& received) { return unshard_tokens(all_joined(received), 1); }
+at::Tensor in_sequence(const Tensors& received, const Exchange& call) {
+  return unshard_tokens(all_joined(received), 1, call.layout);
+}
 
 // Every rank's tokens of x, [samples, all tokens, heads, width].
-std::vector<Tensors> by_tokens(const at::Tensor& x, int ranks) {
+std::vector<Tensors> by_tokens(const at::Tensor& x, const Exchange& call) {
   std::vector<Tensors> messages;
-  for (int rank = 0; rank < ranks; ++rank) messages.push_back({shard_tokens(x, 1, rank, ranks)});
+  for (int rank = 0; rank < call.group->size(); ++rank)
+    messages.push_back({shard_tokens(x, 1, call.layout, rank)});
   return messages;
 }
 
@@ -133,7 +131,7 @@ struct GatherTokens : torch::autograd::Function<GatherTokens<In...>> {
     }
     save_call(context, call);
     const std::vector<std::int64_t> from(static_cast<std::size_t>(ranks), call->mine().across());
-    return in_sequence(call->swap(messages, from));
+    return in_sequence(call->swap(messages, from), *call);
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
@@ -142,7 +140,7 @@ struct GatherTokens : torch::autograd::Function<GatherTokens<In...>> {
     std::vector<std::int64_t> from;
     for (int rank = 0; rank < ranks; ++rank) from.push_back(call->share(rank).across());
     const at::Tensor dout = grads[0].contiguous();
-    const Tensors received = call->swap(by_tokens(apart(dout, call->width), ranks), from);
+    const Tensors received = call->swap(by_tokens(apart(dout, call->width), *call), from);
     variable_list result = gradients(received, *call);
     result.emplace_back();
     return result;
@@ -188,7 +186,7 @@ struct GatherHeads : torch::autograd::Function<GatherHeads> {
     std::vector<std::int64_t> from;
     for (int rank = 0; rank < ranks; ++rank) from.push_back(call->share(rank).heads.heads);
     save_call(context, call);
-    return at::cat(all_joined(call->swap(by_tokens(heads, ranks), from)), 2);
+    return at::cat(all_joined(call->swap(by_tokens(heads, *call), from)), 2);
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
@@ -200,13 +198,9 @@ struct GatherHeads : torch::autograd::Function<GatherHeads> {
       messages.push_back({dout.narrow(2, to.first, to.heads.heads)});
     }
     const std::vector<std::int64_t> from(messages.size(), call->mine().heads.heads);
-    return {in_sequence(call->swap(messages, from)), {}};
+    return {in_sequence(call->swap(messages, from), *call), {}};
   }
 };
-
-ExchangeCall make_call(const AttentionHeads& heads, std::int64_t width, comm::Group& group) {
-  return c10::make_intrusive<Exchange>(heads, width, group);
-}
 
 }  // namespace
 
@@ -222,28 +216,27 @@ AttentionHeads head_share(const AttentionHeads& heads, int rank, int ranks) {
   return share;
 }
 
-at::Tensor gather_tokens(const at::Tensor& qkv, const AttentionHeads& heads, std::int64_t width,
-                         comm::Group& group) {
-  return GatherTokens<at::Tensor>::apply(qkv, make_call(heads, width, group));
+at::Tensor gather_tokens(const at::Tensor& qkv, const HeadExchange& exchange) {
+  return GatherTokens<at::Tensor>::apply(qkv, c10::make_intrusive<Exchange>(exchange));
 }
 
 at::Tensor gather_tokens(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                         const AttentionHeads& heads, std::int64_t width, comm::Group& group) {
-  return GatherTokens<at::Tensor, at::Tensor, at::Tensor>::apply(q, k, v,
-                                                                 make_call(heads, width, group));
+                         const HeadExchange& exchange) {
+  return GatherTokens<at::Tensor, at::Tensor, at::Tensor>::apply(
+      q, k, v, c10::make_intrusive<Exchange>(exchange));
 }
 
-at::Tensor gather_heads(const at::Tensor& out, const AttentionHeads& heads, std::int64_t width,
-                        comm::Group& group) {
-  return GatherHeads::apply(out, make_call(heads, width, group));
+at::Tensor gather_heads(const at::Tensor& out, const HeadExchange& exchange) {
+  return GatherHeads::apply(out, c10::make_intrusive<Exchange>(exchange));
 }
 
-Documents gather_documents(const Documents& documents, comm::Group& group) {
+Documents gather_documents(const Documents& documents, const HeadExchange& exchange) {
+  comm::Group& group = *exchange.group;
   const auto gather = [&](const at::Tensor& mine) {
     if (!mine.defined()) return mine;
     const at::Tensor all = at::empty({group.size(), mine.size(0), mine.size(1)}, mine.options());
     group.all_gather(comm::buffer(mine), comm::buffer(all)).wait();
-    return unshard_tokens(all.unbind(0), 1);
+    return unshard_tokens(all.unbind(0), 1, exchange.layout);
   };
   return {gather(documents.begin), gather(documents.end)};
 }

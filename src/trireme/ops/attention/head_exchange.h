@@ -12,19 +12,25 @@ namespace trireme::ops {
 // they read. Several ranks may hold the same key-value head.
 AttentionHeads head_share(const AttentionHeads& heads, int rank, int ranks);
 
-// Exchanges q, k and v of this rank's tokens (one packed tensor or three, heads `width` wide) for those of all tokens
-// of the group. The result has this rank's share of heads, packed. Differentiable and collective, backward too.
-at::Tensor gather_tokens(const at::Tensor& qkv, const AttentionHeads& heads, std::int64_t width,
-                         comm::Group& group);
+// Ranks of a group that exchange `heads` (resolved), `width` wide, for each other's tokens.
+struct HeadExchange {
+  AttentionHeads heads;
+  std::int64_t width = 0;
+  comm::Group* group = nullptr;
+  mesh::TokenLayout layout;  // of the tokens that they hold together
+};
+
+// Exchanges q, k and v of this rank's tokens (one packed tensor or three) for those of all tokens of the group. The result
+// has this rank's share of heads, packed. Differentiable and collective, backward too.
+at::Tensor gather_tokens(const at::Tensor& qkv, const HeadExchange& exchange);
 at::Tensor gather_tokens(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                         const AttentionHeads& heads, std::int64_t width, comm::Group& group);
+                         const HeadExchange& exchange);
 
 // The way back for attention's result: from [samples, all tokens, share of heads * width] to [samples, tokens,
 // heads * width].
-at::Tensor gather_heads(const at::Tensor& out, const AttentionHeads& heads, std::int64_t width,
-                        comm::Group& group);
+at::Tensor gather_heads(const at::Tensor& out, const HeadExchange& exchange);
 
 // Documents of all tokens of the group from those of this rank's. Collective.
-Documents gather_documents(const Documents& documents, comm::Group& group);
+Documents gather_documents(const Documents& documents, const HeadExchange& exchange);
 
 }  // namespace trireme::ops

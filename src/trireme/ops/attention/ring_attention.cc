@@ -19,8 +19,8 @@ at::Tensor ring_forward(const AttentionProblem& problem, const Qkv& in,
   for (int step = 0; step < ring.size(); ++step) {
     const bool last = step + 1 == ring.size();
     Shift shift = last ? Shift() : ring.start(kv, next);
-    attention_add(problem, with_keys(in.q, kv),
-                  zigzag_segments(problem.sequence, ring.owner(step), ring.size()), partial);
+    attention_add(problem, with_keys(in.q, kv), token_segments(context.layout, ring.owner(step)),
+                  partial);
     shift.wait();
     std::swap(kv, next);
   }
@@ -41,7 +41,7 @@ void ring_backward(const AttentionProblem& problem, const Qkv& in, const Context
     Shift shift = last ? Shift() : ring.start(kv, next);
     dkv.zero_();
     attention_backward(problem, with_keys(in.q, kv),
-                       zigzag_segments(problem.sequence, ring.owner(step), ring.size()), rows,
+                       token_segments(context.layout, ring.owner(step)), rows,
                        sinks_into({.to = dq, .add = true}, dkv));
     if (gradients) {
       gradients->wait();

@@ -9,6 +9,7 @@ struct Share {
   std::int64_t begin = 0;
   std::int64_t end = 0;
   constexpr std::int64_t count() const { return end - begin; }
+  bool operator==(const Share&) const = default;
 };
 
 // Things [begin, end) of 0 .. count-1 that part `index` of `parts` takes: consecutive, and as even as whole

@@ -8,6 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/data/loaders/tokens/cut_tokens.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/unit_sharing.h"
@@ -110,21 +111,22 @@ class RecordedRun {
     JobSession session(contents_.job(), world);
     session.begin_with_weights();
     ranks_[static_cast<std::size_t>(world.rank())]->on_parameters(session.session().units());
-    put_together(world, contents_.updates(), 0);
+    put_together(world, {}, contents_.updates(), 0);
     std::size_t first = contents_.size() - contents_.updates();
     bool finite = true;
     for (int step = 0; step < steps_ && finite; ++step, first += contents_.size()) {
       finite = run_step(session, step, world.rank());
-      put_together(world, 0, first);
+      put_together(world, layouts_of(step), 0, first);
     }
   }
 
   // The tensors from `begin` on of what ranks have now, which are the recording's from `first` on.
-  void put_together(comm::World& world, std::size_t begin, std::size_t first) {
+  void put_together(comm::World& world, std::span<const mesh::TokenLayout> layouts,
+                    std::size_t begin, std::size_t first) {
     world.exchange("recorded");
     for (std::size_t i = begin + static_cast<std::size_t>(world.rank()); i < contents_.size();
          i += static_cast<std::size_t>(world.size()))
-      put_together(i, recording_.tensors[first + i - begin]);
+      put_together(i, layouts, recording_.tensors[first + i - begin]);
     world.exchange("put together");
   }
 
@@ -143,9 +145,22 @@ class RecordedRun {
     return true;
   }
 
-  void put_together(std::size_t tensor, RecordedTensor& whole) {
+  // Of a decoder's step, by micro-batch.
+  std::vector<mesh::TokenLayout> layouts_of(int step) const {
+    const config::Job& job = contents_.job();
+    std::vector<mesh::TokenLayout> layouts;
+    for (std::int64_t id = 0;
+         config::is_decoder(job.model.family) && id < contents_.micro_batches(); ++id)
+      layouts.push_back(loaders::token_layout(job, load_.batch(step * job.run.global_batch +
+                                                               id * job.run.micro_batch))
+                            .layout);
+    return layouts;
+  }
+
+  void put_together(std::size_t tensor, std::span<const mesh::TokenLayout> layouts,
+                    RecordedTensor& whole) {
     if (whole.kind == Kind::kActivation)
-      merge_activation(of_all(tensor, &RankRecorder::take_seen), contents_, tensor, whole);
+      merge_activation(of_all(tensor, &RankRecorder::take_seen), contents_, layouts, tensor, whole);
     else
       merge(of_all(tensor, &RankRecorder::take), whole);
   }

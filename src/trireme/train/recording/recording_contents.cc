@@ -25,12 +25,17 @@ Contents::Contents(const config::Job& job)
     : job_(job), mesh_(model::mesh_of(job)), spec_(model::describe(job)) {
   job_.run.skip_non_finite = 0;
   const plan::Program whole = model::describe(on_one_rank(job)).program;
-  TRIREME_CHECK(whole.values.size() == spec_.program.values.size(),
-                "{} has other values on one rank", whole.name);
-  value_at_.resize(whole.values.size());
-  for (const plan::Node& node : spec_.program.nodes)
-    for (const plan::ValueId value : node.writes)
-      add_value(node, value, whole.values[static_cast<std::size_t>(value)]);
+  const std::vector<plan::Node>& nodes = spec_.program.nodes;
+  TRIREME_CHECK(whole.nodes.size() == nodes.size(), "{} has other nodes on one rank", whole.name);
+  value_at_.resize(spec_.program.values.size());
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    // Inputs may differ, so values are found by the nodes that write them.
+    const std::vector<plan::ValueId>& writes = whole.nodes[n].writes;
+    TRIREME_CHECK(writes.size() == nodes[n].writes.size(), "{} has other values on one rank",
+                  nodes[n].name);
+    for (std::size_t i = 0; i < writes.size(); ++i)
+      add_value(nodes[n], nodes[n].writes[i], whole.values[static_cast<std::size_t>(writes[i])]);
+  }
   for (const model::UnitSpec& unit : spec_.units) {
     unit_at_.push_back(params_);
     params_ += unit.params.size();

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/plan/mesh/zigzag.h"
 
 namespace trireme::train {
 namespace {
@@ -42,10 +41,10 @@ std::vector<Part> added_losses(std::vector<Observed> seen, const mesh::Mesh& mes
 
 // A decoder's rows are tokens of [samples, tokens] flattened: those of a cp rank, and if tp ranks share rows those of
 // one of them (ops/tensor_parallel.h). Places are within the micro-batch.
-std::vector<model::Extent> token_extents(const Observed& one, const Contents& contents) {
+std::vector<model::Extent> token_extents(const Observed& one, const Contents& contents,
+                                         const mesh::TokenLayout& layout) {
   const config::Job& job = contents.job();
-  const Sizes positions = mesh::zigzag_positions(
-      job.model.seq_len, contents.mesh().coordinate(one.rank, Axis::kCp), job.parallel.cp);
+  const Sizes positions = layout.positions(contents.mesh().coordinate(one.rank, Axis::kCp));
   const std::int64_t d = job.model.hidden;
   const std::int64_t tokens = std::ssize(positions);
   const std::int64_t per = one.values.numel() / d;
@@ -160,7 +159,8 @@ void merge(std::vector<Part> parts, RecordedTensor& whole) {
                 whole.name);
 }
 
-void merge_activation(std::vector<Observed> seen, const Contents& contents, std::size_t tensor,
+void merge_activation(std::vector<Observed> seen, const Contents& contents,
+                      std::span<const mesh::TokenLayout> layouts, std::size_t tensor,
                       RecordedTensor& whole) {
   if (seen.empty()) return;
   whole.type = seen[0].type;
@@ -177,8 +177,10 @@ void merge_activation(std::vector<Observed> seen, const Contents& contents, std:
                                 : micro_batch.whole();
     for (std::size_t i = 0; i < batch.size(); ++i) {
       Part part{.rank = batch[i].rank, .values = std::move(batch[i].values)};
-      part.extents = decoder ? token_extents({.rank = part.rank, .values = part.values}, contents)
-                             : micro_batch.extents(i, whole.miscounts);
+      part.extents = decoder
+                         ? token_extents({.rank = part.rank, .values = part.values}, contents,
+                                         layouts[static_cast<std::size_t>(batch[i].micro_batch)])
+                         : micro_batch.extents(i, whole.miscounts);
       for (model::Extent& extent : part.extents) extent.global += before;
       parts.push_back(std::move(part));
     }

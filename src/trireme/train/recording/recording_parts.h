@@ -4,8 +4,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "trireme/plan/mesh/token_layout.h"
 #include "trireme/train/recording/recording_contents.h"
 
 namespace trireme::train {
@@ -23,8 +25,10 @@ struct Observed {
 void merge(std::vector<Part> parts, RecordedTensor& whole);
 
 // `seen`, by rank, of the activation at place `tensor` of a step: fills in shape and rows, and identifies copies that
-// have other rows. Throws Error{kInternal} if a micro-batch is missing.
-void merge_activation(std::vector<Observed> seen, const Contents& contents, std::size_t tensor,
+// have other rows. `layouts` of decoders, by micro-batch, say how cp ranks share its tokens. Throws Error{kInternal} if a
+// micro-batch is missing.
+void merge_activation(std::vector<Observed> seen, const Contents& contents,
+                      std::span<const mesh::TokenLayout> layouts, std::size_t tensor,
                       RecordedTensor& whole);
 
 }  // namespace trireme::train

@@ -76,7 +76,7 @@ class AttentionBlock final : public HnetBlock, public RowWise {
     const std::int64_t width = stage().hidden / stage().heads;
     const auto qkv = ops::column_linear(x, param(1), {}, tp(), gradients).value.chunk(3, -1);
     const ops::ContextParallel cp = across().cp(sequences.position.size(0));
-    const mesh::Share rows = mesh::share(cp.rows, cp.rank(), cp.size());
+    const mesh::Share rows = mesh::share(cp.layout.tokens, cp.rank(), cp.size());
     const auto own = [&](const at::Tensor& of_rows) {
       return of_rows.narrow(0, rows.begin, rows.count());
     };

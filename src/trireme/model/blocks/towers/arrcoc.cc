@@ -145,7 +145,7 @@ ops::Operand RegionGptBlock::attend(const at::Tensor& qkv, const ops::AttentionH
   const std::vector<at::Tensor> parts = qkv.chunk(3, -1);
   const auto turned = [&](const at::Tensor& part) { return turned_each(part.contiguous(), rows); };
   return ops::attention(turned(parts[0]), turned(parts[1]), parts[2].contiguous(), heads,
-                        across().mask(at::Tensor()), across().cp(), keep_attention());
+                        ops::Mask::causal(), across().cp(), keep_attention());
 }
 
 RegionAnswer::RegionAnswer(const config::Job& job, const plan::Node& node,

@@ -158,7 +158,7 @@ std::vector<at::Tensor> EncoderBlock::forward(const std::vector<at::Tensor>& inp
   ops::ContextParallel cp;
   if (across().cp().size() > 1) {
     cp = across().cp(all_rows(sight));
-    sight = of_rows(std::move(sight), mesh::share(cp.rows, cp.rank(), cp.size()));
+    sight = of_rows(std::move(sight), mesh::share(cp.layout.tokens, cp.rank(), cp.size()));
   }
   const bool is_packed = inputs[0].dim() == 2;
   const at::Tensor x_btd = is_packed ? inputs[0].unsqueeze(0) : inputs[0];
