@@ -120,8 +120,8 @@ std::vector<Symbol> Bpe::symbols_of(std::string_view word) const {
     size = byte_level_ ? 1 : character_at(word, at).size;
     std::string_view text = word.substr(at, size);
     if (!prefix_.empty() || !suffix_.empty()) {
-      affixed = (at > 0 ? prefix_ : "") + std::string(text) +
-                (at + size == word.size() ? suffix_ : "");
+      affixed =
+          (at > 0 ? prefix_ : "") + std::string(text) + (at + size == word.size() ? suffix_ : "");
       text = affixed;
     }
     const std::int32_t id = id_of(text);

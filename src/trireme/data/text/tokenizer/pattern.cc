@@ -118,14 +118,22 @@ std::vector<Range> Pattern::matches(std::string_view text) const {
     return all;
   }
   const MatchData data(pcre2_match_data_create(1, nullptr));
-  const MatchContext context(pcre2_match_context_create(nullptr));
-  // A run of white space as long as a file backtracks once per character.
-  const JitStack stack(pcre2_jit_stack_create(32 << 10, 64 << 20, nullptr));
-  pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
+  MatchContext context;
+  JitStack stack;
   const PCRE2_SIZE* found = pcre2_get_ovector_pointer(data.get());
+  const auto match = [&](std::size_t at) {
+    return pcre2_match(compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
+                       text.size(), at, PCRE2_NOTEMPTY, data.get(), context.get());
+  };
   for (std::size_t at = 0; at < text.size(); at = found[1]) {
-    const int result = pcre2_match(compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
-                                   text.size(), at, PCRE2_NOTEMPTY, data.get(), context.get());
+    int result = match(at);
+    // A run of white space as long as a file backtracks once per character.
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT && !context) {
+      context.reset(pcre2_match_context_create(nullptr));
+      stack.reset(pcre2_jit_stack_create(32 << 10, 64 << 20, nullptr));
+      pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
+      result = match(at);
+    }
     if (result == PCRE2_ERROR_NOMATCH) break;
     if (result < 0)
       fail(ErrorKind::kData, "a pattern of the tokenizer gives up after byte {}: {}", at,

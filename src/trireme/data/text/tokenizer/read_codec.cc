@@ -76,7 +76,10 @@ TokenIds place_entries(const VocabularyEntries& entries, const std::string& type
   for (const auto& [entry, id] : entries) {
     // Files repeat their added tokens here, spelled as they are.
     const auto known = added.find(entry);
-    const bool repeated = known != added.end() && known->second == id;
+    const bool repeated = known != added.end();
+    if (repeated && known->second != id)
+      fail(ErrorKind::kData, "{}: {} has id {} here and {} as an added token", what,
+           formats::shown(entry), id, known->second);
     if (repeated && byte_level) continue;
     std::string text = byte_level ? bytes_of_entry(entry, what) : entry;
     if (text.empty() && type == "BPE")
