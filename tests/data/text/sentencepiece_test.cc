@@ -99,13 +99,13 @@ TEST(SentencePiece, DescriptionsAndDirectoriesHoldModels) {
 TEST(SentencePiece, RefusesBrokenModels) {
   const std::string good = piece_model(common_pieces(), {.byte_fallback = true});
   const std::pair<std::string, const char*> table[] = {
-      {"", "m: 0 pieces of type unknown"},
+      {"", "m: 0 tokens of type unknown"},
       {good.substr(0, good.size() / 2), "ends inside a field"},
       {piece_model(common_pieces(), {.model_type = 3}), "m: trainer_spec: model_type 3"},
       {piece_model(proto_piece("", 0, kNormal), {}), "m: piece 3: has no text"},
       {piece_model(proto_piece("a", 0, 7), {}), "m: piece 3: type 7"},
       {piece_model(proto_piece("<s>", 0, kNormal), {}), "piece \"<s>\" appears twice"},
-      {piece_model(proto_piece("<0x00>", 0, 6), {}), "1 pieces of type byte"},
+      {piece_model(proto_piece("<0x00>", 0, 6), {}), "1 tokens of type byte"},
       {piece_model("", {.normalizer = proto_bytes(2, "abcdefgh")}), "precompiled_charsmap: a trie"},
       {good + proto_bytes(5, proto_bytes(2, "x")), "denormalizer_spec"},
       {"\x0B", "wire type 3"},

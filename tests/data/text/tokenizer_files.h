@@ -1,6 +1,8 @@
 // Small tokenizer files of every kind, written by hand.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -36,6 +38,17 @@ inline Json word_level(const std::vector<std::string>& words) {
 inline Json added(std::int32_t id, const std::string& content, bool normalized = false) {
   return {{"id", id},        {"content", content},       {"single_word", false}, {"lstrip", false},
           {"rstrip", false}, {"normalized", normalized}, {"special", true}};
+}
+
+// BPE over "a", "b" and the mark of spaces; bytes have the ids from 10.
+inline Json character_bpe(bool byte_fallback, bool fuse) {
+  const std::string mark = "\xE2\x96\x81";
+  Json vocab = {{"<unk>", 0}, {"a", 1}, {"b", 2}, {"ab", 3}, {mark, 4}, {mark + "a", 5}};
+  if (byte_fallback)
+    for (int byte = 0; byte < 256; ++byte) vocab[fmt::format("<0x{:02X}>", byte)] = 10 + byte;
+  return {{"type", "BPE"},    {"unk_token", "<unk>"},
+          {"fuse_unk", fuse}, {"byte_fallback", byte_fallback},
+          {"vocab", vocab},   {"merges", {"a b", mark + " a"}}};
 }
 
 // Messages of Protocol Buffers.

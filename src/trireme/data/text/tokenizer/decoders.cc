@@ -124,6 +124,7 @@ void read_decoder(const Json& json, bool byte_level, const std::string& what,
     out.emplace_back([](std::vector<std::string>& tokens) { join(tokens, ""); });
   } else if (type == "Strip") {
     fields.only({"type", "content", "start", "stop"});
+    if (fields.string("content").empty()) fail(ErrorKind::kData, "{}: Strip has no content", what);
     out.push_back(
         strip_each(fields.string("content"), fields.integer("start"), fields.integer("stop")));
   } else if (type == "Replace") {

@@ -10,7 +10,7 @@
 #include "trireme/base/error.h"
 #include "trireme/data/text/tokenizer/byte_level.h"
 #include "trireme/data/text/tokenizer/codec.h"
-#include "trireme/data/text/tokenizer/models.h"
+#include "trireme/data/text/tokenizer/models/models.h"
 #include "trireme/formats/json_fields.h"
 #include "trireme/formats/shown.h"
 

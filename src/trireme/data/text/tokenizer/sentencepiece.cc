@@ -10,9 +10,9 @@
 
 #include "trireme/base/error.h"
 #include "trireme/data/text/tokenizer/charsmap.h"
-#include "trireme/data/text/tokenizer/piece_merges.h"
+#include "trireme/data/text/tokenizer/models/piece_merges.h"
+#include "trireme/data/text/tokenizer/models/unigram.h"
 #include "trireme/data/text/tokenizer/protobuf.h"
-#include "trireme/data/text/tokenizer/unigram.h"
 #include "trireme/data/text/tokenizer/utf8.h"
 #include "trireme/formats/shown.h"
 
@@ -91,9 +91,9 @@ void check_pieces(const ModelFile& file, const std::string& what) {
     return std::ranges::count(file.pieces, static_cast<std::int64_t>(type), &Piece::type);
   };
   if (count(kUnknown) != 1)
-    fail(ErrorKind::kData, "{}: {} pieces of type unknown; one is needed", what, count(kUnknown));
+    fail(ErrorKind::kData, "{}: {} tokens of type unknown; one is needed", what, count(kUnknown));
   if (file.byte_fallback ? count(kByte) != 256 : count(kByte) > 0)
-    fail(ErrorKind::kData, "{}: {} pieces of type byte with byte_fallback={}; {} are needed", what,
+    fail(ErrorKind::kData, "{}: {} tokens of type byte with byte_fallback={}; {} are needed", what,
          count(kByte), file.byte_fallback, file.byte_fallback ? 256 : 0);
   TokenIds seen;
   for (const Piece& piece : file.pieces)

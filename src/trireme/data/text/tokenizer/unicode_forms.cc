@@ -48,6 +48,15 @@ bool combines_backward(std::int32_t code) {
   return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC;
 }
 
+// Bytes of the characters with which both texts begin.
+std::size_t common_characters(std::string_view a, std::string_view b) {
+  std::size_t size = 0;
+  while (size < a.size() && a.substr(size, character_at(a, size).size) ==
+                                b.substr(std::min(size, b.size()), character_at(a, size).size))
+    size += character_at(a, size).size;
+  return size;
+}
+
 }  // namespace
 
 void normalize(Aligned& text, UnicodeForm form) {
@@ -81,10 +90,9 @@ void normalize(Aligned& text, UnicodeForm form) {
     }
     const std::string_view group = from.substr(at, end - at);
     const std::string changed = mapped(group, options);
-    if (changed == group)
-      rewrite.copy({at, end});
-    else
-      rewrite.put(changed, {at, end});
+    const std::size_t same = common_characters(group, changed);
+    rewrite.copy({at, at + same});
+    if (same < group.size()) rewrite.put(changed.substr(same), {at + same, end});
     at = end;
   }
   text = rewrite.take();

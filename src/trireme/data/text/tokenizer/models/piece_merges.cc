@@ -1,4 +1,4 @@
-#include "trireme/data/text/tokenizer/piece_merges.h"
+#include "trireme/data/text/tokenizer/models/piece_merges.h"
 
 #include <fmt/format.h>
 

@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "trireme/data/text/tokenizer/merges.h"
-#include "trireme/data/text/tokenizer/model.h"
+#include "trireme/data/text/tokenizer/models/merges.h"
+#include "trireme/data/text/tokenizer/models/model.h"
 #include "trireme/formats/json_fields.h"
 
 namespace trireme::text {

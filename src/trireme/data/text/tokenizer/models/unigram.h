@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/data/text/tokenizer/model.h"
+#include "trireme/data/text/tokenizer/models/model.h"
 #include "trireme/data/text/tokenizer/trie.h"
 
 namespace trireme::text {
@@ -19,7 +19,7 @@ struct UnigramPiece {
 
 struct UnigramRules {
   std::vector<UnigramPiece> pieces;      // by id
-  std::int32_t unknown = -1;             // -1: a character without a piece is Error{kData}
+  std::int32_t unknown = -1;             // -1: a character without a token is Error{kData}
   std::vector<std::int32_t> byte_ids{};  // tokens of bytes; empty: without byte_fallback
   bool single_precision = false;         // sums are rounded to 32 bits, as SentencePiece does
 };

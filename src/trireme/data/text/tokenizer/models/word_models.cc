@@ -1,11 +1,11 @@
-#include "trireme/data/text/tokenizer/word_models.h"
+#include "trireme/data/text/tokenizer/models/word_models.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "trireme/data/text/tokenizer/models.h"
+#include "trireme/data/text/tokenizer/models/models.h"
 #include "trireme/data/text/tokenizer/utf8.h"
 
 namespace trireme::text {

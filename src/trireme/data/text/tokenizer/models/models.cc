@@ -1,4 +1,4 @@
-#include "trireme/data/text/tokenizer/models.h"
+#include "trireme/data/text/tokenizer/models/models.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
-#include "trireme/data/text/tokenizer/bpe.h"
-#include "trireme/data/text/tokenizer/unigram.h"
-#include "trireme/data/text/tokenizer/word_models.h"
+#include "trireme/data/text/tokenizer/models/bpe.h"
+#include "trireme/data/text/tokenizer/models/unigram.h"
+#include "trireme/data/text/tokenizer/models/word_models.h"
 #include "trireme/formats/shown.h"
 
 namespace trireme::text {

@@ -1,4 +1,4 @@
-#include "trireme/data/text/tokenizer/unigram.h"
+#include "trireme/data/text/tokenizer/models/unigram.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "trireme/data/text/tokenizer/bpe.h"
+#include "trireme/data/text/tokenizer/models/bpe.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/data/text/tokenizer/byte_level.h"
-#include "trireme/data/text/tokenizer/models.h"
+#include "trireme/data/text/tokenizer/models/models.h"
 #include "trireme/data/text/tokenizer/utf8.h"
 #include "trireme/formats/shown.h"
 
