@@ -73,6 +73,7 @@ void go_on_from_prompt(const exec::Model& model, const config::Job& job, const A
   const std::vector<std::int32_t> start = tokenizer.encode_prompt(prompt);
   write(prompt);
   TextUpTo text(arguments);
+  text::DecodeStream decoded(tokenizer, start);
   blocks::generate(model, {.prompt = {start.begin(), start.end()},
                            .max_tokens = arguments.number<std::int64_t>("tokens"),
                            .context = job.model.seq_len,
@@ -82,10 +83,10 @@ void go_on_from_prompt(const exec::Model& model, const config::Job& job, const A
                              if (std::ranges::count(tokenizer.ends(), id) > 0) return false;
                              // The model may know more ids than the vocabulary has.
                              const bool known = id < tokenizer.vocab_size();
-                             if (known && !text.add(tokenizer.decode(std::span(&id, 1))))
-                               return false;
+                             if (known && !text.add(decoded.add(id))) return false;
                              return go_on();
                            }});
+  text.add(decoded.finish());
 }
 
 // The picture of --image, if there is one.
