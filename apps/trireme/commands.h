@@ -163,6 +163,7 @@ struct GenerateOptions {
   std::int64_t seed = 1;
   std::string tokenizer;  // "bytes" or a path that has a vocabulary; empty: the checkpoint's own
   std::vector<std::string> stops;  // texts that end it
+  std::string chat;                // a chat template and its options; empty: none
 };
 
 struct EvaluateOptions {

@@ -94,6 +94,7 @@ Seeds token_files() {
 std::string dataset() {
   text::DatasetRecord record{.tokenizer_kind = "bytes", .vocab_size = 256};
   record.train = {.documents = 3, .tokens = 100, .text_bytes = 100};
+  record.files.resize(text::kTextFiles);
   record.files[0] = {.size = 100, .hash = 5, .mib_hashes = {}};
   return print(record);
 }

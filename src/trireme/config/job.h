@@ -28,6 +28,7 @@ enum class LrSchedule { kConstant, kLinear, kCosine, kWsd };
 // Kind of samples.
 enum class DataSource {
   kText,
+  kChat,
   kStripes,
   kSquares,
   kArm,
@@ -49,6 +50,7 @@ struct Data {
   std::int64_t seed = 1;
   double validation = 0.1;  // held out (base/held_out.h)
   bool documents = false;   // attention ends where a document begins
+  std::string chat{};       // of source chat: a template and its options (config/chat.h)
   std::string weights{};    // of several data sets in path; empty: path is one
   bool antialias = true;    // pixels are averaged where pictures shrink
   bool operator==(const Data&) const = default;
