@@ -15,7 +15,7 @@
 #include "trireme/data/media/tar.h"
 #include "trireme/data/media/tar_header.h"
 #include "trireme/data/media/video.h"
-#include "trireme/data/text/byte_level.h"
+#include "trireme/data/text/tokenizer/byte_level.h"
 #include "trireme/data/text/dataset.h"
 #include "trireme/data/text/dataset_files.h"
 #include "trireme/data/text/token_file.h"

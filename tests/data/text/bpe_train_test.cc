@@ -7,8 +7,7 @@
 
 #include "tests/formats/scratch.h"
 #include "trireme/base/json.h"
-#include "trireme/data/text/bpe.h"
-#include "trireme/data/text/byte_level.h"
+#include "trireme/data/text/tokenizer/byte_level.h"
 #include "trireme/data/text/tokenizer.h"
 
 namespace trireme::text::bpe_train_test {

@@ -6,7 +6,6 @@
 
 #include "tests/formats/scratch.h"
 #include "trireme/base/json.h"
-#include "trireme/data/text/bpe.h"
 #include "trireme/data/text/vocabulary.h"
 
 namespace trireme::text::tokenizer_test {

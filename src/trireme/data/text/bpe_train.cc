@@ -153,11 +153,13 @@ class Trainer {
 
 }  // namespace
 
-WordCounts::WordCounts() : pre_tokenizer_(byte_level_pieces(), "byte level") {}
+WordCounts::WordCounts() : pre_tokenizers_(read_pre_tokenizers(byte_level_pieces(), "byte level")) {}
 
 void WordCounts::add(std::string_view document) {
-  std::string storage;
-  for (const std::string_view word : pre_tokenizer_.split(document, storage)) {
+  Words words{.text = Aligned(document, 0, false), .ranges = {{0, document.size()}}};
+  for (const PreTokenizer& step : pre_tokenizers_.steps) step(words);
+  for (const Range& range : words.ranges) {
+    const std::string_view word = slice(document, range);
     const auto known = counts_.find(word);
     if (known != counts_.end())
       ++known->second;

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "trireme/data/text/pretokenizer.h"
+#include "trireme/data/text/tokenizer/pre_tokenizers.h"
 
 namespace trireme::text {
 
@@ -34,7 +34,7 @@ class WordCounts {
   const Map& counts() const { return counts_; }
 
  private:
-  PreTokenizer pre_tokenizer_;
+  PreTokenizers pre_tokenizers_;
   Map counts_;
 };
 

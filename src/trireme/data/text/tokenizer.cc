@@ -1,7 +1,5 @@
 #include "trireme/data/text/tokenizer.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -10,7 +8,9 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
-#include "trireme/data/text/bpe.h"
+#include "trireme/data/text/tokenizer/base64.h"
+#include "trireme/data/text/tokenizer/sentencepiece.h"
+#include "trireme/data/text/tokenizer/utf8.h"
 #include "trireme/data/text/tokenizer_json.h"
 #include "trireme/formats/json_fields.h"
 #include "trireme/formats/shown.h"
@@ -25,15 +25,12 @@ constexpr std::int64_t kTokenizerVersion = 1;
 template <typename Visit>
 void each_character(std::string_view text, Visit&& visit) {
   for (std::size_t at = 0; at < text.size();) {
-    utf8proc_int32_t code = 0;
-    const auto rest = static_cast<utf8proc_ssize_t>(std::min<std::size_t>(text.size() - at, 4));
-    const utf8proc_ssize_t size =
-        utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at, rest, &code);
-    if (size <= 0)
+    const Character character = character_at(text, at);
+    if (character.code < 0)
       fail(ErrorKind::kData,
            "the text is not valid UTF-8 at byte {}; the bytes tokenizer takes any text", at);
-    visit(code, text.substr(at, static_cast<std::size_t>(size)));
-    at += static_cast<std::size_t>(size);
+    visit(character.code, text.substr(at, character.size));
+    at += character.size;
   }
 }
 
@@ -44,9 +41,10 @@ struct Tokenizer::Chars {
   std::unordered_map<std::int32_t, std::int32_t> ids;  // by code point
 };
 
-struct Tokenizer::HuggingFace {
-  std::string source;
-  Bpe bpe;
+struct Tokenizer::FromFile {
+  std::string content;
+  bool sentencepiece = false;
+  Codec codec;
 };
 
 Tokenizer Tokenizer::bytes() { return {}; }
@@ -69,21 +67,33 @@ Tokenizer Tokenizer::chars(std::string_view text) {
 
 Tokenizer Tokenizer::hugging_face(std::string_view json, const std::string& what) {
   Tokenizer made;
-  made.file_.reset(new HuggingFace{.source = std::string(json), .bpe = Bpe(json, what)});
+  made.file_.reset(
+      new FromFile{.content = std::string(json), .codec = read_tokenizer_json(json, what)});
+  return made;
+}
+
+Tokenizer Tokenizer::sentencepiece(std::string_view model, const std::string& what) {
+  SentencePieceModel read = read_sentencepiece(model, what);
+  Tokenizer made;
+  made.file_.reset(new FromFile{
+      .content = std::string(model), .sentencepiece = true, .codec = std::move(read.codec)});
+  made.begin_ = read.begin;
+  if (read.end) made.ends_ = {*read.end};
   return made;
 }
 
 Tokenizer Tokenizer::from_description(std::string_view json, const std::string& what) {
   const Json parsed = parse_json(json, what);
   const formats::JsonFields fields(parsed, what);
-  fields.only({"format", "version", "kind", "characters", "source", "ends", "begin"});
+  fields.only({"format", "version", "kind", "characters", "source", "model", "ends", "begin"});
   fields.need_format(kTokenizerFormat, kTokenizerVersion, "prepare the data again");
   std::vector<std::int32_t> ends;
   if (fields.has("ends"))
     for (const Json& id : fields.array("ends"))
       ends.push_back(static_cast<std::int32_t>(
           formats::json_integer(id, what + ": ends", 0, std::numeric_limits<std::int32_t>::max())));
-  const Tokenizer made = described(fields, what).with_ends(std::move(ends));
+  Tokenizer made = described(fields, what).with_ends(std::move(ends));
+  made.begin_.reset();
   if (!fields.has("begin")) return made;
   return made.with_begin(static_cast<std::int32_t>(
       fields.integer("begin", 0, std::numeric_limits<std::int32_t>::max())));
@@ -99,9 +109,19 @@ Tokenizer Tokenizer::described(const formats::JsonFields& fields, const std::str
       fail(ErrorKind::kData, "{}: characters must be in code-point order, each once", what);
     return made;
   }
-  if (kind == "bpe") return hugging_face(fields.string("source"), what + ": source");
-  fail(ErrorKind::kData, "{}: tokenizer kind {}; bytes, characters or bpe is needed", what,
-       formats::shown(kind));
+  if (kind != "bpe" && kind != "unigram" && kind != "wordpiece" && kind != "wordlevel")
+    fail(ErrorKind::kData,
+         "{}: tokenizer kind {}; bytes, characters, bpe, unigram, wordpiece or wordlevel is needed",
+         what, formats::shown(kind));
+  const Tokenizer made =
+      fields.has("model")
+          ? sentencepiece(bytes_of_base64(fields.string("model"), what + ": model"),
+                          what + ": model")
+          : hugging_face(fields.string("source"), what + ": source");
+  if (made.kind() != kind)
+    fail(ErrorKind::kData, "{}: kind is {}, its vocabulary is {}", what, formats::shown(kind),
+         made.kind());
+  return made;
 }
 
 Tokenizer Tokenizer::with_ends(std::vector<std::int32_t> ends) const {
@@ -123,30 +143,42 @@ Tokenizer Tokenizer::with_begin(std::int32_t begin) const {
   return made;
 }
 
-const char* Tokenizer::kind() const { return chars_ ? "characters" : file_ ? "bpe" : "bytes"; }
+const char* Tokenizer::kind() const {
+  return chars_ ? "characters" : file_ ? file_->codec.kind() : "bytes";
+}
 
 std::string Tokenizer::description() const {
   Json json{{"format", kTokenizerFormat}, {"version", kTokenizerVersion}, {"kind", kind()}};
   if (chars_) json["characters"] = characters();
-  if (file_) json["source"] = file_->source;
+  if (file_ && file_->sentencepiece) json["model"] = base64(file_->content);
+  if (file_ && !file_->sentencepiece) json["source"] = file_->content;
   if (!ends_.empty()) json["ends"] = ends_;
   if (begin_) json["begin"] = *begin_;
   return json.dump(1) + "\n";
 }
 
-std::string Tokenizer::tokenizer_json() const {
+Tokenizer::File Tokenizer::file() const {
   if (chars_)
     fail(ErrorKind::kUsage,
          "a characters tokenizer has no tokenizer.json: it cannot encode all text; use bytes or "
          "bpe:N");
-  return file_ ? file_->source : bytes_tokenizer_json();
+  if (!file_) return {"tokenizer.json", bytes_tokenizer_json()};
+  return {file_->sentencepiece ? "tokenizer.model" : "tokenizer.json", file_->content};
+}
+
+std::string Tokenizer::tokenizer_json() const {
+  File written = file();
+  if (file_ && file_->sentencepiece)
+    fail(ErrorKind::kUsage,
+         "a SentencePiece model has no tokenizer.json; copy its tokenizer.model instead");
+  return std::move(written.content);
 }
 
 std::string Tokenizer::digest() const {
   if (chars_) return hex64(hash64("characters\n" + characters()));
   static const std::uint64_t kBytes =
-      Bpe(std::string_view(bytes_tokenizer_json()), "bytes").digest();
-  return hex64(file_ ? file_->bpe.digest() : kBytes);
+      read_tokenizer_json(bytes_tokenizer_json(), "bytes").digest();
+  return hex64(file_ ? file_->codec.digest() : kBytes);
 }
 
 std::string Tokenizer::characters() const {
@@ -158,12 +190,12 @@ std::string Tokenizer::characters() const {
 
 std::int32_t Tokenizer::vocab_size() const {
   if (chars_) return static_cast<std::int32_t>(chars_->characters.size());
-  return file_ ? file_->bpe.vocab_size() : 256;
+  return file_ ? file_->codec.vocab_size() : 256;
 }
 
 void Tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
   if (file_) {
-    file_->bpe.encode(text, out);
+    file_->codec.encode(text, Specials::kRecognized, out);
   } else if (chars_) {
     each_character(text, [&](std::int32_t code, std::string_view bytes) {
       const auto found = chars_->ids.find(code);
@@ -183,9 +215,24 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
   return out;
 }
 
+std::vector<TokenSpan> Tokenizer::encode_spans(std::string_view text, Specials specials) const {
+  std::vector<TokenSpan> out;
+  if (file_) {
+    file_->codec.encode_spans(text, specials, out);
+    return out;
+  }
+  std::size_t at = 0;
+  for (const std::int32_t id : encode(text)) {
+    const std::size_t size = chars_ ? chars_->characters[static_cast<std::size_t>(id)].size() : 1;
+    out.push_back({id, at, at + size});
+    at += size;
+  }
+  return out;
+}
+
 void Tokenizer::encode_document(std::string_view text, std::vector<std::int32_t>& out) const {
   if (!file_) return encode(text, out);
-  const AroundText& around = file_->bpe.around();
+  const AroundText& around = file_->codec.around();
   out.insert(out.end(), around.before.begin(), around.before.end());
   encode(text, out);
   out.insert(out.end(), around.after.begin(), around.after.end());
@@ -194,13 +241,16 @@ void Tokenizer::encode_document(std::string_view text, std::vector<std::int32_t>
 std::vector<std::int32_t> Tokenizer::encode_prompt(std::string_view text) const {
   std::vector<std::int32_t> out;
   if (begin_) out.push_back(*begin_);
-  if (file_) out = file_->bpe.around().before;
+  if (file_) {
+    const std::vector<std::int32_t>& before = file_->codec.around().before;
+    out.insert(out.end(), before.begin(), before.end());
+  }
   encode(text, out);
   return out;
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
-  if (file_) return file_->bpe.decode(ids);
+  if (file_) return file_->codec.decode(ids);
   const std::int32_t vocab = vocab_size();
   std::string out;
   for (const std::int32_t id : ids) {
@@ -214,13 +264,45 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
   return out;
 }
 
+std::optional<std::int32_t> Tokenizer::find_added_token(std::string_view content) const {
+  const std::int32_t id = file_ ? file_->codec.added_token(content) : -1;
+  return id < 0 ? std::nullopt : std::optional(id);
+}
+
 std::int32_t Tokenizer::added_token(std::string_view content) const {
-  const std::int32_t id = file_ ? file_->bpe.added_token(content) : -1;
-  if (id < 0)
-    fail(ErrorKind::kUsage,
-         "the {} tokenizer has no added token {}; name one of its added_tokens or leave it out",
-         kind(), formats::shown(content));
-  return id;
+  if (const std::optional<std::int32_t> id = find_added_token(content)) return *id;
+  fail(ErrorKind::kUsage,
+       "the {} tokenizer has no added token {}; name one of its added_tokens or leave it out",
+       kind(), formats::shown(content));
+}
+
+DecodeStream::DecodeStream(Tokenizer tokenizer, std::span<const std::int32_t> before)
+    : tokenizer_(std::move(tokenizer)), before_(before.empty() ? -1 : before.back()) {}
+
+std::string DecodeStream::add(std::int32_t id) {
+  if (!tokenizer_.file_ || !tokenizer_.file_->codec.decodes_in_context())
+    return tokenizer_.decode(std::span(&id, 1));
+  const Codec& codec = tokenizer_.file_->codec;
+  if (!codec.byte_of(id)) {
+    std::string out = finish();
+    held_ = {id};
+    return out + finish();
+  }
+  held_.push_back(id);
+  std::string bytes;
+  for (const std::int32_t one : held_) bytes += *codec.byte_of(one);
+  return may_become_character(bytes) ? "" : finish();
+}
+
+std::string DecodeStream::finish() {
+  if (held_.empty()) return "";
+  const Codec& codec = tokenizer_.file_->codec;
+  // Bytes before would join those that follow.
+  const bool joins = before_ >= 0 && codec.byte_of(before_);
+  std::string out = codec.decode_after(joins ? -1 : before_, held_);
+  before_ = held_.back();
+  held_.clear();
+  return out;
 }
 
 }  // namespace trireme::text

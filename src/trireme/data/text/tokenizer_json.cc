@@ -2,8 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trireme/data/text/bpe.h"
-#include "trireme/data/text/byte_level.h"
+#include "trireme/data/text/tokenizer/byte_level.h"
 
 namespace trireme::text {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
+#include "trireme/data/text/tokenizer/sentencepiece.h"
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/formats/shown.h"
 
@@ -16,17 +17,17 @@ namespace fs = std::filesystem;
 
 std::optional<Path> vocabulary_in(const Path& directory) {
   std::error_code cause;
-  for (const char* name : {kVocabularyName, kTokenizerJsonName})
+  for (const char* name : {kVocabularyName, kTokenizerJsonName, kSentencePieceName})
     if (fs::is_regular_file(directory / name, cause)) return directory / name;
   return std::nullopt;
 }
 
 // Ids of "eos_token_id", a number or a list of them, of the first file that has it.
-std::vector<std::int32_t> ends_beside(const Path& tokenizer_json, std::int32_t vocab_size) {
+std::vector<std::int32_t> ends_beside(const Path& vocabulary, std::int32_t vocab_size) {
   std::vector<std::int32_t> ends;
   std::error_code cause;
   for (const char* name : {"generation_config.json", "config.json"}) {
-    const Path file = tokenizer_json.parent_path() / name;
+    const Path file = vocabulary.parent_path() / name;
     if (!fs::is_regular_file(file, cause)) continue;
     const Json json = parse_json(read_file(file), file.string());
     if (!json.is_object() || !json.contains("eos_token_id")) continue;
@@ -63,10 +64,15 @@ Tokenizer read_vocabulary(const Path& path) {
   if (!file)
     fail(ErrorKind::kUsage,
          "tokenizer {}: neither bytes, characters, bpe:N nor a path that has a vocabulary; name a "
-         "tokenizer.json, a vocabulary.json, or a run, checkpoint, dataset or Hugging Face "
-         "directory with one",
+         "tokenizer.json, a SentencePiece model, a vocabulary.json, or a run, checkpoint, dataset or "
+         "Hugging Face directory with one",
          formats::shown(path.string()));
   const std::string text = read_file(*file), what = file->string();
+  if (file->extension() == ".model" || is_sentencepiece(text)) {
+    const Tokenizer read = Tokenizer::sentencepiece(text, what);
+    std::vector<std::int32_t> ends = ends_beside(*file, read.vocab_size());
+    return ends.empty() ? read : read.with_ends(std::move(ends));
+  }
   const Json json = parse_json(text, what);
   if (json.is_object() && json.contains("format")) return Tokenizer::from_description(text, what);
   const Tokenizer read = Tokenizer::hugging_face(text, what);

@@ -10,13 +10,14 @@ namespace trireme::text {
 
 inline constexpr char kVocabularyName[] = "vocabulary.json";    // a Tokenizer's description
 inline constexpr char kTokenizerJsonName[] = "tokenizer.json";  // Hugging Face's
+inline constexpr char kSentencePieceName[] = "tokenizer.model";
 
 // The vocabulary file of `path`: the path itself if it is a file, else a file in a run, dataset or Hugging Face
 // directory. A checkpoint has that of its run, the directory above it. Nothing if there is none.
 std::optional<Path> find_vocabulary(const Path& path);
 
-// Reads the vocabulary of `path`. With a tokenizer.json, the end of a text is also read from generation_config.json or
-// config.json. Throws Error{kUsage} without a vocabulary, Error{kData} for a malformed file.
+// Reads the vocabulary of `path`: a description, a tokenizer.json or a SentencePiece model. The end of a text is also read
+// from generation_config.json or config.json in its directory. Throws Error{kUsage} without a vocabulary, Error{kData} for a malformed file.
 Tokenizer read_vocabulary(const Path& path);
 
 }  // namespace trireme::text

@@ -1,4 +1,4 @@
-#include "trireme/data/text/byte_level.h"
+#include "trireme/data/text/tokenizer/byte_level.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "trireme/data/text/post_processor.h"
+#include "trireme/data/text/tokenizer/post_processor.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -23,6 +23,7 @@ void append_special(const formats::JsonFields& fields, const std::string& id,
 
 // The template of a single text.
 AroundText read_template(const formats::JsonFields& fields) {
+  fields.only({"type", "single", "pair", "special_tokens"});
   AroundText around;
   bool text_seen = false;
   for (const Json& item : fields.array("single")) {
@@ -42,18 +43,37 @@ AroundText read_template(const formats::JsonFields& fields) {
   return around;
 }
 
+// One of the two tokens of BERT's and RoBERTa's processors: ["</s>", 2].
+std::int32_t special_id(const formats::JsonFields& fields, const char* key) {
+  const Json& pair = fields.array(key);
+  const std::string where = fields.where() + ": " + key;
+  if (pair.size() != 2)
+    fail(ErrorKind::kData, "{}: {} is no [token, id]", where, formats::shown(pair.dump()));
+  return static_cast<std::int32_t>(
+      formats::json_integer(pair[1], where, 0, std::numeric_limits<std::int32_t>::max()));
+}
+
 }  // namespace
 
 AroundText read_post_processor(const Json& json, const std::string& what) {
   if (json.is_null()) return {};
   const formats::JsonFields fields(json, what);
   const std::string type = fields.string("type");
-  if (type == "ByteLevel") return {};
+  if (type == "ByteLevel") {
+    fields.only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
+    return {};
+  }
   if (type == "TemplateProcessing") return read_template(fields);
+  if (type == "BertProcessing" || type == "RobertaProcessing") {
+    fields.only({"type", "sep", "cls", "trim_offsets", "add_prefix_space"});
+    return {.before = {special_id(fields, "cls")}, .after = {special_id(fields, "sep")}};
+  }
   if (type != "Sequence")
     fail(ErrorKind::kData,
-         "{}: type {} is not supported; ByteLevel, TemplateProcessing and a Sequence of them are",
+         "{}: type {} is not supported; ByteLevel, TemplateProcessing, BertProcessing, "
+         "RobertaProcessing and a Sequence of them are",
          what, formats::shown(type));
+  fields.only({"type", "processors"});
   AroundText all;
   for (const Json& item : fields.array("processors")) {
     const AroundText one = read_post_processor(item, what);

@@ -15,7 +15,8 @@ struct AroundText {
   std::vector<std::int32_t> after;
 };
 
-// Reads null, ByteLevel (which changes offsets only), TemplateProcessing, or a Sequence of these. Anything else is
+// Reads null, ByteLevel (which changes offsets only), TemplateProcessing, BertProcessing, RobertaProcessing, or a
+// Sequence of these. Anything else is
 // Error{kData} naming it and beginning with `what`.
 AroundText read_post_processor(const Json& json, const std::string& what);
 
