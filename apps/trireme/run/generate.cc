@@ -1,5 +1,4 @@
 // trireme generate: finds the checkpoint and its vocabulary; the worker computes.
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "apps/trireme/commands.h"
@@ -109,11 +108,10 @@ std::vector<std::int32_t> chat_prompt(const GenerateOptions& options, const conf
       options.prompt.starts_with('{')
           ? chat::read_conversation(options.prompt, "--prompt")
           : chat::Conversation{{.role = chat::Role::kUser, .content = options.prompt}};
-  const std::vector<std::string> special = tokenizer.special_tokens();
   std::vector<std::int32_t> ends = tokenizer.ends();
   for (const std::string_view stop : shape.stops)
-    if (std::ranges::find(special, stop) != special.end())
-      ends.push_back(tokenizer.added_token(stop));
+    if (const auto id = tokenizer.find_added_token(stop))
+      ends.push_back(*id);
     else
       stops.emplace_back(stop);
   tokenizer = tokenizer.with_ends(std::move(ends));

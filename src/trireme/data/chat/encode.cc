@@ -1,6 +1,7 @@
 #include "trireme/data/chat/encode.h"
 
 #include <string>
+#include <string_view>
 
 namespace trireme::chat {
 namespace {
@@ -12,14 +13,13 @@ struct WholeText {
   std::string text, trained;
 };
 
-void append_tokens(const WholeText& whole, const text::Tokenizer& tokenizer, Encoded& out) {
-  std::vector<text::Range> ranges;
-  const std::vector<std::int32_t> ids = tokenizer.encode_with_ranges(whole.text, ranges);
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const std::size_t size = ranges[i].end - ranges[i].begin;
+void append_tokens(const WholeText& whole, const text::Tokenizer& tokenizer,
+                   text::Specials specials, Encoded& out) {
+  const std::string_view marks = whole.trained;
+  for (const text::TokenSpan& token : tokenizer.encode_spans(whole.text, specials)) {
     const bool trained =
-        std::string_view(whole.trained).substr(ranges[i].begin, size).find('1') != std::string::npos;
-    out.ids.push_back(ids[i]);
+        marks.substr(token.begin, token.end - token.begin).find('1') != marks.npos;
+    out.ids.push_back(token.id);
     out.trained.push_back(trained ? 1 : 0);
   }
 }
@@ -42,7 +42,10 @@ Encoded encode(const std::vector<Segment>& segments, const text::Tokenizer& toke
       whole.trained.append(segments[i].text.size(), segments[i].trained ? '1' : '0');
       ++i;
     } while (kind == Kind::kText && i < segments.size() && segments[i].kind == Kind::kText);
-    append_tokens(whole, tokenizer, out);
+    // Text that stands by itself has no special tokens: those of the template have their ids.
+    append_tokens(whole, tokenizer,
+                  kind == Kind::kAlone ? text::Specials::kPlainText : text::Specials::kRecognized,
+                  out);
   }
   return out;
 }

@@ -52,13 +52,19 @@ double limit_of(const std::vector<Line>& lines, double validation) {
 }
 
 void refuse_special(const Conversation& conversation, const text::Tokenizer& tokenizer) {
-  for (const Message& message : conversation)
-    for (const std::string& special : tokenizer.special_tokens())
-      if (message.content.find(special) != std::string::npos)
-        fail(ErrorKind::kData,
-             "a message has the special token {}, which special=forbid refuses. Remove it, or "
-             "leave special=forbid out of data.chat",
-             formats::shown(special));
+  for (const Message& message : conversation) {
+    const auto read = tokenizer.encode_spans(message.content),
+               plain = tokenizer.encode_spans(message.content, text::Specials::kPlainText);
+    if (read == plain) continue;
+    const auto [special, other] = std::ranges::mismatch(read, plain);
+    fail(ErrorKind::kData,
+         "a message has the special token {}, which special=forbid refuses. Remove it, or leave "
+         "special=forbid out of data.chat",
+         special == read.end()
+             ? ""
+             : formats::shown(std::string_view(message.content)
+                                  .substr(special->begin, special->end - special->begin)));
+  }
 }
 
 // Token files of one split.
