@@ -153,8 +153,7 @@ struct TokenizerOptions {
 };
 
 struct GenerateOptions {
-  std::string checkpoint;
-  std::string prompt;
+  std::string checkpoint, prompt;
   std::string image;  // that the prompt asks about; empty: none
   std::int64_t tokens = 400;
   double temperature = 0.8;

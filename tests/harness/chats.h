@@ -1,6 +1,7 @@
 // Small data sets of conversations in bytes.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>

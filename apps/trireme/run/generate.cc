@@ -101,8 +101,7 @@ config::Chat chosen_chat(const GenerateOptions& options, const Path& checkpoint,
 
 // Ids of a prompt that ends where the answer begins; what ends the answer joins the tokenizer's ends and `stops`.
 std::vector<std::int32_t> chat_prompt(const GenerateOptions& options, const config::Chat& chosen,
-                                      text::Tokenizer& tokenizer,
-                                      std::vector<std::string>& stops) {
+                                      text::Tokenizer& tokenizer, std::vector<std::string>& stops) {
   const chat::Template& shape = chat::find_template(chosen.shape);
   const chat::Conversation conversation =
       options.prompt.starts_with('{')
@@ -115,8 +114,8 @@ std::vector<std::int32_t> chat_prompt(const GenerateOptions& options, const conf
     else
       stops.emplace_back(stop);
   tokenizer = tokenizer.with_ends(std::move(ends));
-  return chat::encode(
-             chat::render(shape, conversation, {.prompt = true, .date = chosen.date}), tokenizer)
+  return chat::encode(chat::render(shape, conversation, {.prompt = true, .date = chosen.date}),
+                      tokenizer)
       .ids;
 }
 

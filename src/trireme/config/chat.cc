@@ -17,19 +17,23 @@ bool is_date(const std::string& text) {
   if (text.size() != 10 ||
       std::sscanf(text.c_str(), "%4d-%2u-%2u%n", &year, &month, &day, &read) != 3)
     return false;
-  return read == 10 &&
-         std::chrono::year_month_day(std::chrono::year(year), std::chrono::month(month),
-                                     std::chrono::day(day))
-             .ok();
+  return read == 10 && std::chrono::year_month_day(std::chrono::year(year),
+                                                   std::chrono::month(month), std::chrono::day(day))
+                           .ok();
 }
 
 // Whether it is an option.
 bool read_option(std::string_view word, Chat& chat) {
-  if (word == "long=cut") chat.longer = Chat::Long::kCut;
-  else if (word == "long=split") chat.longer = Chat::Long::kSplit;
-  else if (word == "special=forbid") chat.forbid = true;
-  else if (word.starts_with("date=") && is_date(std::string(word.substr(5)))) chat.date = word.substr(5);
-  else return false;
+  if (word == "long=cut")
+    chat.longer = Chat::Long::kCut;
+  else if (word == "long=split")
+    chat.longer = Chat::Long::kSplit;
+  else if (word == "special=forbid")
+    chat.forbid = true;
+  else if (word.starts_with("date=") && is_date(std::string(word.substr(5))))
+    chat.date = word.substr(5);
+  else
+    return false;
   return true;
 }
 

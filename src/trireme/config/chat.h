@@ -7,8 +7,8 @@ namespace trireme::config {
 
 struct Chat {
   enum class Long { kRefuse, kCut, kSplit };
-  std::string shape = "auto";  // name of a template; auto: that of the vocabulary's directory
-  std::string date{};          // 2026-03-09, of templates that write today's date; empty: none
+  std::string shape = "auto";   // name of a template; auto: that of the vocabulary's directory
+  std::string date{};           // 2026-03-09, of templates that write today's date; empty: none
   Long longer = Long::kRefuse;  // conversations that model.seq_len has no space for
   bool forbid = false;          // special tokens within messages are refused
   bool operator==(const Chat&) const = default;

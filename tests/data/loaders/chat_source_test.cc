@@ -59,7 +59,8 @@ TEST_F(ChatSourceTest, RowsAreBestFit) {
 // Every trained token is a target once an epoch, after the token before it, and none besides.
 TEST_F(ChatSourceTest, TargetsAreTheAnswers) {
   harness::Chats chats;
-  for (int i = 0; i < 23; ++i) chats.emplace_back(std::string(1 + i % 7, 'q'), std::string(1 + i % 5, 'a'));
+  for (int i = 0; i < 23; ++i)
+    chats.emplace_back(std::string(1 + i % 7, 'q'), std::string(1 + i % 5, 'a'));
   const text::Dataset dataset = harness::prepared_chats(directory_, "set", chats, 4);
   const Sources sources = open_chat(job(128), directory_ / "set", Evaluated::kHeldOut);
   for (const Source* source : {sources.train.get(), sources.held_out.get()}) {
@@ -75,7 +76,8 @@ TEST_F(ChatSourceTest, TargetsAreTheAnswers) {
     double sum = 0;
     for (std::int64_t row = 0; row < source->samples(); ++row) sum += source->weight(row, 1);
     EXPECT_EQ(sum, trained);
-    const auto *token = batch[0].data_ptr<std::int64_t>(), *target = batch[1].data_ptr<std::int64_t>(),
+    const auto *token = batch[0].data_ptr<std::int64_t>(),
+               *target = batch[1].data_ptr<std::int64_t>(),
                *position = batch[2].data_ptr<std::int64_t>();
     for (std::int64_t i = 0; i < batch[0].numel(); ++i) {
       if (i % 128 == 0) EXPECT_EQ(position[i], 0);

@@ -109,7 +109,8 @@ std::vector<Field> data_fields() {
       fixed(choice(
           KEY(data.source),
           "Source of samples. Text: text (token data sets and text files), chat (conversations, "
-          "docs/chat.md). Synthetic text: words (random words), affine (sequences x <- (a x + 1) mod 251). Synthetic images: stripes "
+          "docs/chat.md). Synthetic text: words (random words), affine (sequences x <- (a x + 1) "
+          "mod 251). Synthetic images: stripes "
           "(labelled patterns), scenes (shapes with captions or questions), quadrants (patterns "
           "and a question). Synthetic clips: squares (moving squares), arm (a square moved by "
           "actions). Files (docs/data.md): images (labelled), pairs (with captions or questions), "

@@ -44,8 +44,9 @@ void resolve_chat(Job& job) {
          "data.source=chat: family {} does not pack conversations; gpt and llama do",
          name(job.model.family));
   if (job.data.path.empty())
-    fail(ErrorKind::kUsage,
-         "data.source=chat needs data.path: a .jsonl file of conversations, or a directory of them");
+    fail(
+        ErrorKind::kUsage,
+        "data.source=chat needs data.path: a .jsonl file of conversations, or a directory of them");
   job.data.chat = print(parse_chat(job.data.chat));
   job.data.documents = true;
 }

@@ -80,10 +80,8 @@ void add_messages(const JsonFields& sample, const char* key, const Keys& keys, C
 
 // A prompt or completion: a string of this role, or messages.
 void add_side(const JsonFields& sample, const char* key, Role role, Conversation& all) {
-  if (sample.has(key) && sample.any(key).is_array())
-    return add_messages(sample, key, kOpenAi, all);
-  all.push_back(
-      {.role = role, .content = sample.string(key), .trained = role == Role::kAssistant});
+  if (sample.has(key) && sample.any(key).is_array()) return add_messages(sample, key, kOpenAi, all);
+  all.push_back({.role = role, .content = sample.string(key), .trained = role == Role::kAssistant});
 }
 
 }  // namespace

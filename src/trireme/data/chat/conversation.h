@@ -13,8 +13,9 @@ enum class Role { kSystem, kUser, kAssistant };
 struct Message {
   Role role = Role::kUser;
   std::string content;
-  std::optional<std::string> reasoning{};  // thoughts before the answer, where the sample keeps them apart
-  bool trained = false;                    // an answer that has loss
+  std::optional<std::string>
+      reasoning{};       // thoughts before the answer, where the sample keeps them apart
+  bool trained = false;  // an answer that has loss
 };
 
 using Conversation = std::vector<Message>;

@@ -17,8 +17,7 @@ void append_tokens(const WholeText& whole, const text::Tokenizer& tokenizer,
                    text::Specials specials, Encoded& out) {
   const std::string_view marks = whole.trained;
   for (const text::TokenSpan& token : tokenizer.encode_spans(whole.text, specials)) {
-    const bool trained =
-        marks.substr(token.begin, token.end - token.begin).find('1') != marks.npos;
+    const bool trained = marks.substr(token.begin, token.end - token.begin).find('1') != marks.npos;
     out.ids.push_back(token.id);
     out.trained.push_back(trained ? 1 : 0);
   }
@@ -42,7 +41,7 @@ Encoded encode(const std::vector<Segment>& segments, const text::Tokenizer& toke
       whole.trained.append(segments[i].text.size(), segments[i].trained ? '1' : '0');
       ++i;
     } while (kind == Kind::kText && i < segments.size() && segments[i].kind == Kind::kText);
-    // Text that stands by itself has no special tokens: those of the template have their ids.
+    // Such a text has no special tokens: those of the template are segments with ids.
     append_tokens(whole, tokenizer,
                   kind == Kind::kAlone ? text::Specials::kPlainText : text::Specials::kRecognized,
                   out);

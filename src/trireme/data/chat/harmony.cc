@@ -43,8 +43,8 @@ std::vector<Segment> write_harmony(const Template&, const Conversation& all, con
           fail(ErrorKind::kData,
                "message {} has role system, which template harmony has at the beginning only", i);
         if (!message.content.empty())
-          out.push_back({fmt::format(
-              "<|start|>developer<|message|># Instructions\n\n{}\n\n<|end|>", message.content)});
+          out.push_back({fmt::format("<|start|>developer<|message|># Instructions\n\n{}\n\n<|end|>",
+                                     message.content)});
         break;
       case Role::kUser:
         out.push_back({fmt::format("<|start|>user<|message|>{}<|end|>", message.content)});

@@ -16,7 +16,6 @@ struct Joined {
   Conversation turns;
 };
 
-
 Joined joined(const Conversation& all, bool keeps_system) {
   Joined out;
   bool any = false;
@@ -69,7 +68,7 @@ std::vector<Segment> write_mistral(const Template& shape, const Conversation& co
     alone(text, false);
     out.push_back({close, false, Kind::kSpecial});
   };
-  // The system's text stands before the first user's (v1) or the last one's (v2, v3).
+  // The system's text goes before the first user's (v1) or the last one's (v2, v3).
   std::size_t place = 0;
   for (std::size_t i = 0; i < all.turns.size() && !brackets_are_text; ++i)
     if (all.turns[i].role == Role::kUser) place = i;

@@ -73,11 +73,15 @@ std::string_view recognised(std::string_view jinja) {
 std::string_view template_of_model(const Path& vocabulary, std::string_view key) {
   namespace fs = std::filesystem;
   std::error_code cause;
-  const Path directory = fs::is_directory(vocabulary, cause) ? vocabulary : vocabulary.parent_path();
-  const Path jinja = directory / "chat_template.jinja", config = directory / "tokenizer_config.json";
+  const Path directory =
+      fs::is_directory(vocabulary, cause) ? vocabulary : vocabulary.parent_path();
+  const Path jinja = directory / "chat_template.jinja",
+             config = directory / "tokenizer_config.json";
   std::optional<std::string> source;
-  if (fs::exists(jinja, cause)) source = read_file(jinja);
-  else if (fs::exists(config, cause)) source = configured(config);
+  if (fs::exists(jinja, cause))
+    source = read_file(jinja);
+  else if (fs::exists(config, cause))
+    source = configured(config);
   if (!source)
     fail(ErrorKind::kUsage,
          "{}=auto: {} has no chat_template.jinja and no tokenizer_config.json with a "

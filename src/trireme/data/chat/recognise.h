@@ -7,8 +7,7 @@
 
 namespace trireme::chat {
 
-// Name of the template that is written in the Jinja source of a model.
-// Empty if it is none of templates().
+// Name of the template that a model has as Jinja source; empty if it is not built in.
 std::string_view recognised(std::string_view jinja);
 
 // The same of the model that `vocabulary` belongs to, a directory or a file in it: its chat_template.jinja, or

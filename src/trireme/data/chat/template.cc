@@ -34,11 +34,9 @@ constexpr Turns kGemma{.begin = "<bos>",
                        .system = System::kRefused,
                        .trims = true,
                        .alternates = true};
-constexpr Turns kPhi3{
-    .open = "<|", .middle = "|>\n", .close = "<|end|>\n", .end = "<|endoftext|>"};
+constexpr Turns kPhi3{.open = "<|", .middle = "|>\n", .close = "<|end|>\n", .end = "<|endoftext|>"};
 constexpr Turns kPhi4{.open = "<|im_start|>", .middle = "<|im_sep|>", .close = "<|im_end|>"};
-constexpr Turns kPhi4Mini{
-    .open = "<|", .middle = "|>", .close = "<|end|>", .end = "<|endoftext|>"};
+constexpr Turns kPhi4Mini{.open = "<|", .middle = "|>", .close = "<|end|>", .end = "<|endoftext|>"};
 
 constexpr Turns with(Turns turns, System system) {
   turns.system = system;
@@ -54,8 +52,7 @@ constexpr Turns with(Turns turns, Thoughts thoughts, std::string_view prompt_end
 // Answers of Qwen2.5, with loss from `assistant` on as TRL has it or from the line after it.
 constexpr Turns qwen25(bool trains_middle) {
   Turns turns = kChatMl;
-  turns.default_system =
-      "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
+  turns.default_system = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
   turns.trains_middle = trains_middle;
   return turns;
 }
@@ -102,8 +99,8 @@ std::string template_names() {
 const Template& find_template(std::string_view name) {
   const auto* const found = std::ranges::find(kTemplates, name, &Template::name);
   if (found == std::end(kTemplates))
-    fail(ErrorKind::kUsage, "chat template {} is not known; choose one of {}",
-         formats::shown(name), template_names());
+    fail(ErrorKind::kUsage, "chat template {} is not known; choose one of {}", formats::shown(name),
+         template_names());
   return *found;
 }
 

@@ -18,7 +18,8 @@ struct Segment {
   std::string text;
   bool trained = false;
   Kind kind = Kind::kText;
-  bool spaced = false;  // kAlone: the tokenizer puts a space before it, which the rendered text shows
+  bool spaced =
+      false;  // kAlone: the tokenizer puts a space before it, which the rendered text shows
 };
 
 struct Style {
@@ -59,7 +60,7 @@ struct Template {
   std::span<const std::string_view> stops;  // special tokens that end an answer
   Turns turns{};                            // of write_turns
   int version = 0;                          // of write_mistral
-  bool spaced = false;                      // of write_mistral: SentencePiece puts spaces before texts
+  bool spaced = false;  // of write_mistral: SentencePiece puts spaces before texts
 };
 
 // All templates, in the order in which messages list them.

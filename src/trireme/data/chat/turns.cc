@@ -1,4 +1,4 @@
-// Templates whose turns are alike: ChatML and Qwen, Llama 3, Gemma, Phi.
+// Templates of turns with a header and an end: ChatML and Qwen, Llama 3, Gemma, Phi.
 #include <string>
 
 #include "trireme/base/error.h"
@@ -11,12 +11,35 @@ using System = Turns::System;
 using Thoughts = Turns::Thoughts;
 
 // White space as Python's str.strip() has it, in UTF-8.
-constexpr std::string_view kSpaces[] = {
-    " ",      "\t",           "\n",           "\v",           "\f",           "\r",
-    "\x1c",   "\x1d",         "\x1e",         "\x1f",         "\xc2\x85",     "\xc2\xa0",
-    "\xe1\x9a\x80", "\xe2\x80\x80", "\xe2\x80\x81", "\xe2\x80\x82", "\xe2\x80\x83", "\xe2\x80\x84",
-    "\xe2\x80\x85", "\xe2\x80\x86", "\xe2\x80\x87", "\xe2\x80\x88", "\xe2\x80\x89", "\xe2\x80\x8a",
-    "\xe2\x80\xa8", "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"};
+constexpr std::string_view kSpaces[] = {" ",
+                                        "\t",
+                                        "\n",
+                                        "\v",
+                                        "\f",
+                                        "\r",
+                                        "\x1c",
+                                        "\x1d",
+                                        "\x1e",
+                                        "\x1f",
+                                        "\xc2\x85",
+                                        "\xc2\xa0",
+                                        "\xe1\x9a\x80",
+                                        "\xe2\x80\x80",
+                                        "\xe2\x80\x81",
+                                        "\xe2\x80\x82",
+                                        "\xe2\x80\x83",
+                                        "\xe2\x80\x84",
+                                        "\xe2\x80\x85",
+                                        "\xe2\x80\x86",
+                                        "\xe2\x80\x87",
+                                        "\xe2\x80\x88",
+                                        "\xe2\x80\x89",
+                                        "\xe2\x80\x8a",
+                                        "\xe2\x80\xa8",
+                                        "\xe2\x80\xa9",
+                                        "\xe2\x80\xaf",
+                                        "\xe2\x81\x9f",
+                                        "\xe3\x80\x80"};
 
 std::string_view trimmed(std::string_view text) {
   const auto cut = [&](bool front) {
@@ -58,7 +81,7 @@ Answer divided(const Message& message) {
           without_newlines(content.substr(content.rfind(kClose) + kClose.size()), true, false)};
 }
 
-// Index of the last question; answers of a tool are none. Without any, that of the last message.
+// Index of the last question, which no answer of a tool is. Without any, that of the last message.
 std::size_t last_question(const Conversation& all) {
   for (std::size_t i = all.size(); i-- > 0;) {
     const bool of_tool = all[i].content.starts_with("<tool_response>") &&
@@ -103,9 +126,10 @@ std::string dates_and(std::string_view system, const std::string& date) {
 
 void check_order(const Template& shape, Role role, std::size_t place) {
   if (shape.turns.alternates && (role == Role::kUser) != (place % 2 == 0))
-    fail(ErrorKind::kData,
-         "template {} needs roles that alternate user, assistant, user, ...; message {} has role {}",
-         shape.name, place, role_name({}, role));
+    fail(
+        ErrorKind::kData,
+        "template {} needs roles that alternate user, assistant, user, ...; message {} has role {}",
+        shape.name, place, role_name({}, role));
 }
 
 void add_turn(const Turns& turns, Role role, std::string_view text, bool trained,
@@ -115,7 +139,7 @@ void add_turn(const Turns& turns, Role role, std::string_view text, bool trained
   out.push_back({fmt::format("{}{}", text, turns.close), trained});
 }
 
-// The system's turn at the beginning, of a message or of the template itself. Returns what stands before the first
+// The system's turn at the beginning, of a message or of the template itself. Returns what goes before the first
 // user's text.
 std::string add_system(const Template& shape, const Message* given, const Style& style,
                        std::vector<Segment>& out) {
@@ -164,8 +188,8 @@ std::vector<Segment> write_turns(const Template& shape, const Conversation& all,
     add_turn(turns, message.role, i == first ? before + text : text, message.trained, out);
   }
   if (style.prompt)
-    out.push_back({fmt::format("{}{}{}{}", turns.open, turns.assistant, turns.middle,
-                               turns.prompt_end)});
+    out.push_back(
+        {fmt::format("{}{}{}{}", turns.open, turns.assistant, turns.middle, turns.prompt_end)});
   else
     out.push_back({std::string(turns.end), all.back().trained});
   return out;

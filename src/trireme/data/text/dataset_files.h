@@ -14,9 +14,9 @@ namespace trireme::text {
 
 inline constexpr char kDatasetName[] = "dataset.json";
 // Of every data set the first kTextFiles; of conversations also which tokens have loss.
-inline constexpr const char* kDatasetFiles[] = {
-    "train.bin",      "train.idx",      "val.bin",      "val.idx",     kVocabularyName,
-    "train_loss.bin", "train_loss.idx", "val_loss.bin", "val_loss.idx"};
+inline constexpr const char* kDatasetFiles[] = {"train.bin",      "train.idx",     "val.bin",
+                                                "val.idx",        kVocabularyName, "train_loss.bin",
+                                                "train_loss.idx", "val_loss.bin",  "val_loss.idx"};
 inline constexpr std::size_t kTextFiles = 5, kVocabularyIndex = 4;
 
 struct DatasetRecord {

@@ -96,8 +96,8 @@ text::Dataset open_unchanged(const Path& directory, const FindCache& cache,
 }
 
 // Prepares once; `prepare` is called only when there is something to do.
-text::Dataset prepared(const FindCache& cache, std::uint64_t key,
-                       const std::string& name, const std::function<void(const std::string&)>& say,
+text::Dataset prepared(const FindCache& cache, std::uint64_t key, const std::string& name,
+                       const std::function<void(const std::string&)>& say,
                        const std::function<text::Dataset(const Path&)>& prepare) {
   const Path root = cache() / "datasets", out = root / hex64(key);
   if (fs::exists(out / kDatasetFile)) return open_unchanged(out, cache, say);
@@ -157,10 +157,9 @@ LocatedDataset from_text(const config::Data& data, const DataPlaces& places,
   const std::vector<text::SourceFile> sources = text::collect_sources({data.path});
   std::uint64_t key = mix(key_of(data), sources.size());
   for (const text::SourceFile& source : sources) key = stamped(key, source.path);
-  return located(
-      prepared(places.cache, key, data.path, say,
-               [&](const Path& out) { return prepare_text(data, sources, out); }),
-      data.tokenizer, data.path);
+  return located(prepared(places.cache, key, data.path, say,
+                          [&](const Path& out) { return prepare_text(data, sources, out); }),
+                 data.tokenizer, data.path);
 }
 
 // That of the model: none is learned from conversations.
@@ -169,10 +168,11 @@ text::Tokenizer chat_tokenizer(const config::Data& data) {
   const text::TokenizerChoice choice = text::parse_tokenizer(data.tokenizer);
   if (choice.by == By::kFile) return text::read_vocabulary(choice.file);
   if (choice.by == By::kBytes) return text::Tokenizer::bytes();
-  fail(ErrorKind::kUsage,
-       "data.tokenizer={}: data.source=chat learns no vocabulary; set data.tokenizer to the model's "
-       "directory or tokenizer.json, or to bytes",
-       data.tokenizer);
+  fail(
+      ErrorKind::kUsage,
+      "data.tokenizer={}: data.source=chat learns no vocabulary; set data.tokenizer to the model's "
+      "directory or tokenizer.json, or to bytes",
+      data.tokenizer);
 }
 
 LocatedDataset from_chat(const config::Data& data, const DataPlaces& places,
@@ -182,30 +182,31 @@ LocatedDataset from_chat(const config::Data& data, const DataPlaces& places,
   if (chat.shape == config::Chat{}.shape)
     chat.shape = chat::template_of_model(text::parse_tokenizer(data.tokenizer).file, "data.chat");
   const chat::Template& shape = chat::find_template(chat.shape);
-  chat::render(shape, chat::Conversation(1), {.prompt = true, .date = chat.date});  // refuses a missing date
+  chat::render(shape, chat::Conversation(1),
+               {.prompt = true, .date = chat.date});  // refuses a missing date
   const std::vector<text::SourceFile> sources = text::collect_sources({data.path}, {".jsonl"});
   const std::string made_by =
       fmt::format("{} {} {}", chat.shape, chat.date, chat.forbid);  // rows are packed later
   std::uint64_t key = mix(mix(key_of(data), hash64(made_by)), sources.size());
   for (const text::SourceFile& source : sources) key = stamped(key, source.path);
-  text::Dataset dataset =
-      prepared(places.cache, key, data.path, say, [&](const Path& out) {
-        return chat::prepare({.sources = sources,
-                              .out = out,
-                              .tokenizer = tokenizer,
-                              .shape = shape,
-                              .style = {.date = chat.date},
-                              .forbid = chat.forbid,
-                              .validation = data.validation});
-      });
+  text::Dataset dataset = prepared(places.cache, key, data.path, say, [&](const Path& out) {
+    return chat::prepare({.sources = sources,
+                          .out = out,
+                          .tokenizer = tokenizer,
+                          .shape = shape,
+                          .style = {.date = chat.date},
+                          .forbid = chat.forbid,
+                          .validation = data.validation});
+  });
   LocatedDataset result{.directory = dataset.directory,
                         .digest = dataset.digest,
                         .facts = {.vocab = tokenizer.vocab_size()},
                         .tokenizer = data.tokenizer,
                         .chat = config::print(chat)};
-  result.what = fmt::format("{}: {} conversations to train on ({} tokens), {} held out, template {}",
-                            data.path, dataset.train_info.documents, dataset.train_info.tokens,
-                            dataset.val_info.documents, chat.shape);
+  result.what =
+      fmt::format("{}: {} conversations to train on ({} tokens), {} held out, template {}",
+                  data.path, dataset.train_info.documents, dataset.train_info.tokens,
+                  dataset.val_info.documents, chat.shape);
   result.text = std::move(dataset);
   return result;
 }

@@ -21,8 +21,8 @@ struct LocatedDataset {
   std::int64_t held_out = 0;  // samples for validation; of text: 0, it has tokens
   config::DatasetFacts facts{};
   std::string tokenizer;  // as data.tokenizer spells it: what the resolved job says
-  std::string chat{};     // as data.chat spells it, with the template's name; empty: no conversations
-  std::string what;       // one line for people
+  std::string chat{};  // as data.chat spells it, with the template's name; empty: no conversations
+  std::string what;    // one line for people
   bool quickstart = false;
   std::vector<Path> files{};  // of pictures, clips and trajectories: what they are read from
   std::vector<std::string> classes{};  // their names, where these are known

@@ -19,7 +19,7 @@ struct PackedPiece {
 };
 
 // Documents as rows of `seq_len` places, packed by best fit. One of n tokens takes n - 1 places, as the last token is only
-// a target. Longer ones are cut, split or refused (Error{kData}); what splitting cuts apart are pieces of their own.
+// a target. Longer ones are cut, split or refused (Error{kData}); the parts of a split one are packed separately.
 std::vector<std::vector<PackedPiece>> packed_documents(const text::TokenFile& tokens,
                                                        std::int64_t seq_len,
                                                        config::Chat::Long longer);
