@@ -99,6 +99,13 @@ std::string dataset() {
   return print(record);
 }
 
+Seeds chats() {
+  return {R"({"messages": [{"role": "user", "content": "a"},)"
+          R"({"role": "assistant", "content": "b"}]})",
+          R"({"prompt": "a", "completion": [{"role": "assistant", "content": "</think>"}]})",
+          "llama3.2 date=2026-03-09 long=split special=forbid"};
+}
+
 Json tokenizer_file(const Json& pre_tokenizer, const Json& normalizer) {
   Json vocab = Json::object();
   for (int byte = 0; byte < 256; ++byte)
@@ -276,6 +283,7 @@ std::map<std::string, std::vector<std::string>> seeds() {
           {"safetensors", safetensors()},
           {"token_file", token_files()},
           {"dataset", {dataset(), "documents:0.05", "bpe:1024"}},
+          {"chat", chats()},
           {"tokenizer", tokenizers()},
           {"job", jobs()},
           {"setting",
