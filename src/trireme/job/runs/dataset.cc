@@ -321,7 +321,7 @@ LocatedDataset locate_dataset(const config::Data& data, const DataPlaces& places
 
 config::Job on_data(config::Job job, const LocatedDataset& data) {
   job.data.tokenizer = data.tokenizer;
-  job.data.chat = data.chat;
+  if (!data.chat.empty()) job.data.chat = data.chat;
   return job;
 }
 
