@@ -80,10 +80,14 @@ TEST_F(ChatSourceTest, TargetsAreTheAnswers) {
                *target = batch[1].data_ptr<std::int64_t>(),
                *position = batch[2].data_ptr<std::int64_t>();
     for (std::int64_t i = 0; i < batch[0].numel(); ++i) {
-      if (i % 128 == 0) EXPECT_EQ(position[i], 0);
+      if (i % 128 == 0) {
+        EXPECT_EQ(position[i], 0);
+      }
       if (target[i] == kIgnoredTarget) continue;
       EXPECT_GT(position[i], 0) << "a conversation begins with a question";
-      if (position[i + 1] == position[i] + 1) EXPECT_EQ(target[i], token[i + 1]);
+      if (position[i + 1] == position[i] + 1) {
+        EXPECT_EQ(target[i], token[i + 1]);
+      }
     }
   }
 }
