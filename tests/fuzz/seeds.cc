@@ -4,6 +4,7 @@
 #include <span>
 
 #include "tests/data/media/exif_files.h"
+#include "tests/data/text/tokenizer_files.h"
 #include "tests/harness/examples.h"
 #include "tests/harness/scratch_directory.h"
 #include "trireme/base/fs.h"
@@ -106,7 +107,7 @@ Seeds chats() {
           "llama3.2 date=2026-03-09 long=split special=forbid"};
 }
 
-Json tokenizer_file(const Json& pre_tokenizer, const Json& normalizer) {
+Json byte_level_file(const Json& pre_tokenizer, const Json& normalizer) {
   Json vocab = Json::object();
   for (int byte = 0; byte < 256; ++byte)
     vocab[text::byte_level_spelling(std::string(1, static_cast<char>(byte)))] = byte;
@@ -130,6 +131,41 @@ Json tokenizer_file(const Json& pre_tokenizer, const Json& normalizer) {
             {"merges", {"t h", {"th", "e"}}}}}};
 }
 
+// Files of every other kind.
+Seeds other_tokenizers() {
+  const auto type = [](const char* name) { return Json{{"type", name}}; };
+  const Json replace{
+      {"type", "Replace"}, {"pattern", {{"Regex", R"(\s+)"}}}, {"content", "\xE2\x96\x81"}};
+  const Json strip{{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}};
+  const Json normalizers = Json::array({type("NFKC"), type("Lowercase"), strip, replace});
+  const Json metaspace{{"type", "Metaspace"},
+                       {"replacement", "\xE2\x96\x81"},
+                       {"prepend_scheme", "first"},
+                       {"split", true}};
+  const Json decoders = Json::array({type("ByteFallback"), type("Fuse")});
+  Json unigram{{"type", "Unigram"}, {"unk_id", 0}, {"vocab", Json::array()}};
+  for (const char* text : {"<unk>", "a", "\xE2\x96\x81", "the"})
+    unigram["vocab"].push_back(Json::array({text, -1.5}));
+  const Json word_piece{{"type", "WordPiece"},
+                        {"unk_token", "[UNK]"},
+                        {"continuing_subword_prefix", "##"},
+                        {"max_input_chars_per_word", 9},
+                        {"vocab", {{"[UNK]", 0}, {"the", 1}, {"##a", 2}}}};
+  const std::string pieces = text::proto_piece("a", -1, 1) +
+                             text::proto_piece("\xE2\x96\x81", -2, 1) +
+                             text::proto_piece("the", 0, 4) + text::proto_piece("oa", -1, 5);
+  const std::string model = text::piece_model(pieces, {.model_type = 2, .byte_fallback = true});
+  return {text::tokenizer_file(text::character_bpe(true, true),
+                               {{"type", "Sequence"}, {"normalizers", normalizers}}, metaspace,
+                               {{"type", "Sequence"}, {"decoders", decoders}})
+              .dump(),
+          text::tokenizer_file(unigram, nullptr, type("Whitespace"), metaspace).dump(),
+          text::tokenizer_file(word_piece, nullptr, type("BertPreTokenizer")).dump(),
+          model,
+          text::piece_model(pieces, {}),
+          text::Tokenizer::sentencepiece(model, "seed").description()};
+}
+
 Seeds tokenizers() {
   const Json bytes{{"type", "ByteLevel"}, {"add_prefix_space", true}, {"use_regex", true}};
   const Json last{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
@@ -138,14 +174,17 @@ Seeds tokenizers() {
                    {"behavior", "Isolated"},
                    {"invert", false}};
   const Json digits{{"type", "Digits"}, {"individual_digits", true}};
-  const std::string plain = tokenizer_file(bytes, nullptr).dump();
-  return {plain,
-          tokenizer_file({{"type", "Sequence"}, {"pretokenizers", {split, digits, last}}},
-                         {{"type", "Sequence"}, {"normalizers", {{{"type", "NFKC"}}}}})
-              .dump(),
-          text::Tokenizer::bytes().description(),
-          text::Tokenizer::chars("abc \xC3\xA9").description(),
-          text::Tokenizer::hugging_face(plain, "seed").description()};
+  const std::string plain = byte_level_file(bytes, nullptr).dump();
+  Seeds all = other_tokenizers();
+  const Seeds byte_level = {
+      plain,
+      byte_level_file({{"type", "Sequence"}, {"pretokenizers", {split, digits, last}}},
+                      {{"type", "Sequence"}, {"normalizers", {{{"type", "NFKC"}}}}})
+          .dump(),
+      text::Tokenizer::bytes().description(), text::Tokenizer::chars("abc \xC3\xA9").description(),
+      text::Tokenizer::hugging_face(plain, "seed").description()};
+  all.insert(all.end(), byte_level.begin(), byte_level.end());
+  return all;
 }
 
 Seeds jobs() {

@@ -1,4 +1,5 @@
-// tokenizer.json of Hugging Face and our own description of a tokenizer; what is taken must encode and decode.
+// tokenizer.json of Hugging Face, models of SentencePiece and our own description of a tokenizer; what is taken must encode
+// and decode.
 #include "tests/fuzz/target.h"
 #include "trireme/data/text/tokenizer.h"
 
@@ -11,6 +12,13 @@ void use(const text::Tokenizer& tokenizer, std::string_view text) {
     for (const std::int32_t id : tokenizer.encode(text))
       fuzz::expect(id >= 0 && id < tokenizer.vocab_size(), "an id outside the vocabulary");
     tokenizer.decode(tokenizer.encode(text));
+    text::DecodeStream stream(tokenizer, {});
+    for (const text::TokenSpan& token : tokenizer.encode_spans(text)) {
+      fuzz::expect(token.begin <= token.end && token.end <= text.size(),
+                   "a range outside the text");
+      stream.add(token.id);
+    }
+    stream.finish();
   });
 }
 
@@ -29,6 +37,7 @@ void read(const Make& make, std::string_view text) {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text = fuzz::text_of(data, size);
   read([&] { return text::Tokenizer::hugging_face(text, "f"); }, text);
+  read([&] { return text::Tokenizer::sentencepiece(text, "f"); }, text);
   read([&] { return text::Tokenizer::from_description(text, "f"); }, text);
   return 0;
 }

@@ -138,13 +138,14 @@ int to_theirs(const ConvertOptions& options) {
       write_file_synced(out / text::kVocabularyName, tokenizer.description());
       return std::string(text::kVocabularyName);
     }
-    write_file_synced(out / text::kTokenizerJsonName, tokenizer.tokenizer_json());
+    const text::Tokenizer::File file = tokenizer.file();
+    write_file_synced(out / file.name, file.content);
     if (!tokenizer.ends().empty()) {
       Json generation;
       generation["eos_token_id"] = tokenizer.ends();
       write_file_synced(out / "generation_config.json", generation.dump(2) + "\n");
     }
-    return std::string(text::kTokenizerJsonName);
+    return std::string(file.name);
   });
   if (!left_out.empty())
     fmt::print("{} parameters have no place there, such as {}\n", left_out.size(),

@@ -76,6 +76,7 @@ void go_on_from_prompt(const exec::Model& model, const config::Job& job, const A
                   : parse_json(ids, "--ids").get<std::vector<std::int32_t>>();
   if (ids.empty()) write(prompt);
   TextUpTo text(arguments);
+  text::DecodeStream decoded(tokenizer, start);
   blocks::generate(model, {.prompt = {start.begin(), start.end()},
                            .max_tokens = arguments.number<std::int64_t>("tokens"),
                            .context = job.model.seq_len,
@@ -86,11 +87,11 @@ void go_on_from_prompt(const exec::Model& model, const config::Job& job, const A
                                  if (std::ranges::count(tokenizer.ends(), id) > 0) return false;
                                  // The model may know more ids than the vocabulary has.
                                  const bool known = id < tokenizer.vocab_size();
-                                 if (known && !text.add(tokenizer.decode(std::span(&id, 1))))
-                                   return false;
+                                 if (known && !text.add(decoded.add(id))) return false;
                                  return go_on();
                                },
                            .keeps_past = job.model.family == config::Family::kHnet});
+  text.add(decoded.finish());
 }
 
 // The picture of --image, if there is one.

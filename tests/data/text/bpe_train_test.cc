@@ -7,8 +7,8 @@
 
 #include "tests/formats/scratch.h"
 #include "trireme/base/json.h"
-#include "trireme/data/text/tokenizer/byte_level.h"
 #include "trireme/data/text/tokenizer.h"
+#include "trireme/data/text/tokenizer/byte_level.h"
 
 namespace trireme::text::bpe_train_test {
 namespace {

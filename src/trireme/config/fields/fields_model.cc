@@ -139,7 +139,7 @@ std::vector<Field> data_fields() {
       text(KEY(data.tokenizer),
            "Tokenizer: bytes, characters, bpe:N (byte-level BPE of 257 to 1048576 tokens, learned "
            "from the training split) or a path. A path is a Hugging Face tokenizer.json, a "
-           "vocabulary.json or a directory with a vocabulary. Left out with model.weights: the "
+           "SentencePiece model, a vocabulary.json or a directory with one of them. Left out with model.weights: the "
            "vocabulary of the weights."),
       fixed(integer(KEY(data.seed), "Seed of the sample order.", from(0, kMaxSeed))),
       fixed(number(KEY(data.validation),

@@ -153,7 +153,8 @@ class Trainer {
 
 }  // namespace
 
-WordCounts::WordCounts() : pre_tokenizers_(read_pre_tokenizers(byte_level_pieces(), "byte level")) {}
+WordCounts::WordCounts()
+    : pre_tokenizers_(read_pre_tokenizers(byte_level_pieces(), "byte level")) {}
 
 void WordCounts::add(std::string_view document) {
   Words words{.text = Aligned(document, 0, false), .ranges = {{0, document.size()}}};

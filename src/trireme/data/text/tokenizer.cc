@@ -114,10 +114,9 @@ Tokenizer Tokenizer::described(const formats::JsonFields& fields, const std::str
          "{}: tokenizer kind {}; bytes, characters, bpe, unigram, wordpiece or wordlevel is needed",
          what, formats::shown(kind));
   const Tokenizer made =
-      fields.has("model")
-          ? sentencepiece(bytes_of_base64(fields.string("model"), what + ": model"),
-                          what + ": model")
-          : hugging_face(fields.string("source"), what + ": source");
+      fields.has("model") ? sentencepiece(bytes_of_base64(fields.string("model"), what + ": model"),
+                                          what + ": model")
+                          : hugging_face(fields.string("source"), what + ": source");
   if (made.kind() != kind)
     fail(ErrorKind::kData, "{}: kind is {}, its vocabulary is {}", what, formats::shown(kind),
          made.kind());
@@ -176,8 +175,7 @@ std::string Tokenizer::tokenizer_json() const {
 
 std::string Tokenizer::digest() const {
   if (chars_) return hex64(hash64("characters\n" + characters()));
-  static const std::uint64_t kBytes =
-      read_tokenizer_json(bytes_tokenizer_json(), "bytes").digest();
+  static const std::uint64_t kBytes = read_tokenizer_json(bytes_tokenizer_json(), "bytes").digest();
   return hex64(file_ ? file_->codec.digest() : kBytes);
 }
 

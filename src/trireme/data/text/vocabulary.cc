@@ -64,7 +64,8 @@ Tokenizer read_vocabulary(const Path& path) {
   if (!file)
     fail(ErrorKind::kUsage,
          "tokenizer {}: neither bytes, characters, bpe:N nor a path that has a vocabulary; name a "
-         "tokenizer.json, a SentencePiece model, a vocabulary.json, or a run, checkpoint, dataset or "
+         "tokenizer.json, a SentencePiece model, a vocabulary.json, or a run, checkpoint, dataset "
+         "or "
          "Hugging Face directory with one",
          formats::shown(path.string()));
   const std::string text = read_file(*file), what = file->string();

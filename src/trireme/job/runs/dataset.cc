@@ -211,7 +211,7 @@ LocatedDataset from_chat(const config::Data& data, const DataPlaces& places,
   return result;
 }
 
-// Whether the tokenizer may be the one chosen; a file may since have gone, and then any BPE may be its own.
+// Whether the tokenizer may be the one chosen; a file may since have gone, and then any vocabulary of a file may be its own.
 bool may_be(const text::Tokenizer& tokenizer, const text::TokenizerChoice& choice) {
   using By = text::TokenizerChoice::By;
   const std::string_view kind = tokenizer.kind();
@@ -221,7 +221,7 @@ bool may_be(const text::Tokenizer& tokenizer, const text::TokenizerChoice& choic
     case By::kTrained: return kind == "bpe" && tokenizer.vocab_size() == choice.vocab_size;
     case By::kFile: break;
   }
-  if (!text::find_vocabulary(choice.file)) return kind == "bpe";
+  if (!text::find_vocabulary(choice.file)) return tokenizer.from_file();
   return text::read_vocabulary(choice.file).digest() == tokenizer.digest();
 }
 
@@ -236,8 +236,9 @@ LocatedDataset from_dataset(const config::Data& data, const DataPlaces& places,
          "data.tokenizer out or prepare again",
          data.tokenizer, data.path, own, dataset.tokenizer.vocab_size(),
          dataset.tokenizer.digest());
-  // A BPE is kept as it was given: the dataset holds the vocabulary itself.
-  return located(std::move(dataset), own == "bpe" ? data.tokenizer : own, data.path);
+  // A file is kept as it was given: the dataset holds the vocabulary itself.
+  const bool from_file = dataset.tokenizer.from_file();
+  return located(std::move(dataset), from_file ? data.tokenizer : own, data.path);
 }
 
 LocatedDataset from_nothing(const config::Data& data, const config::SyntheticSource& source) {

@@ -22,7 +22,7 @@ struct AddedToken {
   bool left_strip = false;   // takes the white space before it
   bool right_strip = false;  // and after it
   bool normalized = false;   // is looked for after normalization
-  bool single_word = false;  // not beside a letter or digit
+  bool single_word = false;  // not next to a letter or digit
   bool special = false;
 };
 

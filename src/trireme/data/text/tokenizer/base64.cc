@@ -34,8 +34,7 @@ std::string bytes_of_base64(std::string_view text, const std::string& what) {
   std::uint32_t group = 0;
   for (std::size_t at = 0; at < digits; ++at) {
     const std::size_t digit = kDigits64.find(text[at]);
-    if (digit == kDigits64.npos)
-      fail(ErrorKind::kData, "{}: character {} is no base64", what, at);
+    if (digit == kDigits64.npos) fail(ErrorKind::kData, "{}: character {} is no base64", what, at);
     group = group << 6 | static_cast<std::uint32_t>(digit);
     if (at % 4 != 0) out += static_cast<char>(group >> (6 - 2 * (at % 4)) & 0xFF);
   }

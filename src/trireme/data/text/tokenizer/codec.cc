@@ -48,8 +48,8 @@ void TokenTable::place(std::int32_t id, std::string text, const std::string& wha
     present_.resize(at + 1);
   }
   if (present_[at])
-    fail(ErrorKind::kData, "{}: id {} belongs to {} and to {}", what, id, formats::shown(texts_[at]),
-         formats::shown(text));
+    fail(ErrorKind::kData, "{}: id {} belongs to {} and to {}", what, id,
+         formats::shown(texts_[at]), formats::shown(text));
   present_[at] = true;
   texts_[at] = std::move(text);
 }

@@ -9,7 +9,7 @@
 
 #include "trireme/data/text/tokenizer/added_tokens.h"
 #include "trireme/data/text/tokenizer/decoders.h"
-#include "trireme/data/text/tokenizer/model.h"
+#include "trireme/data/text/tokenizer/models/model.h"
 #include "trireme/data/text/tokenizer/normalizers.h"
 #include "trireme/data/text/tokenizer/post_processor.h"
 #include "trireme/data/text/tokenizer/pre_tokenizers.h"

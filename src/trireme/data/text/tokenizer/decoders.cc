@@ -72,9 +72,9 @@ Decoder spaces_for(const std::string& mark, bool prefixed) {
 
 std::string without_spaces_before_marks(std::string text) {
   constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
-      {" .", "."},     {" ?", "?"},     {" !", "!"},           {" ,", ","},
-      {" ' ", "'"},    {" n't", "n't"}, {" 'm", "'m"},         {" do not", " don't"},
-      {" 's", "'s"},   {" 've", "'ve"}, {" 're", "'re"}};
+      {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+      {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+      {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (const auto& [from, to] : kPairs) text = replaced(text, from, to);
   return text;
 }
@@ -124,7 +124,9 @@ void read_decoder(const Json& json, bool byte_level, const std::string& what,
     out.emplace_back([](std::vector<std::string>& tokens) { join(tokens, ""); });
   } else if (type == "Strip") {
     fields.only({"type", "content", "start", "stop"});
-    out.push_back(strip_each(fields.string("content"), fields.integer("start"), fields.integer("stop")));
+    if (fields.string("content").empty()) fail(ErrorKind::kData, "{}: Strip has no content", what);
+    out.push_back(
+        strip_each(fields.string("content"), fields.integer("start"), fields.integer("stop")));
   } else if (type == "Replace") {
     fields.only({"type", "pattern", "content"});
     out.push_back(replace_each(read_pattern(fields, "pattern"), fields.string("content")));
@@ -172,8 +174,8 @@ void join_bytes(std::vector<std::string>& tokens, bool by_byte) {
     for (std::size_t at = 0; at < bytes.size();) {
       const Character character = character_at(bytes, at);
       valid &= character.code >= 0;
-      text += character.code < 0 ? kReplacement
-                                 : std::string_view(bytes).substr(at, character.size);
+      text +=
+          character.code < 0 ? kReplacement : std::string_view(bytes).substr(at, character.size);
       at += character.size;
     }
     if (!valid && !by_byte) {

@@ -201,14 +201,22 @@ void read_bert(const JsonFields& fields, Steps& out) {
 }
 
 bool read_plain(const std::string& type, Steps& out) {
-  if (type == "NFC") out.push_back(form(UnicodeForm::kNfc));
-  else if (type == "NFD") out.push_back(form(UnicodeForm::kNfd));
-  else if (type == "NFKC") out.push_back(form(UnicodeForm::kNfkc));
-  else if (type == "NFKD") out.push_back(form(UnicodeForm::kNfkd));
-  else if (type == "Lowercase") out.push_back(each(lower_case));
-  else if (type == "StripAccents") out.push_back(drop_if(is_mark));
-  else if (type == "Nmt") out.push_back(each(nmt));
-  else return false;
+  if (type == "NFC")
+    out.push_back(form(UnicodeForm::kNfc));
+  else if (type == "NFD")
+    out.push_back(form(UnicodeForm::kNfd));
+  else if (type == "NFKC")
+    out.push_back(form(UnicodeForm::kNfkc));
+  else if (type == "NFKD")
+    out.push_back(form(UnicodeForm::kNfkd));
+  else if (type == "Lowercase")
+    out.push_back(each(lower_case));
+  else if (type == "StripAccents")
+    out.push_back(drop_if(is_mark));
+  else if (type == "Nmt")
+    out.push_back(each(nmt));
+  else
+    return false;
   return true;
 }
 

@@ -38,9 +38,8 @@ constexpr char kSpaces[] =
 constexpr char kOtherThanSpaces[] =
     R"(\x00-\x08\x0E-\x1F\x21-\x84\x86-\x9F\xA1-\x{167F}\x{1681}-\x{1FFF}\x{200B}-\x{2027})"
     R"(\x{202A}-\x{202E}\x{2030}-\x{205E}\x{2060}-\x{2FFF}\x{3001}-\x{10FFFF})";
-constexpr char kWords[] =
-    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200C}\x{200D}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149})"
-    R"(\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
+constexpr char kWords[] = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149})"
+                          R"(\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
 
 std::string with_own_classes(const std::string& expression, const std::string& what) {
   std::string out;
@@ -118,14 +117,22 @@ std::vector<Range> Pattern::matches(std::string_view text) const {
     return all;
   }
   const MatchData data(pcre2_match_data_create(1, nullptr));
-  const MatchContext context(pcre2_match_context_create(nullptr));
-  // A run of white space as long as a file backtracks once per character.
-  const JitStack stack(pcre2_jit_stack_create(32 << 10, 64 << 20, nullptr));
-  pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
+  MatchContext context;
+  JitStack stack;
   const PCRE2_SIZE* found = pcre2_get_ovector_pointer(data.get());
+  const auto match = [&](std::size_t at) {
+    return pcre2_match(compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
+                       text.size(), at, PCRE2_NOTEMPTY, data.get(), context.get());
+  };
   for (std::size_t at = 0; at < text.size(); at = found[1]) {
-    const int result = pcre2_match(compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
-                                   text.size(), at, PCRE2_NOTEMPTY, data.get(), context.get());
+    int result = match(at);
+    // A run of white space as long as a file backtracks once per character.
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT && !context) {
+      context.reset(pcre2_match_context_create(nullptr));
+      stack.reset(pcre2_jit_stack_create(32 << 10, 64 << 20, nullptr));
+      pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
+      result = match(at);
+    }
     if (result == PCRE2_ERROR_NOMATCH) break;
     if (result < 0)
       fail(ErrorKind::kData, "a pattern of the tokenizer gives up after byte {}: {}", at,

@@ -35,7 +35,7 @@ class Pattern {
 // Reads {"String": "x"} or {"Regex": "x"}.
 Pattern read_pattern(const formats::JsonFields& fields, const char* key);
 
-// What becomes of the matches of a pattern when a text is cut.
+// Treatment of the matches of a pattern when a text is cut.
 enum class Behavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 Behavior read_behavior(const formats::JsonFields& fields, const char* key);

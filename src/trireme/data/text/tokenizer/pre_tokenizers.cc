@@ -120,8 +120,8 @@ void read_step(const Json& json, const std::string& what, PreTokenizers& out) {
     read_byte_level(fields, out);
   } else if (type == "Split") {
     fields.only({"type", "pattern", "behavior", "invert"});
-    out.steps.push_back(split_by(read_pattern(fields, "pattern"),
-                                 read_behavior(fields, "behavior"), fields.boolean("invert")));
+    out.steps.push_back(split_by(read_pattern(fields, "pattern"), read_behavior(fields, "behavior"),
+                                 fields.boolean("invert")));
   } else if (type == "Digits") {
     fields.only({"type", "individual_digits"});
     regex(R"(\p{N})",
@@ -131,7 +131,7 @@ void read_step(const Json& json, const std::string& what, PreTokenizers& out) {
   } else if (type == "Whitespace" || type == "WhitespaceSplit" || type == "BertPreTokenizer") {
     fields.only({"type"});
     regex(R"(\s)", Behavior::kRemoved);
-    if (type == "Whitespace") regex(R"(\w+)", Behavior::kIsolated);
+    if (type == "Whitespace") regex(R"([\w\x{200C}\x{200D}]+)", Behavior::kIsolated);
     if (type == "BertPreTokenizer") regex(kPunctuation, Behavior::kIsolated);
   } else if (type == "Punctuation") {
     fields.only({"type", "behavior"});
@@ -139,8 +139,7 @@ void read_step(const Json& json, const std::string& what, PreTokenizers& out) {
           fields.has("behavior") ? read_behavior(fields, "behavior") : Behavior::kIsolated);
   } else if (type == "CharDelimiterSplit") {
     fields.only({"type", "delimiter"});
-    out.steps.push_back(
-        split_by(Pattern::literal(fields.string("delimiter")), Behavior::kRemoved));
+    out.steps.push_back(split_by(Pattern::literal(fields.string("delimiter")), Behavior::kRemoved));
   } else {
     fail(ErrorKind::kData,
          "{}: type {} is not supported; Sequence, ByteLevel, Split, Digits, Metaspace, Whitespace, "

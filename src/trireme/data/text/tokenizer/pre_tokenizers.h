@@ -22,8 +22,9 @@ using PreTokenizer = std::function<void(Words&)>;
 // The steps of a "pre_tokenizer" in order.
 struct PreTokenizers {
   std::vector<PreTokenizer> steps;
-  bool byte_level = false;    // ends with ByteLevel: symbols are bytes, and entries of the vocabulary spell them
-  bool needs_sources = false; // asks where a word lies in the original text
+  bool byte_level =
+      false;  // ends with ByteLevel: symbols are bytes, and entries of the vocabulary spell them
+  bool needs_sources = false;  // asks where a word lies in the original text
 };
 
 // Reads null, Sequence, ByteLevel, Split, Digits, Metaspace, Whitespace, WhitespaceSplit, Punctuation,

@@ -61,8 +61,7 @@ std::int64_t ProtobufFields::integer() const {
 float ProtobufFields::number32() const {
   need(kWireFixed32);
   std::uint32_t bits = 0;
-  for (std::size_t i = 4; i > 0; --i)
-    bits = bits << 8 | static_cast<unsigned char>(bytes_[i - 1]);
+  for (std::size_t i = 4; i > 0; --i) bits = bits << 8 | static_cast<unsigned char>(bytes_[i - 1]);
   return std::bit_cast<float>(bits);
 }
 

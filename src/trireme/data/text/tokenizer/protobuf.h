@@ -10,8 +10,7 @@ namespace trireme::text {
 // Fields of one message in their order, from untrusted bytes. Everything malformed is Error{kData} beginning with `what`.
 class ProtobufFields {
  public:
-  ProtobufFields(std::string_view bytes, std::string what)
-      : rest_(bytes), what_(std::move(what)) {}
+  ProtobufFields(std::string_view bytes, std::string what) : rest_(bytes), what_(std::move(what)) {}
 
   // Goes to the next field; false at the end.
   bool next();

@@ -10,7 +10,7 @@
 #include "trireme/base/error.h"
 #include "trireme/data/text/tokenizer/byte_level.h"
 #include "trireme/data/text/tokenizer/codec.h"
-#include "trireme/data/text/tokenizer/models.h"
+#include "trireme/data/text/tokenizer/models/models.h"
 #include "trireme/formats/json_fields.h"
 #include "trireme/formats/shown.h"
 
@@ -76,7 +76,10 @@ TokenIds place_entries(const VocabularyEntries& entries, const std::string& type
   for (const auto& [entry, id] : entries) {
     // Files repeat their added tokens here, spelled as they are.
     const auto known = added.find(entry);
-    const bool repeated = known != added.end() && known->second == id;
+    const bool repeated = known != added.end();
+    if (repeated && known->second != id)
+      fail(ErrorKind::kData, "{}: {} has id {} here and {} as an added token", what,
+           formats::shown(entry), id, known->second);
     if (repeated && byte_level) continue;
     std::string text = byte_level ? bytes_of_entry(entry, what) : entry;
     if (text.empty() && type == "BPE")

@@ -10,9 +10,9 @@
 
 #include "trireme/base/error.h"
 #include "trireme/data/text/tokenizer/charsmap.h"
-#include "trireme/data/text/tokenizer/piece_merges.h"
+#include "trireme/data/text/tokenizer/models/piece_merges.h"
+#include "trireme/data/text/tokenizer/models/unigram.h"
 #include "trireme/data/text/tokenizer/protobuf.h"
-#include "trireme/data/text/tokenizer/unigram.h"
 #include "trireme/data/text/tokenizer/utf8.h"
 #include "trireme/formats/shown.h"
 
@@ -91,9 +91,9 @@ void check_pieces(const ModelFile& file, const std::string& what) {
     return std::ranges::count(file.pieces, static_cast<std::int64_t>(type), &Piece::type);
   };
   if (count(kUnknown) != 1)
-    fail(ErrorKind::kData, "{}: {} pieces of type unknown; one is needed", what, count(kUnknown));
+    fail(ErrorKind::kData, "{}: {} tokens of type unknown; one is needed", what, count(kUnknown));
   if (file.byte_fallback ? count(kByte) != 256 : count(kByte) > 0)
-    fail(ErrorKind::kData, "{}: {} pieces of type byte with byte_fallback={}; {} are needed", what,
+    fail(ErrorKind::kData, "{}: {} tokens of type byte with byte_fallback={}; {} are needed", what,
          count(kByte), file.byte_fallback, file.byte_fallback ? 256 : 0);
   TokenIds seen;
   for (const Piece& piece : file.pieces)
@@ -105,9 +105,7 @@ ModelFile read_file_fields(std::string_view bytes, const std::string& what) {
   ModelFile file;
   ProtobufFields fields(bytes, what);
   while (fields.next()) switch (fields.number()) {
-      case 1:
-        read_piece(fields.message(fmt::format("piece {}", file.pieces.size())), file);
-        break;
+      case 1: read_piece(fields.message(fmt::format("piece {}", file.pieces.size())), file); break;
       case 2: read_trainer(fields.message("trainer_spec"), file); break;
       case 3: read_normalizer(fields.message("normalizer_spec"), file); break;
       case 5: refuse_denormalizer(fields.message("denormalizer_spec")); break;
@@ -192,18 +190,16 @@ std::unique_ptr<Model> model_of(const ModelFile& file, std::int32_t unknown,
   if (file.type == 2) {
     std::vector<MergedPiece> pieces;
     for (const Piece& piece : file.pieces)
-      pieces.push_back({.text = piece.text,
-                        .score = piece.score,
-                        .matched = piece.type == kNormal || piece.type == kUserDefined ||
-                                   piece.type == kUnused,
-                        .user_defined = piece.type == kUserDefined,
-                        .unused = piece.type == kUnused});
+      pieces.push_back(
+          {.text = piece.text,
+           .score = piece.score,
+           .matched = piece.type == kNormal || piece.type == kUserDefined || piece.type == kUnused,
+           .user_defined = piece.type == kUserDefined,
+           .unused = piece.type == kUnused});
     return std::make_unique<PieceMerges>(std::move(pieces), unknown, std::move(byte_ids));
   }
-  UnigramRules rules{.pieces = {},
-                     .unknown = unknown,
-                     .byte_ids = std::move(byte_ids),
-                     .single_precision = true};
+  UnigramRules rules{
+      .pieces = {}, .unknown = unknown, .byte_ids = std::move(byte_ids), .single_precision = true};
   for (const Piece& piece : file.pieces)
     rules.pieces.push_back({.text = piece.text,
                             .score = piece.score,
@@ -270,15 +266,17 @@ SentencePieceModel read_sentencepiece(std::string_view bytes, const std::string&
     }
     if (silent || piece.type == kUserDefined)
       parts.findable.push_back({.content = piece.text, .id = id, .special = silent});
-    parts.tokens.place(id, silent                    ? ""
-                           : piece.type == kUnknown ? file.unknown_text
-                                                    : piece.text,
+    parts.tokens.place(id,
+                       silent                   ? ""
+                       : piece.type == kUnknown ? file.unknown_text
+                                                : piece.text,
                        what);
     ++id;
   }
   const auto normalizer = std::make_shared<const SpaceNormalizer>(file, what);
   parts.normalizers.emplace_back([normalizer](Aligned& text) { normalizer->apply(text); });
-  parts.decoders.push_back(spaces_of(file.dummy_prefix || file.removes_spaces, file.removes_spaces));
+  parts.decoders.push_back(
+      spaces_of(file.dummy_prefix || file.removes_spaces, file.removes_spaces));
   parts.decoders.emplace_back([](std::vector<std::string>& tokens) { join_bytes(tokens, true); });
   parts.rules = fmt::format("sentencepiece {}{}{}{} {}\n", file.dummy_prefix, file.removes_spaces,
                             file.marks_spaces, file.space_as_suffix, file.charsmap);

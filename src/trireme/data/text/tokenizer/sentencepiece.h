@@ -19,7 +19,7 @@ struct SentencePieceModel {
 bool is_sentencepiece(std::string_view bytes);
 
 // Reads a model of type unigram or BPE from untrusted bytes. Ids equal those of the library's encode, which adds neither
-// begin nor end. Control pieces are never found in a text. Throws Error{kData} beginning with `what`.
+// begin nor end. Control tokens are never found in a text. Throws Error{kData} beginning with `what`.
 SentencePieceModel read_sentencepiece(std::string_view bytes, const std::string& what);
 
 }  // namespace trireme::text

@@ -25,9 +25,9 @@ struct FreeMapped {
 
 std::string mapped(std::string_view text, int options) {
   utf8proc_uint8_t* bytes = nullptr;
-  const utf8proc_ssize_t size = utf8proc_map(
-      reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-      static_cast<utf8proc_ssize_t>(text.size()), &bytes, static_cast<utf8proc_option_t>(options));
+  const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                             static_cast<utf8proc_ssize_t>(text.size()), &bytes,
+                                             static_cast<utf8proc_option_t>(options));
   if (size < 0) fail(ErrorKind::kData, "cannot normalise the text: {}", utf8proc_errmsg(size));
   const std::unique_ptr<utf8proc_uint8_t, FreeMapped> owned(bytes);
   return {reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size)};
@@ -38,15 +38,23 @@ bool combines_backward(std::int32_t code) {
   if (code < 0x300) return false;
   utf8proc_int32_t decomposed[32];
   int last_class = 0;
-  const utf8proc_ssize_t size =
-      utf8proc_decompose_char(code, decomposed, std::size(decomposed),
-                              static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT),
-                              &last_class);
+  const utf8proc_ssize_t size = utf8proc_decompose_char(
+      code, decomposed, std::size(decomposed),
+      static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT), &last_class);
   const utf8proc_int32_t first = size > 0 ? decomposed[0] : code;
   if (utf8proc_get_property(first)->combining_class != 0) return true;
   if (first >= 0x1160 && first <= 0x11FF) return true;
   const auto category = utf8proc_category(first);
   return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC;
+}
+
+// Bytes of the characters with which both texts begin.
+std::size_t common_characters(std::string_view a, std::string_view b) {
+  std::size_t size = 0;
+  while (size < a.size() && a.substr(size, character_at(a, size).size) ==
+                                b.substr(std::min(size, b.size()), character_at(a, size).size))
+    size += character_at(a, size).size;
+  return size;
 }
 
 }  // namespace
@@ -82,10 +90,9 @@ void normalize(Aligned& text, UnicodeForm form) {
     }
     const std::string_view group = from.substr(at, end - at);
     const std::string changed = mapped(group, options);
-    if (changed == group)
-      rewrite.copy({at, end});
-    else
-      rewrite.put(changed, {at, end});
+    const std::size_t same = common_characters(group, changed);
+    rewrite.copy({at, at + same});
+    if (same < group.size()) rewrite.put(changed.substr(same), {at + same, end});
     at = end;
   }
   text = rewrite.take();

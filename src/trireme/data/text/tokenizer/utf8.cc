@@ -23,8 +23,7 @@ bool may_become_character(std::string_view bytes) {
   if (bytes.empty() || character_at(bytes, 0).code >= 0) return false;
   const auto first = static_cast<unsigned char>(bytes[0]);
   const std::size_t size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC2 ? 2 : 0;
-  return first < 0xF5 && bytes.size() < size &&
-         std::ranges::all_of(bytes.substr(1), [](char byte) {
+  return first < 0xF5 && bytes.size() < size && std::ranges::all_of(bytes.substr(1), [](char byte) {
            return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
          });
 }
@@ -56,10 +55,10 @@ bool is_white_space(std::int32_t code) {
 bool is_word(std::int32_t code) {
   if (code < 0) return false;
   const auto category = utf8proc_category(code);
-  const bool letter_mark_or_digit = category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL;
+  const bool letter_mark_or_digit =
+      category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL;
   const bool circled = (code >= 0x24B6 && code <= 0x24E9) || (code >= 0x1F130 && code <= 0x1F149) ||
-                       (code >= 0x1F150 && code <= 0x1F169) ||
-                       (code >= 0x1F170 && code <= 0x1F189);
+                       (code >= 0x1F150 && code <= 0x1F169) || (code >= 0x1F170 && code <= 0x1F189);
   return letter_mark_or_digit || category == UTF8PROC_CATEGORY_PC || code == 0x200C ||
          code == 0x200D || circled;
 }

@@ -1,4 +1,4 @@
-#include "trireme/data/text/tokenizer/piece_merges.h"
+#include "trireme/data/text/tokenizer/models/piece_merges.h"
 
 #include <fmt/format.h>
 
@@ -81,8 +81,7 @@ void PieceMerges::encode(std::string_view word, std::vector<WordToken>& out) con
   const std::size_t first = out.size();
   std::vector<WordToken> found;
   for (const Symbol& symbol : symbols)
-    if (symbol.size > 0)
-      emit(word, {0, symbol.begin, symbol.begin + symbol.size}, splits, found);
+    if (symbol.size > 0) emit(word, {0, symbol.begin, symbol.begin + symbol.size}, splits, found);
   for (const WordToken& token : found) {
     const bool unknown = token.id == unknown_;
     if (unknown && !byte_ids_.empty()) {
@@ -117,8 +116,8 @@ Model::Rules PieceMerges::rules() const {
   Rules rules{.before = "sentencepiece bpe\n",
               .after = fmt::format("{} {} ", unknown_, !byte_ids_.empty())};
   for (const MergedPiece& piece : pieces_)
-    rules.after += fmt::format("{} {}{}{} ", piece.score, piece.matched, piece.user_defined,
-                               piece.unused);
+    rules.after +=
+        fmt::format("{} {}{}{} ", piece.score, piece.matched, piece.user_defined, piece.unused);
   return rules;
 }
 

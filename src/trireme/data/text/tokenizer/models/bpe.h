@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "trireme/data/text/tokenizer/merges.h"
-#include "trireme/data/text/tokenizer/model.h"
+#include "trireme/data/text/tokenizer/models/merges.h"
+#include "trireme/data/text/tokenizer/models/model.h"
 #include "trireme/formats/json_fields.h"
 
 namespace trireme::text {
@@ -35,8 +35,8 @@ class Bpe : public Model {
   bool ignore_merges_ = false;
   bool fuse_unknown_ = false;
   std::int32_t unknown_ = -1;
-  std::string prefix_, suffix_;          // of symbols inside a word and of its last one
-  std::vector<std::int32_t> byte_ids_;   // tokens of bytes; empty without byte_fallback
+  std::string prefix_, suffix_;                      // of symbols inside a word and of its last one
+  std::vector<std::int32_t> byte_ids_;               // tokens of bytes; empty without byte_fallback
   std::unordered_map<std::uint64_t, Merge> merges_;  // by left << 32 | right
 };
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/data/text/tokenizer/model.h"
+#include "trireme/data/text/tokenizer/models/model.h"
 #include "trireme/data/text/tokenizer/trie.h"
 
 namespace trireme::text {
@@ -12,14 +12,14 @@ namespace trireme::text {
 struct UnigramPiece {
   std::string text;
   double score = 0;
-  bool matched = true;       // text may become it
+  bool matched = true;        // text may become it
   bool user_defined = false;  // always chosen where it occurs
-  bool scores = true;         // counts for the lowest score, which decides that of unknown characters
+  bool scores = true;  // counts for the lowest score, which decides that of unknown characters
 };
 
 struct UnigramRules {
-  std::vector<UnigramPiece> pieces;  // by id
-  std::int32_t unknown = -1;         // -1: a character without a piece is Error{kData}
+  std::vector<UnigramPiece> pieces;      // by id
+  std::int32_t unknown = -1;             // -1: a character without a token is Error{kData}
   std::vector<std::int32_t> byte_ids{};  // tokens of bytes; empty: without byte_fallback
   bool single_precision = false;         // sums are rounded to 32 bits, as SentencePiece does
 };
@@ -40,7 +40,7 @@ class Unigram : public Model {
 
   UnigramRules rules_;
   double unknown_score_ = 0;
-  float user_score_ = 0;        // of a user-defined piece, for each byte
+  float user_score_ = 0;  // of a user-defined piece, for each byte
   Trie trie_;
 };
 

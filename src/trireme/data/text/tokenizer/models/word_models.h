@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "trireme/data/text/tokenizer/model.h"
+#include "trireme/data/text/tokenizer/models/model.h"
 #include "trireme/formats/json_fields.h"
 
 namespace trireme::text {

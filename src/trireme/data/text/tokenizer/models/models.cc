@@ -1,4 +1,4 @@
-#include "trireme/data/text/tokenizer/models.h"
+#include "trireme/data/text/tokenizer/models/models.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
-#include "trireme/data/text/tokenizer/bpe.h"
-#include "trireme/data/text/tokenizer/unigram.h"
-#include "trireme/data/text/tokenizer/word_models.h"
+#include "trireme/data/text/tokenizer/models/bpe.h"
+#include "trireme/data/text/tokenizer/models/unigram.h"
+#include "trireme/data/text/tokenizer/models/word_models.h"
 #include "trireme/formats/shown.h"
 
 namespace trireme::text {
@@ -29,9 +29,8 @@ std::unique_ptr<Model> read_unigram(const formats::JsonFields& fields, const Tok
   std::int32_t id = 0;
   for (const Json& item : fields.array("vocab")) {
     const bool matched = std::ranges::find(special, id) == special.end();
-    rules.pieces.push_back({.text = item[0].get<std::string>(),
-                            .score = item[1].get<double>(),
-                            .matched = matched});
+    rules.pieces.push_back(
+        {.text = item[0].get<std::string>(), .score = item[1].get<double>(), .matched = matched});
     ++id;
   }
   if (fields.has("unk_id") && !fields.any("unk_id").is_null())
@@ -66,10 +65,10 @@ VocabularyEntries read_entries(const formats::JsonFields& fields, const std::str
   } else {
     const Json& vocab = fields.object("vocab");
     for (const auto& item : vocab.items())
-      entries.emplace_back(item.key(),
-                           static_cast<std::int32_t>(formats::json_integer(
-                               item.value(), fields.where() + ": id of " + formats::shown(item.key()),
-                               0, id_limit(vocab.size()))));
+      entries.emplace_back(
+          item.key(), static_cast<std::int32_t>(formats::json_integer(
+                          item.value(), fields.where() + ": id of " + formats::shown(item.key()), 0,
+                          id_limit(vocab.size()))));
   }
   if (entries.empty()) fail(ErrorKind::kData, "{}: vocab is empty", fields.where());
   return entries;

@@ -1,4 +1,4 @@
-#include "trireme/data/text/tokenizer/unigram.h"
+#include "trireme/data/text/tokenizer/models/unigram.h"
 
 #include <fmt/format.h>
 
@@ -104,7 +104,8 @@ void Unigram::add_unknown(std::string_view word, const WordToken& token,
     return;
   }
   if (rules_.unknown < 0)
-    fail(ErrorKind::kData, "{} has no token, and the tokenizer has neither byte_fallback nor unk_id",
+    fail(ErrorKind::kData,
+         "{} has no token, and the tokenizer has neither byte_fallback nor unk_id",
          formats::shown(text));
   out.push_back(token);
 }
@@ -114,8 +115,8 @@ Model::Rules Unigram::rules() const {
               .after = fmt::format("{} {} {} ", rules_.unknown, !rules_.byte_ids.empty(),
                                    rules_.single_precision)};
   for (const UnigramPiece& piece : rules_.pieces)
-    rules.after += fmt::format("{} {}{}{} ", piece.score, piece.matched, piece.user_defined,
-                               piece.scores);
+    rules.after +=
+        fmt::format("{} {}{}{} ", piece.score, piece.matched, piece.user_defined, piece.scores);
   return rules;
 }
 

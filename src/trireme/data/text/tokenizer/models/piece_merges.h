@@ -1,11 +1,11 @@
-// Byte-pair encoding of SentencePiece: pieces with scores instead of a list of merges.
+// Byte-pair encoding of SentencePiece: tokens with scores instead of a list of merges.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "trireme/data/text/tokenizer/merges.h"
+#include "trireme/data/text/tokenizer/models/merges.h"
 #include "trireme/data/text/tokenizer/trie.h"
 
 namespace trireme::text {
@@ -18,7 +18,7 @@ struct MergedPiece {
   bool unused = false;        // divided again into what it was merged from
 };
 
-// Joins neighbours whose joined text is a piece, the highest score first.
+// Joins neighbours whose joined text is a token, the highest score first.
 class PieceMerges : public Model {
  public:
   // `byte_ids`: tokens of bytes for unknown characters; empty: without byte fallback, `unknown` is used.

@@ -6,7 +6,7 @@
 #include <queue>
 #include <vector>
 
-#include "trireme/data/text/tokenizer/model.h"
+#include "trireme/data/text/tokenizer/models/model.h"
 
 namespace trireme::text {
 

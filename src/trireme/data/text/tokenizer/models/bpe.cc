@@ -1,4 +1,4 @@
-#include "trireme/data/text/tokenizer/bpe.h"
+#include "trireme/data/text/tokenizer/models/bpe.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/data/text/tokenizer/byte_level.h"
-#include "trireme/data/text/tokenizer/models.h"
+#include "trireme/data/text/tokenizer/models/models.h"
 #include "trireme/data/text/tokenizer/utf8.h"
 #include "trireme/formats/shown.h"
 
@@ -120,8 +120,8 @@ std::vector<Symbol> Bpe::symbols_of(std::string_view word) const {
     size = byte_level_ ? 1 : character_at(word, at).size;
     std::string_view text = word.substr(at, size);
     if (!prefix_.empty() || !suffix_.empty()) {
-      affixed = (at > 0 ? prefix_ : "") + std::string(text) +
-                (at + size == word.size() ? suffix_ : "");
+      affixed =
+          (at > 0 ? prefix_ : "") + std::string(text) + (at + size == word.size() ? suffix_ : "");
       text = affixed;
     }
     const std::int32_t id = id_of(text);

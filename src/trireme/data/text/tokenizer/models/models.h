@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/data/text/tokenizer/model.h"
+#include "trireme/data/text/tokenizer/models/model.h"
 #include "trireme/formats/json_fields.h"
 
 namespace trireme::text {
