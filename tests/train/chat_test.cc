@@ -1,5 +1,6 @@
 // Fine-tuning on conversations: only answers are learned, under every layout, and packed ones do not see each other.
 #include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
@@ -96,7 +97,7 @@ TEST(ChatTraining, PackedConversationsDoNotSeeEachOther) {
     std::int64_t seed = 0;
     harness::WholeModel model(job, [&](const model::ParamSpec& param) {
       at::manual_seed(static_cast<std::uint64_t>(++seed));
-      return at::randn(at::IntArrayRef(param.shape)) * 0.1;
+      return at::randn(at::IntArrayRef(param.shape)).mul(0.1);
     });
     const at::Tensor loss = harness::WholeModel::loss(model.run(batch));
     loss.backward();
