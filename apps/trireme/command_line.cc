@@ -268,7 +268,9 @@ void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
                  "end-of-text "
                  "tokens; may be repeated (default: none)")
       ->allow_extra_args(false);
-  app.add_option("--prompt", o.prompt, "Text to continue")->required();
+  app.add_option("--prompt", o.prompt, "Text to continue, or message to answer (--chat)")
+      ->required();
+  app.add_option("--chat", o.chat, "Chat template and options as in data.chat (default: none)");
   app.add_option("--image", o.image, "JPEG, PNG or WebP image for a vision-language model");
   add_number(app, "--tokens", o.tokens, "Maximum number of tokens to generate", 1, 1000000);
   add_number(app, "--temperature", o.temperature, "Sampling temperature; 0: greedy", 0.0, 100.0);

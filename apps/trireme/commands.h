@@ -153,8 +153,7 @@ struct TokenizerOptions {
 };
 
 struct GenerateOptions {
-  std::string checkpoint;
-  std::string prompt;
+  std::string checkpoint, prompt;
   std::string image;  // that the prompt asks about; empty: none
   std::int64_t tokens = 400;
   double temperature = 0.8;
@@ -163,6 +162,7 @@ struct GenerateOptions {
   std::int64_t seed = 1;
   std::string tokenizer;  // "bytes" or a path that has a vocabulary; empty: the checkpoint's own
   std::vector<std::string> stops;  // texts that end it
+  std::string chat;                // a chat template and its options; empty: none
 };
 
 struct EvaluateOptions {

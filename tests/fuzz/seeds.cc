@@ -95,8 +95,16 @@ Seeds token_files() {
 std::string dataset() {
   text::DatasetRecord record{.tokenizer_kind = "bytes", .vocab_size = 256};
   record.train = {.documents = 3, .tokens = 100, .text_bytes = 100};
+  record.files.resize(text::kTextFiles);
   record.files[0] = {.size = 100, .hash = 5, .mib_hashes = {}};
   return print(record);
+}
+
+Seeds chats() {
+  return {R"({"messages": [{"role": "user", "content": "a"},)"
+          R"({"role": "assistant", "content": "b"}]})",
+          R"({"prompt": "a", "completion": [{"role": "assistant", "content": "</think>"}]})",
+          "llama3.2 date=2026-03-09 long=split special=forbid"};
 }
 
 Json byte_level_file(const Json& pre_tokenizer, const Json& normalizer) {
@@ -314,6 +322,7 @@ std::map<std::string, std::vector<std::string>> seeds() {
           {"safetensors", safetensors()},
           {"token_file", token_files()},
           {"dataset", {dataset(), "documents:0.05", "bpe:1024"}},
+          {"chat", chats()},
           {"tokenizer", tokenizers()},
           {"job", jobs()},
           {"setting",

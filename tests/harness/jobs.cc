@@ -21,12 +21,12 @@ double relative(double a, double b) {
   return scale == 0 ? 0 : std::abs(a - b) / scale;
 }
 
-// Random tokens for text; what the job's own source makes up for the rest.
+// Random tokens for text; what the job's own source generates or reads from data.path for the rest.
 class Samples {
  public:
   explicit Samples(const config::Job& job) : job_(job) {
     if (job.data.source != config::DataSource::kText)
-      source_ = loaders::open_sources(job, {}).train;
+      source_ = loaders::open_sources(job, job.data.path).train;
   }
   train::JobSession::Load load() const {
     if (source_ == nullptr)

@@ -93,7 +93,7 @@ int diff(const DiffOptions& options) {
       std::fflush(stdout);
     });
     facts = located.facts;
-    job.data.tokenizer = located.tokenizer;
+    job = on_data(std::move(job), located);
     request["dataset"] = located.directory.string();
     data = located.what;
   }

@@ -130,8 +130,7 @@ int evaluate(const EvaluateOptions& options) {
     std::fflush(stdout);
   });
   check_trained_vocabulary(checkpoint, data);
-  job.data.tokenizer = data.tokenizer;
-  Planned planned = plan_job(std::move(job), place.world, data.facts);
+  Planned planned = plan_job(on_data(std::move(job), data), place.world, data.facts);
   say_other_meaning(checkpoint, planned.job);
   say_other_data(options, checkpoint, data);
   planned.job.run.eval_every = 1;

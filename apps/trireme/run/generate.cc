@@ -8,7 +8,10 @@
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/chat.h"
 #include "trireme/config/families.h"
+#include "trireme/data/chat/encode.h"
+#include "trireme/data/chat/recognise.h"
 #include "trireme/data/text/tokenizer.h"
 #include "trireme/data/text/vocabulary.h"
 
@@ -47,6 +50,9 @@ void check_generates(const GenerateOptions& options, const config::Job& job,
     fail(ErrorKind::kUsage,
          "--tokenizer {}: a model of family {} reads and writes bytes; leave it out",
          options.tokenizer, config::name(job.model.family));
+  if (sees(job) && !options.chat.empty())
+    fail(ErrorKind::kUsage, "--chat {}: a model of family {} has no chat template; leave it out",
+         options.chat, config::name(job.model.family));
   if (options.prompt.empty())
     fail(ErrorKind::kUsage, "--prompt is empty; give the model a text to continue");
   for (const std::string& stop : options.stops)
@@ -82,6 +88,37 @@ text::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& checkpo
   return tokenizer;
 }
 
+// Template that --chat names; auto: the one that the model was trained on, or published with.
+config::Chat chosen_chat(const GenerateOptions& options, const Path& checkpoint,
+                         const config::Job& job) {
+  config::Chat chat = config::parse_chat(options.chat, "--chat");
+  if (chat.shape != config::Chat{}.shape) return chat;
+  if (job.data.source == config::DataSource::kChat) return config::parse_chat(job.data.chat);
+  const Path own = options.tokenizer.empty() ? checkpoint : Path(options.tokenizer);
+  chat.shape = chat::template_of_model(own, "--chat");
+  return chat;
+}
+
+// Ids of a prompt that ends where the answer begins; what ends the answer joins the tokenizer's ends and `stops`.
+std::vector<std::int32_t> chat_prompt(const GenerateOptions& options, const config::Chat& chosen,
+                                      text::Tokenizer& tokenizer, std::vector<std::string>& stops) {
+  const chat::Template& shape = chat::find_template(chosen.shape);
+  const chat::Conversation conversation =
+      options.prompt.starts_with('{')
+          ? chat::read_conversation(options.prompt, "--prompt")
+          : chat::Conversation{{.role = chat::Role::kUser, .content = options.prompt}};
+  std::vector<std::int32_t> ends = tokenizer.ends();
+  for (const std::string_view stop : shape.stops)
+    if (const auto id = tokenizer.find_added_token(stop))
+      ends.push_back(*id);
+    else
+      stops.emplace_back(stop);
+  tokenizer = tokenizer.with_ends(std::move(ends));
+  return chat::encode(chat::render(shape, conversation, {.prompt = true, .date = chosen.date}),
+                      tokenizer)
+      .ids;
+}
+
 }  // namespace
 
 int generate(const GenerateOptions& options) {
@@ -104,16 +141,24 @@ int generate(const GenerateOptions& options) {
                                     std::to_string(options.top_k),
                                     "--top-p",
                                     fmt::format("{:.17g}", options.top_p),
-                                    "--stops",
-                                    Json(options.stops).dump(),
                                     "--seed",
                                     std::to_string(options.seed)};
+  std::vector<std::string> stops = options.stops;
+  const auto say_stops = [&] { words.insert(words.end(), {"--stops", Json(stops).dump()}); };
   if (sees(job)) {
     if (!options.image.empty()) words.insert(words.end(), {"--image", options.image});
+    say_stops();
     become_worker(words, {});
   }
-  const text::Tokenizer tokenizer = tokenizer_of(options, checkpoint, manifest, job);
-  tokenizer.encode(options.prompt);  // refuses what the vocabulary cannot say
+  text::Tokenizer tokenizer = tokenizer_of(options, checkpoint, manifest, job);
+  if (options.chat.empty()) {
+    tokenizer.encode(options.prompt);  // refuses what the vocabulary cannot say
+  } else {
+    const std::vector<std::int32_t> ids =
+        chat_prompt(options, chosen_chat(options, checkpoint, job), tokenizer, stops);
+    words.insert(words.end(), {"--ids", Json(ids).dump()});
+  }
+  say_stops();
   words.insert(words.end(), {"--vocabulary", job_in_memory(tokenizer.description())});
   become_worker(words, {});
 }

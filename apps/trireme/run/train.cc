@@ -154,8 +154,7 @@ void say_too_small(const Planned& planned, const Place& place) {
 // A rank that another program started in addition to rank 0, which alone owns the run directory.
 int follow(const TrainOptions& options, config::Job job, const Place& place) {
   const LocatedDataset data = locate_dataset(job.data, [](const std::string&) {});
-  job = with_absolute_paths(std::move(job));
-  job.data.tokenizer = data.tokenizer;
+  job = on_data(with_absolute_paths(std::move(job)), data);
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
   const auto machine = find_calibration().calibration;
   if (const auto too_little = check_memory(planned, place, machine)) print_warning(*too_little);
@@ -245,8 +244,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
     std::fflush(stdout);
   };
   const LocatedDataset data = locate_dataset(job.data, say);
-  job = with_absolute_paths(std::move(job));
-  job.data.tokenizer = data.tokenizer;
+  job = on_data(with_absolute_paths(std::move(job)), data);
   if (job.precision.compute_auto && run.resume())  // as it has begun, on whatever CPU
     job = with_precision_of(*run.resume(), std::move(job));
   if (options.calibrate) calibrate_for(job, place);
@@ -270,7 +268,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   }
   const std::string beginning = beginning_of(run, planned, data, options);
   std::vector<std::string> arguments = worker_arguments(options, place, data.directory);
-  if (options.baseline && !data.text)
+  if (options.baseline && (!data.text || data.text->train_loss))
     fail(ErrorKind::kUsage, "--baseline needs text, which data.source does not give; leave it out");
   if (data.quickstart || options.baseline)
     append(arguments, {"--baseline", fmt::format("{:.17g}", baseline_bits(*data.text, say))});

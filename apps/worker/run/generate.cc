@@ -70,8 +70,11 @@ void go_on_from_prompt(const exec::Model& model, const config::Job& job, const A
   const auto tokenizer =
       text::Tokenizer::from_description(read_file(vocabulary), vocabulary.string());
   const std::string prompt = arguments.text("prompt");
-  const std::vector<std::int32_t> start = tokenizer.encode_prompt(prompt);
-  write(prompt);
+  const std::string ids = arguments.text("ids", "");  // of a conversation
+  const std::vector<std::int32_t> start =
+      ids.empty() ? tokenizer.encode_prompt(prompt)
+                  : parse_json(ids, "--ids").get<std::vector<std::int32_t>>();
+  if (ids.empty()) write(prompt);
   TextUpTo text(arguments);
   text::DecodeStream decoded(tokenizer, start);
   blocks::generate(model, {.prompt = {start.begin(), start.end()},

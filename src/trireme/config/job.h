@@ -28,6 +28,7 @@ enum class LrSchedule { kConstant, kLinear, kCosine, kWsd };
 // Kind of samples.
 enum class DataSource {
   kText,
+  kChat,
   kStripes,
   kSquares,
   kArm,
@@ -49,6 +50,7 @@ struct Data {
   std::int64_t seed = 1;
   double validation = 0.1;  // held out (base/held_out.h)
   bool documents = false;   // attention ends where a document begins
+  std::string chat{};       // of source chat: a template and its options (config/chat.h)
   std::string weights{};    // of several data sets in path; empty: path is one
   bool antialias = true;    // pixels are averaged where pictures shrink
   bool operator==(const Data&) const = default;
@@ -64,8 +66,7 @@ struct Parallel {
   double activation_limit = 1;    // zb_auto
   int dp_replicate = 1;
   int dp_shard = -1;  // -1: what is left of the world
-  int cp = 1;
-  int tp = 1;
+  int cp = 1, tp = 1;
   bool sequence_parallel = true;
   ContextMethod context = ContextMethod::kRing;
   int context_inner = 2;  // ranks: parallel.context=hierarchical:N
@@ -101,8 +102,7 @@ struct Recompute {
 // Place of each kind of state while a step does not use it.
 struct Offload {
   Tier optimizer = Tier::kNone;
-  Tier params = Tier::kNone;
-  Tier grads = Tier::kNone;
+  Tier params = Tier::kNone, grads = Tier::kNone;
   Tier activations = Tier::kNone;
   double ratio = 1;  // of the optimizer
   std::string path;  // of nvme; empty: RUNDIR/scratch

@@ -48,9 +48,12 @@ std::string_view files_of(DataSource source) {
   }
 }
 
+bool reads_text(DataSource source) {
+  return source == DataSource::kText || source == DataSource::kChat;
+}
+
 bool is_text(DataSource source) {
-  return source == DataSource::kText || source == DataSource::kWords ||
-         source == DataSource::kAffine;
+  return reads_text(source) || source == DataSource::kWords || source == DataSource::kAffine;
 }
 
 std::string digest(const SyntheticSource& source) {

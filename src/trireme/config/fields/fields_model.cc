@@ -108,13 +108,15 @@ std::vector<Field> data_fields() {
   return {
       fixed(choice(
           KEY(data.source),
-          "Source of samples. Text: text (token data sets and text files). Synthetic text: words "
-          "(random words), affine (sequences x <- (a x + 1) mod 251). Synthetic images: stripes "
+          "Source of samples. Text: text (token data sets and text files), chat (conversations, "
+          "docs/chat.md). Synthetic text: words (random words), affine (sequences x <- (a x + 1) "
+          "mod 251). Synthetic images: stripes "
           "(labelled patterns), scenes (shapes with captions or questions), quadrants (patterns "
           "and a question). Synthetic clips: squares (moving squares), arm (a square moved by "
           "actions). Files (docs/data.md): images (labelled), pairs (with captions or questions), "
           "clips (videos), trajectories (robot videos with actions).",
           {{"text", DataSource::kText},
+           {"chat", DataSource::kChat},
            {"words", DataSource::kWords},
            {"affine", DataSource::kAffine},
            {"stripes", DataSource::kStripes},
@@ -148,6 +150,11 @@ std::vector<Field> data_fields() {
       fixed(boolean(KEY(data.documents),
                     "Document masking: attention and positions stay within a document. false: each "
                     "sample is one text.")),
+      fixed(text(KEY(data.chat),
+                 "Chat template of data.source=chat, auto or a name, with options: date=2026-03-09 "
+                 "(of templates that write today's date), long=cut or long=split (conversations "
+                 "beyond model.seq_len, which are refused by default), special=forbid (special "
+                 "tokens within messages are refused). Empty: auto.")),
       fixed(text(KEY(data.weights),
                  "Sampling weights of several data sets, comma-separated, one per path of "
                  "data.path (such as 0.9,0.1). Empty: data.path is one data set.")),

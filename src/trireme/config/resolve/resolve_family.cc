@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/config/chat.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/head_width.h"
@@ -36,13 +37,28 @@ std::int64_t nearest_divisor(std::int64_t whole, std::int64_t wanted) {
 
 bool is_language_model(Family family) { return is_decoder(family) || family == Family::kHnet; }
 
+// Rows have several conversations each, which do not see each other.
+void resolve_chat(Job& job) {
+  if (!is_decoder(job.model.family))
+    fail(ErrorKind::kUsage,
+         "data.source=chat: family {} does not pack conversations; gpt and llama do",
+         name(job.model.family));
+  if (job.data.path.empty())
+    fail(
+        ErrorKind::kUsage,
+        "data.source=chat needs data.path: a .jsonl file of conversations, or a directory of them");
+  job.data.chat = print(parse_chat(job.data.chat));
+  job.data.documents = true;
+}
+
 // What language models read.
-void check_text(const Job& job) {
-  const Data& data = job.data;
+void resolve_text(Job& job) {
+  Data& data = job.data;
+  if (data.source == DataSource::kChat) return resolve_chat(job);
   if (data.source == DataSource::kText) return;
   if (!is_text(data.source))
     fail(ErrorKind::kUsage,
-         "data.source: family {} reads tokens; set data.source=text, words or affine",
+         "data.source: family {} reads tokens; set data.source=text, chat, words or affine",
          name(job.model.family));
   if (!data.path.empty() || data.tokenizer != Data{}.tokenizer || data.documents)
     fail(ErrorKind::kUsage,
@@ -130,7 +146,10 @@ void check_idle_keys(const Job& job) {
 }
 
 void resolve_family(Job& job, const DatasetFacts& data) {
-  if (is_language_model(job.model.family)) check_text(job);
+  if (job.data.source != DataSource::kChat && !job.data.chat.empty())
+    fail(ErrorKind::kUsage, "data.chat={}: only data.source=chat uses it; leave it out",
+         job.data.chat);
+  if (is_language_model(job.model.family)) resolve_text(job);
   switch (job.model.family) {
     case Family::kGpt:
     case Family::kLlama: resolve_decoder(job.model, data); break;

@@ -7,6 +7,7 @@
 #include "trireme/data/loaders/samples/question_source.h"
 #include "trireme/data/loaders/samples/synthetic_images.h"
 #include "trireme/data/loaders/source.h"
+#include "trireme/data/loaders/tokens/chat_source.h"
 #include "trireme/data/loaders/tokens/synthetic_tokens.h"
 #include "trireme/data/loaders/tokens/text_source.h"
 
@@ -32,6 +33,7 @@ Sources open_sources(const config::Job& job, const Path& dataset, Evaluated eval
          config::synthetic_source(job.data.source)->name);
   switch (job.data.source) {
     case config::DataSource::kText: return open_text(job, dataset, evaluated);
+    case config::DataSource::kChat: return open_chat(job, dataset, evaluated);
     case config::DataSource::kSquares:
       return job.model.family == config::Family::kVlm ? open_clip_questions(job)
                                                       : open_squares(job);

@@ -51,7 +51,7 @@ std::string print(const DatasetRecord& record) {
         {"documents", info.documents}, {"tokens", info.tokens}, {"text_bytes", info.text_bytes}};
   };
   Json files = Json::object();
-  for (std::size_t i = 0; i < std::size(kDatasetFiles); ++i)
+  for (std::size_t i = 0; i < record.files.size(); ++i)
     files[kDatasetFiles[i]] = {{"size", record.files[i].size},
                                {"xxh3", hex64(record.files[i].hash)}};
   Json json{{"format", kDatasetFormat},
@@ -75,17 +75,30 @@ DatasetRecord parse_record(std::string_view text, const std::string& what) {
   DatasetRecord record{.tokenizer_kind = fields.string("tokenizer"),
                        .vocab_size = fields.integer("vocab_size", 1),
                        .train = split_from(splits, "train"),
-                       .val = split_from(splits, "val"),
-                       .files = {}};
+                       .val = split_from(splits, "val")};
   if (json.contains("vocabulary_digest"))
     record.vocabulary_digest = fields.string("vocabulary_digest");
   const formats::JsonFields files(fields.any("files"), what + ": files");
-  for (std::size_t i = 0; i < std::size(kDatasetFiles); ++i) {
+  const bool chat = files.has(kDatasetFiles[kTextFiles]);
+  for (std::size_t i = 0; i < (chat ? std::size(kDatasetFiles) : kTextFiles); ++i) {
     const formats::JsonFields file(files.any(kDatasetFiles[i]), what + ": " + kDatasetFiles[i]);
     file.only({"size", "xxh3"});
-    record.files[i] = {.size = file.integer("size"), .hash = file.hex("xxh3"), .mib_hashes = {}};
+    record.files.push_back(
+        {.size = file.integer("size"), .hash = file.hex("xxh3"), .mib_hashes = {}});
   }
   return record;
+}
+
+std::string write_record(const Path& directory, const Tokenizer& tokenizer, DatasetRecord& record) {
+  record.tokenizer_kind = tokenizer.kind();
+  record.vocab_size = tokenizer.vocab_size();
+  record.vocabulary_digest = tokenizer.digest();
+  formats::DigestWriter vocabulary(directory / kVocabularyName);
+  vocabulary.write(tokenizer.description());
+  record.files[kVocabularyIndex] = vocabulary.finish();
+  std::string text = print(record);
+  write_file_synced(directory / kDatasetName, text);
+  return text;
 }
 
 namespace {
@@ -115,7 +128,7 @@ Dataset open_dataset(const Path& directory) {
          directory.string(), kDatasetName);
   const std::string text = read_file(directory / kDatasetName, std::size_t{1} << 20);
   const DatasetRecord record = parse_record(text, (directory / kDatasetName).string());
-  for (std::size_t i = 0; i < std::size(kDatasetFiles); ++i)
+  for (std::size_t i = 0; i < record.files.size(); ++i)
     check_size(directory, kDatasetFiles[i], record.files[i].size);
 
   const Path vocabulary = directory / kVocabularyName;
@@ -138,6 +151,12 @@ Dataset open_dataset(const Path& directory) {
          dataset.tokenizer.digest(), kDatasetName, record.vocabulary_digest);
   check_split(directory, "train", record.train, dataset.train);
   check_split(directory, "val", record.val, dataset.val);
+  if (record.files.size() > kTextFiles) {
+    dataset.train_loss.emplace(directory / "train_loss");
+    dataset.val_loss.emplace(directory / "val_loss");
+    check_split(directory, "train_loss", record.train, *dataset.train_loss);
+    check_split(directory, "val_loss", record.val, *dataset.val_loss);
+  }
   return dataset;
 }
 
@@ -145,7 +164,7 @@ Dataset verify_dataset(const Path& directory) {
   Dataset dataset = open_dataset(directory);
   const Path path = directory / kDatasetName;
   const DatasetRecord record = parse_record(read_file(path), path.string());
-  for (std::size_t i = 0; i < std::size(kDatasetFiles); ++i)
+  for (std::size_t i = 0; i < record.files.size(); ++i)
     if (formats::digest_file(directory / kDatasetFiles[i]).hash != record.files[i].hash)
       fail(ErrorKind::kData, "{}: does not have the digest that {} says: damaged or edited",
            (directory / kDatasetFiles[i]).string(), kDatasetName);

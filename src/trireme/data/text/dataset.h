@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,9 @@ struct Dataset {
   SplitInfo val_info;
   TokenFile train;
   TokenFile val;
+  // Of conversations: 1 for each token that has loss, 0 for the others.
+  std::optional<TokenFile> train_loss{};
+  std::optional<TokenFile> val_loss{};
 };
 
 // Opens a dataset and checks dataset.json, the sizes of all files, the vocabulary's digest and the indices.

@@ -169,8 +169,7 @@ class Splits {
     record.train = train_info;
     record.val = val_info;
     TokenFileDigests train = train_.finish(), val = val_.finish();
-    record.files = {std::move(train.bin), std::move(train.idx), std::move(val.bin),
-                    std::move(val.idx), formats::FileDigest{}};
+    record.files = {train.bin, train.idx, val.bin, val.idx, {}};
   }
 
   SplitInfo train_info, val_info;
@@ -210,18 +209,9 @@ Dataset prepare_dataset(const PrepareOptions& options) {
   Splits splits(options, tokenizer, staging.path());
   for (const SourceFile& source : options.sources) splits.add(source);
 
-  DatasetRecord record{.tokenizer_kind = tokenizer.kind(),
-                       .vocab_size = tokenizer.vocab_size(),
-                       .vocabulary_digest = tokenizer.digest(),
-                       .train = {},
-                       .val = {},
-                       .files = {}};
+  DatasetRecord record;
   splits.finish(record);
-  formats::DigestWriter vocabulary(staging.path() / kVocabularyName);
-  vocabulary.write(tokenizer.description());
-  record.files[kVocabularyIndex] = vocabulary.finish();
-  const std::string text = print(record);
-  write_file_synced(staging.path() / kDatasetName, text);
+  const std::string text = write_record(staging.path(), tokenizer, record);
 
   const Path existing = out / kDatasetName;
   if (fs::exists(existing)) {

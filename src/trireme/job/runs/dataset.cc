@@ -9,9 +9,13 @@
 #include "trireme/base/hash.h"
 #include "trireme/base/held_out.h"
 #include "trireme/base/os/file_facts.h"
+#include "trireme/config/chat.h"
 #include "trireme/config/data_sets.h"
 #include "trireme/config/synthetic.h"
+#include "trireme/data/chat/prepare.h"
+#include "trireme/data/chat/recognise.h"
 #include "trireme/data/media/split.h"
+#include "trireme/data/text/dataset_files.h"
 #include "trireme/data/text/sources.h"
 #include "trireme/data/text/vocabulary.h"
 #include "trireme/job/runs/file_lock.h"
@@ -70,8 +74,8 @@ text::Dataset open_unchanged(const Path& directory, const FindCache& cache,
                              const std::function<void(const std::string&)>& say) {
   text::Dataset dataset = text::open_dataset(directory);
   std::vector<Path> files = {directory / kDatasetFile};
-  for (const char* name : {"train.bin", "train.idx", "val.bin", "val.idx", "vocabulary.json"})
-    files.push_back(directory / name);
+  for (const char* name : text::kDatasetFiles)
+    if (dataset.train_loss || fs::exists(directory / name)) files.push_back(directory / name);
   if (os::changed_after(files[0], files).empty()) return dataset;
   const CheckedFiles checked(cache, directory, files);
   std::optional<std::string> problem = checked.verdict();
@@ -91,18 +95,24 @@ text::Dataset open_unchanged(const Path& directory, const FindCache& cache,
   return dataset;
 }
 
-// Prepares once; `collect` is asked for the sources only when there is something to do.
-text::Dataset prepared(const config::Data& data, const FindCache& cache, std::uint64_t key,
-                       const std::string& name, const std::function<void(const std::string&)>& say,
-                       const std::function<std::vector<text::SourceFile>()>& collect) {
+// Prepares once; `prepare` is called only when there is something to do.
+text::Dataset prepared(const FindCache& cache, std::uint64_t key, const std::string& name,
+                       const std::function<void(const std::string&)>& say,
+                       const std::function<text::Dataset(const Path&)>& prepare) {
   const Path root = cache() / "datasets", out = root / hex64(key);
   if (fs::exists(out / kDatasetFile)) return open_unchanged(out, cache, say);
   make_in_cache(root);
   const FileLock lock(root / (hex64(key) + ".lock"), FileLock::Wait::kYes);
   if (fs::exists(out / kDatasetFile)) return open_unchanged(out, cache, say);
   say(fmt::format("preparing {} into {} (once)", name, out.string()));
-  text::PrepareOptions options{
-      .sources = collect(), .out = out, .tokenizer = text::parse_tokenizer(data.tokenizer)};
+  return prepare(out);
+}
+
+text::Dataset prepare_text(const config::Data& data, std::vector<text::SourceFile> sources,
+                           const Path& out) {
+  text::PrepareOptions options{.sources = std::move(sources),
+                               .out = out,
+                               .tokenizer = text::parse_tokenizer(data.tokenizer)};
   options.validation = validation_rule(data, options.sources.size());
   return text::prepare_dataset(options);
 }
@@ -135,8 +145,10 @@ LocatedDataset from_quickstart(const config::Data& data, const DataPlaces& place
   for (const Path& root : roots)
     for (const char* part : {"ATen", "c10", "torch", "c++"})
       if (fs::is_directory(root / part)) key = stamped(key, root / part);
-  return located(prepared(data, places.cache, key, "the C++ headers of this machine", say,
-                          [&] { return text::quickstart_text(roots).files; }),
+  return located(prepared(places.cache, key, "the C++ headers of this machine", say,
+                          [&](const Path& out) {
+                            return prepare_text(data, text::quickstart_text(roots).files, out);
+                          }),
                  data.tokenizer, "C++ headers of this machine", true);
 }
 
@@ -145,8 +157,58 @@ LocatedDataset from_text(const config::Data& data, const DataPlaces& places,
   const std::vector<text::SourceFile> sources = text::collect_sources({data.path});
   std::uint64_t key = mix(key_of(data), sources.size());
   for (const text::SourceFile& source : sources) key = stamped(key, source.path);
-  return located(prepared(data, places.cache, key, data.path, say, [&] { return sources; }),
+  return located(prepared(places.cache, key, data.path, say,
+                          [&](const Path& out) { return prepare_text(data, sources, out); }),
                  data.tokenizer, data.path);
+}
+
+// That of the model: none is learned from conversations.
+text::Tokenizer chat_tokenizer(const config::Data& data) {
+  using By = text::TokenizerChoice::By;
+  const text::TokenizerChoice choice = text::parse_tokenizer(data.tokenizer);
+  if (choice.by == By::kFile) return text::read_vocabulary(choice.file);
+  if (choice.by == By::kBytes) return text::Tokenizer::bytes();
+  fail(
+      ErrorKind::kUsage,
+      "data.tokenizer={}: data.source=chat learns no vocabulary; set data.tokenizer to the model's "
+      "directory or tokenizer.json, or to bytes",
+      data.tokenizer);
+}
+
+LocatedDataset from_chat(const config::Data& data, const DataPlaces& places,
+                         const std::function<void(const std::string&)>& say) {
+  const text::Tokenizer tokenizer = chat_tokenizer(data);
+  config::Chat chat = config::parse_chat(data.chat);
+  if (chat.shape == config::Chat{}.shape)
+    chat.shape = chat::template_of_model(text::parse_tokenizer(data.tokenizer).file, "data.chat");
+  const chat::Template& shape = chat::find_template(chat.shape);
+  chat::render(shape, chat::Conversation(1),
+               {.prompt = true, .date = chat.date});  // refuses a missing date
+  const std::vector<text::SourceFile> sources = text::collect_sources({data.path}, {".jsonl"});
+  const std::string made_by =
+      fmt::format("{} {} {}", chat.shape, chat.date, chat.forbid);  // rows are packed later
+  std::uint64_t key = mix(mix(key_of(data), hash64(made_by)), sources.size());
+  for (const text::SourceFile& source : sources) key = stamped(key, source.path);
+  text::Dataset dataset = prepared(places.cache, key, data.path, say, [&](const Path& out) {
+    return chat::prepare({.sources = sources,
+                          .out = out,
+                          .tokenizer = tokenizer,
+                          .shape = shape,
+                          .style = {.date = chat.date},
+                          .forbid = chat.forbid,
+                          .validation = data.validation});
+  });
+  LocatedDataset result{.directory = dataset.directory,
+                        .digest = dataset.digest,
+                        .facts = {.vocab = tokenizer.vocab_size()},
+                        .tokenizer = data.tokenizer,
+                        .chat = config::print(chat)};
+  result.what =
+      fmt::format("{}: {} conversations to train on ({} tokens), {} held out, template {}",
+                  data.path, dataset.train_info.documents, dataset.train_info.tokens,
+                  dataset.val_info.documents, chat.shape);
+  result.text = std::move(dataset);
+  return result;
 }
 
 // Whether the tokenizer may be the one chosen; a file may since have gone, and then any vocabulary of a file may be its own.
@@ -239,19 +301,34 @@ LocatedDataset locate_dataset(const config::Data& data, const DataPlaces& places
   const std::string_view files = config::files_of(data.source);
   if (!files.empty() && !data.path.empty()) return from_files(data, files);
   if (!files.empty()) return {};
-  if (data.path.empty()) return from_quickstart(data, places, say);
+  if (data.path.empty() && data.source == config::DataSource::kText)
+    return from_quickstart(data, places, say);
   std::error_code cause;
   if (!fs::exists(data.path, cause))
     fail(ErrorKind::kData,
          "data.path={}: no such file or directory; needs a text file, a directory of text or a "
          "prepared dataset",
          data.path);
-  if (fs::exists(Path(data.path) / kDatasetFile, cause)) return from_dataset(data, places, say);
+  const bool is_prepared = fs::exists(Path(data.path) / kDatasetFile, cause);
+  if (data.source == config::DataSource::kChat && is_prepared)
+    fail(ErrorKind::kUsage,
+         "data.path={}: is a prepared data set, and data.source=chat reads .jsonl files of "
+         "conversations; name these",
+         data.path);
+  if (data.source == config::DataSource::kChat) return from_chat(data, places, say);
+  if (is_prepared) return from_dataset(data, places, say);
   return from_text(data, places, say);
+}
+
+config::Job on_data(config::Job job, const LocatedDataset& data) {
+  job.data.tokenizer = data.tokenizer;
+  if (!data.chat.empty()) job.data.chat = data.chat;
+  return job;
 }
 
 std::int64_t held_out_samples(const LocatedDataset& data, const config::Job& job) {
   if (!data.text) return data.held_out;
+  if (data.text->val_loss) return data.text->val_info.documents;
   const std::int64_t targets = std::max<std::int64_t>(0, data.text->val_info.tokens - 1);
   return (targets + job.model.seq_len - 1) / job.model.seq_len;
 }
@@ -277,7 +354,7 @@ config::DatasetFacts known_facts(const config::Data& data) {
 }
 
 config::DatasetFacts facts_without_text(const config::Job& job) {
-  if (job.data.source != config::DataSource::kText) return known_facts(job.data);
+  if (!config::reads_text(job.data.source)) return known_facts(job.data);
   return {.vocab = job.data.tokenizer == "bytes" && job.model.vocab == 0 ? 256 : 0};
 }
 

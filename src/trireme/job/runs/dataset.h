@@ -21,7 +21,8 @@ struct LocatedDataset {
   std::int64_t held_out = 0;  // samples for validation; of text: 0, it has tokens
   config::DatasetFacts facts{};
   std::string tokenizer;  // as data.tokenizer spells it: what the resolved job says
-  std::string what;       // one line for people
+  std::string chat{};  // as data.chat spells it, with the template's name; empty: no conversations
+  std::string what;    // one line for people
   bool quickstart = false;
   std::vector<Path> files{};  // of pictures, clips and trajectories: what they are read from
   std::vector<std::string> classes{};  // their names, where these are known
@@ -35,11 +36,14 @@ struct DataPlaces {
 
 // data.path empty: the quick start's text; a dataset directory: that; a text file or a directory of text: these. Text
 // is prepared once, into the cache, keyed by files, sizes, times, tokenizer and split; two processes that want the same
-// wait for each other. Pictures, clips and trajectories are listed, not read. A prepared dataset has its tokenizer:
+// wait for each other. Conversations are prepared in the same way. Pictures, clips and trajectories are listed, not read. A prepared dataset has its tokenizer:
 // data.tokenizer must be left at "bytes" or say the same. `say` is called before slow work. Throws Error{kData} for a
 // wrong path, Error{kUsage} for a contradiction.
 LocatedDataset locate_dataset(const config::Data& data, const DataPlaces& places,
                               const std::function<void(const std::string&)>& say);
+
+// The job with the keys that the data decide.
+config::Job on_data(config::Job job, const LocatedDataset& data);
 
 // Samples that a resolved job on this data is validated on: of text windows of model.seq_len tokens.
 std::int64_t held_out_samples(const LocatedDataset& data, const config::Job& job);

@@ -8,6 +8,7 @@
 #include "trireme/config/data_sets.h"
 #include "trireme/config/paths.h"
 #include "trireme/config/phases.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/config/weights.h"
 #include "trireme/data/text/dataset_files.h"
 #include "trireme/job/runs/run_directory.h"
@@ -58,7 +59,7 @@ config::Job with_absolute_paths(config::Job job) {
 
 bool takes_vocabulary(const config::Data& data) {
   std::error_code cause;
-  return data.source == config::DataSource::kText &&
+  return config::reads_text(data.source) &&
          (data.path.empty() ||
           !std::filesystem::exists(Path(data.path) / text::kDatasetName, cause));
 }

@@ -2,13 +2,14 @@
 
 #include <memory>
 
+#include "trireme/config/synthetic.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/loaders/tokens/random_tokens.h"
 
 namespace trireme::train {
 
 JobSession::Load load_of(const config::Job& job, std::int64_t count, const Path& dataset) {
-  if (dataset.empty() && job.data.source == config::DataSource::kText)
+  if (dataset.empty() && config::reads_text(job.data.source))
     return [count, model = job.model, documents = job.data.documents](std::int64_t first) {
       return loaders::random_tokens(first, count, model.seq_len, model.vocab, documents);
     };

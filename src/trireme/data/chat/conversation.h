@@ -1,0 +1,28 @@
+// Conversations: messages of a system, a user and an assistant, as lines of JSON have them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme::chat {
+
+enum class Role { kSystem, kUser, kAssistant };
+
+struct Message {
+  Role role = Role::kUser;
+  std::string content;
+  std::optional<std::string>
+      reasoning{};       // thoughts before the answer, where the sample keeps them apart
+  bool trained = false;  // an answer that has loss
+};
+
+using Conversation = std::vector<Message>;
+
+// Reads one sample: {"messages": [{"role", "content"}]} (OpenAI), {"conversations": [{"from", "value"}]} (ShareGPT) or
+// {"prompt", "completion"}, each a string or a list of messages. Every answer is trained, with "completion" only
+// those in it. Throws Error{kData} that begins with `what` and names the key.
+Conversation read_conversation(std::string_view json, const std::string& what);
+
+}  // namespace trireme::chat

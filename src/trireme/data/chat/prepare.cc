@@ -1,0 +1,149 @@
+#include "trireme/data/chat/prepare.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+#include "trireme/base/held_out.h"
+#include "trireme/base/os/staging.h"
+#include "trireme/data/chat/encode.h"
+#include "trireme/data/text/dataset_files.h"
+#include "trireme/formats/shown.h"
+
+namespace trireme::chat {
+namespace {
+
+struct Line {
+  std::string_view json;
+  std::size_t source;
+  std::int64_t number;  // from 1
+};
+
+std::vector<Line> lines_of(const std::vector<std::string>& texts) {
+  std::vector<Line> lines;
+  for (std::size_t source = 0; source < texts.size(); ++source) {
+    std::string_view rest = texts[source];
+    for (std::int64_t number = 1; !rest.empty(); ++number) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size());
+      const std::string_view line = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      if (line.find_first_not_of(" \t\r") != line.npos) lines.push_back({line, source, number});
+    }
+  }
+  return lines;
+}
+
+double place_of(const Line& line) { return static_cast<double>(hash64(line.json) >> 11) * 0x1p-53; }
+
+// The place below which lines are held out.
+double limit_of(const std::vector<Line>& lines, double validation) {
+  if (!is_count(validation)) return validation;
+  const auto count = static_cast<std::int64_t>(validation);
+  if (count >= std::ssize(lines))
+    fail(ErrorKind::kUsage,
+         "data.validation={}: there are {} conversations, of which some have to be left to train "
+         "on; hold out fewer, or a fraction such as data.validation=0.1",
+         validation, lines.size());
+  std::vector<double> places;
+  for (const Line& line : lines) places.push_back(place_of(line));
+  std::ranges::nth_element(places, places.begin() + count);
+  return places[static_cast<std::size_t>(count)];
+}
+
+void refuse_special(const Conversation& conversation, const text::Tokenizer& tokenizer) {
+  for (const Message& message : conversation) {
+    const auto read = tokenizer.encode_spans(message.content),
+               plain = tokenizer.encode_spans(message.content, text::Specials::kPlainText);
+    if (read == plain) continue;
+    const auto [special, other] = std::ranges::mismatch(read, plain);
+    fail(ErrorKind::kData,
+         "a message has the special token {}, which special=forbid refuses. Remove it, or leave "
+         "special=forbid out of data.chat",
+         special == read.end()
+             ? ""
+             : formats::shown(std::string_view(message.content)
+                                  .substr(special->begin, special->end - special->begin)));
+  }
+}
+
+// Token files of one split.
+struct Split {
+  Split(const Path& directory, const std::string& name, std::int64_t vocab)
+      : tokens(directory / name, text::token_dtype(vocab)),
+        loss(directory / (name + "_loss"), DType::kU8) {}
+
+  void add(const Encoded& encoded, std::size_t text_bytes) {
+    tokens.add_document(encoded.ids);
+    loss.add_document(encoded.trained);
+    info.documents += 1;
+    info.tokens += std::ssize(encoded.ids);
+    info.text_bytes += static_cast<std::int64_t>(text_bytes);
+  }
+
+  text::TokenFileWriter tokens, loss;
+  text::SplitInfo info;
+};
+
+Encoded encoded_line(const Line& line, const PrepareOptions& options, const std::string& what,
+                     std::size_t& text_bytes) {
+  const Conversation conversation = read_conversation(line.json, what);
+  try {
+    if (std::ranges::none_of(conversation, &Message::trained))
+      fail(ErrorKind::kData, "has no answer of the assistant to train on");
+    if (options.forbid) refuse_special(conversation, options.tokenizer);
+    const std::vector<Segment> segments = render(options.shape, conversation, options.style);
+    text_bytes = text_of(segments).size();
+    return encode(segments, options.tokenizer);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    fail(ErrorKind::kData, "{}: {}", what, error.what());
+  }
+}
+
+void check_splits(const Split& train, const Split& val, double validation) {
+  if (train.info.documents == 0 || (val.info.documents == 0 && validation > 0))
+    fail(ErrorKind::kData,
+         "data.validation={} of {} conversations leaves none for {}; use another fraction, or a "
+         "number of conversations such as data.validation=1",
+         validation, train.info.documents + val.info.documents,
+         train.info.documents == 0 ? "training" : "validation");
+}
+
+}  // namespace
+
+text::Dataset prepare(const PrepareOptions& options) {
+  std::vector<std::string> texts;
+  for (const text::SourceFile& source : options.sources) texts.push_back(read_file(source.path));
+  const std::vector<Line> lines = lines_of(texts);
+  if (lines.empty())
+    fail(ErrorKind::kData, "{}: has no line; needs one conversation a line",
+         options.sources.empty() ? "data.path" : options.sources[0].path.string());
+  const double limit = limit_of(lines, options.validation);
+  os::Staging staging(options.out);
+  Split train(staging.path(), "train", options.tokenizer.vocab_size()),
+      val(staging.path(), "val", options.tokenizer.vocab_size());
+  for (const Line& line : lines) {
+    const std::string what =
+        fmt::format("{}:{}", options.sources[line.source].path.string(), line.number);
+    std::size_t text_bytes = 0;
+    const Encoded encoded = encoded_line(line, options, what, text_bytes);
+    (place_of(line) < limit ? val : train).add(encoded, text_bytes);
+  }
+  check_splits(train, val, options.validation);
+  text::DatasetRecord record{.train = train.info, .val = val.info};
+  record.files.resize(text::kVocabularyIndex + 1);
+  std::size_t next = 0;
+  for (Split* split : {&train, &val}) {
+    text::TokenFileDigests tokens = split->tokens.finish(), loss = split->loss.finish();
+    record.files[next++] = tokens.bin;
+    record.files[next++] = tokens.idx;
+    record.files.push_back(loss.bin);
+    record.files.push_back(loss.idx);
+  }
+  write_record(staging.path(), options.tokenizer, record);
+  staging.publish();
+  return text::open_dataset(options.out);
+}
+
+}  // namespace trireme::chat

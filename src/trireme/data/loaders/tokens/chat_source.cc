@@ -1,0 +1,168 @@
+#include "trireme/data/loaders/tokens/chat_source.h"
+
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/data/loaders/sample_order.h"
+#include "trireme/data/loaders/tokens/packing.h"
+#include "trireme/data/loaders/tokens/token_loader.h"
+#include "trireme/data/text/dataset.h"
+
+namespace trireme::loaders {
+namespace {
+
+using Rows = std::vector<std::vector<PackedPiece>>;
+using Opened = std::shared_ptr<const text::Dataset>;
+
+struct LongDocuments {
+  std::int64_t count = 0, longest = 0;
+};
+
+LongDocuments longer_than(const text::TokenFile& tokens, std::int64_t seq_len) {
+  LongDocuments found;
+  for (std::int64_t k = 0; k < tokens.documents(); ++k) {
+    const std::int64_t places = tokens.document(k).count - 1;
+    if (places > seq_len) ++found.count;
+    found.longest = std::max(found.longest, places);
+  }
+  return found;
+}
+
+class ChatSource final : public Source {
+ public:
+  // In the order of consumption that `seed` draws, without it in the order of rows.
+  ChatSource(const config::Job& job, Opened dataset, const text::TokenFile& tokens,
+             const text::TokenFile& loss, std::optional<std::uint64_t> seed)
+      : dataset_(std::move(dataset)),
+        tokens_(tokens),
+        loss_(loss),
+        seq_len_(job.model.seq_len),
+        vocab_(job.model.vocab),
+        rows_(packed_documents(tokens, seq_len_, config::parse_chat(job.data.chat).longer)) {
+    if (seed) order_.emplace(samples(), *seed);
+  }
+
+  std::int64_t samples() const override { return std::ssize(rows_); }
+
+  std::vector<at::Tensor> batch(std::int64_t first, std::int64_t count) const override {
+    std::vector<at::Tensor> all;
+    for (const std::int64_t value : {std::int64_t{0}, kIgnoredTarget, std::int64_t{0}})
+      all.push_back(at::full({count, seq_len_}, value, at::kLong));
+    for (std::int64_t row = 0; row < count; ++row) fill(all, row, pieces(first + row));
+    return all;
+  }
+
+  double weight(std::int64_t first, std::int64_t count) const override {
+    std::int64_t sum = 0;
+    for (std::int64_t place = first; place < first + count; ++place)
+      for (const PackedPiece& piece : pieces(place)) {
+        const std::vector<std::int64_t> loss = read(loss_, piece);
+        sum += std::accumulate(loss.begin() + 1, loss.end(), std::int64_t{0});
+      }
+    return static_cast<double>(sum);
+  }
+
+ private:
+  const std::vector<PackedPiece>& pieces(std::int64_t place) const {
+    static const std::vector<PackedPiece> kNone;  // after the last held-out row
+    const std::int64_t row = order_ ? order_->at(place).sample : place;
+    return row < samples() ? rows_[static_cast<std::size_t>(row)] : kNone;
+  }
+
+  // Its places and the last one's target.
+  static std::vector<std::int64_t> read(const text::TokenFile& file, const PackedPiece& piece) {
+    std::vector<std::int64_t> values(static_cast<std::size_t>(piece.count + 1));
+    file.read(file.document(piece.document).first + piece.first, std::span<std::int64_t>(values));
+    return values;
+  }
+
+  void fill(std::vector<at::Tensor>& batch, std::int64_t row,
+            const std::vector<PackedPiece>& parts) const {
+    std::int64_t* rows[3];
+    for (std::size_t i = 0; i < 3; ++i)
+      rows[i] = batch[i].data_ptr<std::int64_t>() + row * seq_len_;
+    auto [token, target, position] = rows;
+    const std::int64_t* const end = token + seq_len_;
+    for (const PackedPiece& piece : parts) {
+      const std::vector<std::int64_t> ids = read(tokens_, piece), loss = read(loss_, piece);
+      check(ids);
+      token = std::copy(ids.begin(), ids.end() - 1, token);
+      for (std::size_t i = 1; i < ids.size(); ++i)
+        *target++ = loss[i] != 0 ? ids[i] : kIgnoredTarget;
+      std::iota(position, position + piece.count, 0);
+      position += piece.count;
+    }
+    std::iota(position, position + (end - token), 0);
+  }
+
+  void check(const std::vector<std::int64_t>& ids) const {
+    for (const std::int64_t id : ids)
+      if (id < 0 || id >= vocab_)
+        fail(ErrorKind::kData,
+             "the conversations have token {}, outside the model's vocabulary of {}; set "
+             "model.vocab, or data.tokenizer to the model's own",
+             id, vocab_);
+  }
+
+  Opened dataset_;
+  const text::TokenFile& tokens_;
+  const text::TokenFile& loss_;
+  std::int64_t seq_len_, vocab_;
+  Rows rows_;
+  std::optional<SampleOrder> order_;
+};
+
+}  // namespace
+
+Rows packed_documents(const text::TokenFile& tokens, std::int64_t seq_len,
+                      config::Chat::Long longer) {
+  using Long = config::Chat::Long;
+  if (const LongDocuments found = longer_than(tokens, seq_len);
+      found.count > 0 && longer == Long::kRefuse)
+    fail(ErrorKind::kData,
+         "model.seq_len={}: {} of {} conversations are longer, up to {} tokens. Raise "
+         "model.seq_len, or add long=cut or long=split to data.chat",
+         seq_len, found.count, tokens.documents(), found.longest);
+  std::vector<PackedPiece> pieces;
+  for (std::int64_t k = 0; k < tokens.documents(); ++k) {
+    const std::int64_t places = tokens.document(k).count - 1;
+    for (std::int64_t first = 0; first < places; first += seq_len) {
+      pieces.push_back({k, first, std::min(seq_len, places - first)});
+      if (longer != Long::kSplit) break;
+    }
+  }
+  std::vector<std::int64_t> lengths;
+  for (const PackedPiece& piece : pieces) lengths.push_back(piece.count);
+  Rows rows;
+  for (const PackedRow& packed : best_fit_rows(lengths, seq_len)) {
+    rows.emplace_back();
+    for (const std::int64_t index : packed)
+      rows.back().push_back(pieces[static_cast<std::size_t>(index)]);
+  }
+  return rows;
+}
+
+Sources open_chat(const config::Job& job, const Path& dataset, Evaluated evaluated) {
+  const auto opened = std::make_shared<const text::Dataset>(text::open_dataset(dataset));
+  if (!opened->train_loss)
+    fail(ErrorKind::kData,
+         "{}: is a data set of text without marked answers; set data.source=text, or data.path to "
+         "files of conversations",
+         dataset.string());
+  const bool held_out = evaluated == Evaluated::kHeldOut;
+  return {.train = std::make_unique<ChatSource>(job, opened, opened->train, *opened->train_loss,
+                                                static_cast<std::uint64_t>(job.data.seed)),
+          .held_out = std::make_unique<ChatSource>(
+              job, opened, held_out ? opened->val : opened->train,
+              held_out ? *opened->val_loss : *opened->train_loss, std::nullopt),
+          .digest = opened->digest,
+          .vocabulary = opened->tokenizer.digest()};
+}
+
+}  // namespace trireme::loaders
