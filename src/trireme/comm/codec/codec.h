@@ -16,7 +16,7 @@ enum class Kind : std::uint8_t {
   kF4,     // fp32 largest magnitude a, two codes a byte: sign and level L, 0 or 2^(L-7) a
   kSign,   // bf16 mean of magnitudes, one bit an element
   kTopK,   // largest magnitudes with their indices
-  kRandK,  // elements at places that all senders draw alike
+  kRandK,  // elements at places that are equal for all senders
 };
 
 // Sparse codecs send `share` of a block's elements, at least one, in `bits` (1 to 8, 16 or 32) each.
