@@ -30,6 +30,14 @@ class CountingWorld : public comm::World {
     return all;
   }
 
+  // Bytes that this rank sent to others through them since the last call.
+  std::int64_t take_bytes_sent(const std::string& prefix) {
+    std::int64_t bytes = 0;
+    for (auto& [name, group] : groups_)
+      if (name.starts_with(prefix)) bytes += group->take_bytes_sent();
+    return bytes;
+  }
+
  private:
   struct Owning : private std::unique_ptr<comm::Group>, public comm::CountingGroup {
     explicit Owning(std::unique_ptr<comm::Group> inner)

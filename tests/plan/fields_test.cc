@@ -17,6 +17,7 @@
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/text/instr_fields.h"
 #include "trireme/plan/text/text.h"
+#include "trireme/plan/unit_sharing.h"
 
 namespace trireme::plan {
 namespace {
@@ -25,6 +26,16 @@ using mesh::Axis;
 using mesh::AxisSet;
 using testing::HasSubstr;
 using testing::IsSupersetOf;
+
+// Whose units are all large enough to be coded.
+PlanSet coded_plan(const mesh::Degrees& degrees, int zero) {
+  Program large = harness::chain_example(1);
+  for (Unit& unit : large.units) unit.numel += kLeastCoded;
+  return compile(large, mesh::Mesh(degrees),
+                 {.zero = zero,
+                  .micro_batches = 2,
+                  .coded = CodedSums{.codec = codec::parse("q8"), .senders = 2}});
+}
 
 // Small plans that together have every verb, and ranks that differ in every axis.
 std::vector<PlanSet> plans() {
@@ -38,6 +49,8 @@ std::vector<PlanSet> plans() {
     all.push_back(compile(tied_v(2), mesh::Mesh({.pp = 2, .dp_shard = 2}),
                           {.zero = zero, .micro_batches = 2, .schedule = Schedule::kZbV}));
   }
+  all.push_back(coded_plan({.dp_replicate = 2}, 0));
+  all.push_back(coded_plan({.dp_shard = 2}, 1));
   all.push_back(compile(harness::jepa_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 1}));
   all.push_back(compile(recompute_whole(harness::chain_example(), 2), mesh::Mesh({.dp_shard = 2}),
                         {.zero = 3,
@@ -101,6 +114,25 @@ std::vector<std::vector<int>> instead(int index, const std::vector<int>& value) 
     others.back().insert(wrong < 0 ? others.back().begin() : others.back().end(), wrong);
   }
   return others;
+}
+
+// One rank that makes the sums of two senders has lines that code them, like two ranks.
+TEST(Fields, SumsOfOneRankAreCodedToo) {
+  const PlanSet plan = coded_plan({}, 0);
+  ASSERT_EQ(refusal(plan), "");
+  std::size_t coded = 0;
+  for_each_line(plan, [&](std::size_t l, std::size_t i) {
+    if (!plan.lists[l][i].coded) return;
+    ++coded;
+    PlanSet other = plan;
+    other.lists[l][i].coded = false;
+    EXPECT_THAT(refusal(other), HasSubstr("sends sums as they are, the recipe has codes here"));
+  });
+  EXPECT_EQ(coded, plan.program.units.size());
+  EXPECT_EQ(parse(print(plan)), plan);
+  PlanSet three = plan;
+  three.recipe.coded->senders = 3;
+  EXPECT_THAT(refusal(three), HasSubstr("3 senders on 1 ranks"));
 }
 
 TEST(Fields, EveryOtherValueOfEveryFieldOfEveryVerbIsRefused) {

@@ -59,6 +59,9 @@ TEST(Text, EveryFieldOfARecipeSurvives) {
                  .master = DType::kF64,
                  .grads = DType::kF32,
                  .reduce = DType::kBF16,
+                 .coded = CodedSums{.codec = codec::parse("q4"),
+                                    .senders = 3,
+                                    .back = codec::parse("topk:0.01:16")},
                  .optimizer_states = 1,
                  .int8_states = true};
   plan.recipe.gathers_after_step = true;

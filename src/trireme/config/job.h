@@ -9,15 +9,14 @@
 #include <vector>
 
 #include "trireme/base/bytes.h"
-#include "trireme/base/dtype.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/tier.h"
 #include "trireme/config/model_sections.h"
+#include "trireme/config/precision.h"
 #include "trireme/plan/mesh/context_method.h"
 
 namespace trireme::config {
 
-enum class Numerics { kCanonical, kFast };
 using mesh::ContextMethod;
 enum class RecomputePolicy { kNone, kFull, kSelective, kAuto };
 enum class Optimizer { kAdamW };
@@ -73,20 +72,6 @@ struct Parallel {
   int zero = 0;
   double comm_timeout_s = 60;
   bool operator==(const Parallel&) const = default;
-};
-
-// Optional values are set in a resolved job, where loss_scale is off, dynamic or a number.
-struct Precision {
-  DType compute = DType::kF32;
-  bool compute_auto = false;    // take what is fast where ranks compute; false in a resolved job
-  std::optional<DType> master;  // what the optimizer steps
-  std::optional<DType> grads;   // what gradients accumulate in
-  std::optional<DType> reduce;  // what gradients travel in
-  std::string nodes;            // "head=fp32,block.0=fp32": compute types of their own
-  std::string loss_scale = "auto";
-  Numerics numerics = Numerics::kCanonical;
-  std::int64_t group = 0;  // micro-batches that canonical sums add in a row; 0: kSumGroups groups
-  bool operator==(const Precision&) const = default;
 };
 
 struct Recompute {
@@ -180,6 +165,7 @@ struct Job {
   Data data;
   Parallel parallel;
   Precision precision;
+  Network network;
   Recompute recompute;
   Offload offload;
   Optim optim;

@@ -4,6 +4,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
+#include "trireme/config/resolve/check_network.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/account/costs.h"
 #include "trireme/plan/compile/partition.h"
@@ -70,6 +71,14 @@ plan::Cuts parse_cuts(const std::string& text, const plan::Program& program, int
   return cuts;
 }
 
+std::optional<plan::CodedSums> coded_sums_of(const config::Job& job) {
+  const config::Network& network = job.network;
+  if (!config::codes_sums(job)) return std::nullopt;
+  plan::CodedSums sums{.codec = codec::parse(network.codec), .senders = config::senders(job)};
+  if (network.back != config::Network().back) sums.back = codec::parse(network.back);
+  return sums;
+}
+
 plan::Offload offload_of(const config::Offload& offload) {
   return {.optimizer = offload.optimizer,
           .params = offload.params,
@@ -103,6 +112,7 @@ plan::Recipe recipe_of(const config::Job& job) {
           .master = precision.master.value(),
           .grads = precision.grads.value(),
           .reduce = precision.reduce == precision.grads ? std::nullopt : precision.reduce,
+          .coded = coded_sums_of(job),
           .optimizer_states = 2,
           .int8_states = job.optim.states == config::OptimizerStates::kInt8,
           .offload = offload_of(job.offload)};

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "trireme/plan/binary_counter.h"
+#include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/text/text.h"
@@ -24,8 +25,9 @@ GradientSums sums_of_stage(const PlanSet& plan, int row, int stage) {
     }
     const std::int64_t level = space_of(plan, unit, stage).level;
     for (const auto& [chunk, count] : counts) {
-      sums.kept += level * most_sums(count, row);
-      sums.least += level;
+      const int senders = senders_of_rank(plan, unit);
+      sums.kept += level * (senders - 1 + most_sums(count / senders, row));
+      sums.least += level * senders;
     }
   }
   return sums;

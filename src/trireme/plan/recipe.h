@@ -7,6 +7,7 @@
 
 #include "trireme/base/dtype.h"
 #include "trireme/base/tier.h"
+#include "trireme/comm/codec/codec.h"
 #include "trireme/plan/schedules/schedule.h"
 
 namespace trireme::plan {
@@ -31,6 +32,15 @@ struct Offload {
   bool operator==(const Offload&) const = default;
 };
 
+// Lossy sums of gradients. The canonical tree is cut into `senders` aligned blocks of micro-batches. The sum of each is
+// coded once, and decoded sums are added above the cut.
+struct CodedSums {
+  codec::Codec codec;
+  int senders = 1;
+  std::optional<codec::Codec> back{};  // of the whole sum, which every rank then uses decoded
+  bool operator==(const CodedSums&) const = default;
+};
+
 struct Recipe {
   int zero = 0;           // 0..3: a row of the lifetime table below
   int micro_batches = 1;  // per rank and step
@@ -50,7 +60,8 @@ struct Recipe {
   DType master = DType::kF32;   // what the optimizer steps; equal to compute: one copy serves both
   DType grads = DType::kF32;    // accumulated gradients
   std::optional<DType> reduce{};  // gradients between ranks, if not as they are accumulated
-  int optimizer_states = 2;       // tensors per parameter (AdamW: 2)
+  std::optional<CodedSums> coded{};
+  int optimizer_states = 2;  // tensors per parameter (AdamW: 2)
   bool int8_states = false;  // of bytes with a scale a block (unit_types.h), not of master type
   Offload offload{};
   bool operator==(const Recipe&) const = default;

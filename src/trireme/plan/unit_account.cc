@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_types.h"
@@ -17,6 +18,7 @@ std::int64_t bytes_of(std::int64_t count, DType type) {
 
 UnitAccount::UnitAccount(const PlanSet& plan, int rank, Ledger& ledger)
     : plan_(plan),
+      rank_(rank),
       recipe_(plan.recipe),
       list_(plan.list(rank)),
       ledger_(ledger),
@@ -28,7 +30,8 @@ UnitAccount::UnitAccount(const PlanSet& plan, int rank, Ledger& ledger)
     at(unit) = {.sharing = sharing_of(plan.mesh, recipe_, of(unit)),
                 .full = share.full,
                 .part = share.part,
-                .leaves = leaves_of(plan, unit)};
+                .leaves = leaves_of(plan, unit),
+                .sender_mbs = sender_micro_batches(plan, unit)};
     persistent(unit);
   }
 }
@@ -61,7 +64,9 @@ std::int64_t UnitAccount::grad_bytes(std::int64_t count) const {
 std::int64_t UnitAccount::reduce_bytes(std::int64_t count) const {
   return bytes_of(count, reduce_type(recipe_));
 }
-bool UnitAccount::converts() const { return reduce_type(recipe_) != recipe_.grads; }
+bool UnitAccount::converts(const Instr& line) const {
+  return line.coded || reduce_type(recipe_) != recipe_.grads;
+}
 
 std::int64_t UnitAccount::level_bytes(const UnitMemory& unit) const {
   return grad_bytes(unit.sharing.scatters_each ? unit.part : unit.full);
@@ -79,13 +84,15 @@ std::int64_t UnitAccount::received(const Instr& line, const UnitMemory& unit) {
 
 // Copies of gradients that a reduction makes, in addition to the gradients, in the type in which they travel.
 std::int64_t UnitAccount::copied_bytes(const Instr& line, const UnitMemory& unit) const {
+  if (line.coded)
+    return coded_reduction(plan_, line.unit).buffers(plan_.mesh.index_in_group(rank_, line.axes));
   switch (reduction_of(plan_.program, line)) {
     case Reduction::kNone: break;
     case Reduction::kParts: return reduce_bytes(of(line.unit).tp_partial);
     case Reduction::kScatter:
-      return converts() ? reduce_bytes(unit.full + received(line, unit)) : 0;
+      return converts(line) ? reduce_bytes(unit.full + received(line, unit)) : 0;
     case Reduction::kAllReduce:
-    case Reduction::kTied: return converts() ? reduce_bytes(unit.part) : 0;
+    case Reduction::kTied: return converts(line) ? reduce_bytes(unit.part) : 0;
   }
   return 0;
 }
@@ -114,7 +121,7 @@ void UnitAccount::settle(UnitMemory& unit) {
   const Instr& line = list_[static_cast<std::size_t>(std::exchange(unit.pending, -1))];
   ledger_.add(MemoryKind::kCommBuffers, -copied_bytes(line, unit));
   if (!line.scatter) return;
-  if (converts())
+  if (converts(line))
     ledger_.add(MemoryKind::kGradients, grad_bytes(received(line, unit)));
   else
     ledger_.add(line.mb >= 0 ? MemoryKind::kUnitBuffers : MemoryKind::kGradients,
@@ -122,15 +129,19 @@ void UnitAccount::settle(UnitMemory& unit) {
   if (line.mb < 0) return;
   ChunkMemory& sums = chunk(unit, line.chunk);
   const int before = sums.levels;
-  for (int leaf = 0; leaf < unit.leaves; ++leaf) push(sums);
+  for (int leaf = 0; leaf < unit.leaves; ++leaf) push(unit, sums);
   // The reloaded sum is among the levels now, or has been added to them.
   ledger_.add(MemoryKind::kGradients,
               (sums.levels - before) * grad_bytes(unit.part) - grad_bytes(received(line, unit)));
 }
 
-void UnitAccount::push(ChunkMemory& chunk) const {
+void UnitAccount::push(const UnitMemory& unit, ChunkMemory& chunk) const {
   chunk.counter.push();
-  chunk.levels = chunk.counter.in_memory();
+  if (chunk.counter.pushed() == unit.sender_mbs) {
+    ++chunk.senders;
+    chunk.counter = BinaryCounter(summed_in_row(recipe_));
+  }
+  chunk.levels = chunk.counter.in_memory() + chunk.senders;
 }
 
 // Adds up the levels of a chunk into one buffer.
@@ -169,7 +180,7 @@ void UnitAccount::begin(const Instr& line) {
     case Verb::kReduceGrads: reduce(line, at(line.unit)); break;
     case Verb::kSyncTied:
       collapse(at(line.unit));
-      if (!converts()) break;
+      if (!converts(line)) break;
       at(line.unit).pending = static_cast<int>(&line - list_.data());
       ledger_.add(MemoryKind::kCommBuffers, copied_bytes(line, at(line.unit)));
       break;
@@ -187,7 +198,7 @@ void UnitAccount::reduce(const Instr& line, UnitMemory& unit) {
   if (line.mb < 0) collapse(unit, chunk(unit, line.chunk));
   if (!line.scatter) return;
   if (line.mb >= 0) chunk(unit, line.chunk).leaf = false;
-  if (converts())  // the copy is what travels
+  if (converts(line))  // the copy is what travels
     ledger_.drop_after(line.mb >= 0 ? MemoryKind::kUnitBuffers : MemoryKind::kGradients,
                        grad_bytes(unit.full));
   else
@@ -264,7 +275,7 @@ void UnitAccount::complete(UnitId id, int number) {
   ledger_.drop_after(MemoryKind::kUnitBuffers, grad_bytes(unit.full));
   sums.leaf = false;
   const int before = sums.levels;
-  push(sums);
+  push(unit, sums);
   ledger_.drop_after(MemoryKind::kGradients, (before - sums.levels) * level_bytes(unit));
 }
 

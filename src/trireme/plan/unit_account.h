@@ -38,6 +38,7 @@ class UnitAccount {
     bool leaf = false;      // the gradient of one micro-batch is open
     BinaryCounter counter;  // its levels, and which of them are outside memory
     int levels = 0;         // partial sums in memory
+    int senders = 0;        // sums that are complete and wait for the cut of coded sums
   };
   // Sizes of one unit on this rank, and what of its gradient is live.
   struct UnitMemory {
@@ -45,6 +46,7 @@ class UnitAccount {
     std::int64_t full = 0;  // elements of full buffers: shards with their padding
     std::int64_t part = 0;  // elements that this rank steps
     int leaves = 1;         // pushed at a time, where every micro-batch is scattered
+    int sender_mbs = 0;     // micro-batches of a sender, if this rank makes sums of several
     int pending = -1;       // reduction on its way
     bool summed = false;    // the step's sum has left, or come back
     std::map<int, ChunkMemory> chunks{};
@@ -60,7 +62,7 @@ class UnitAccount {
   std::int64_t states_bytes(UnitId unit) const;  // what the optimizer keeps
   std::int64_t grad_bytes(std::int64_t count) const;
   std::int64_t reduce_bytes(std::int64_t count) const;
-  bool converts() const;  // gradients are copied to another type for their way between ranks
+  bool converts(const Instr& line) const;  // copies travel between ranks: of another type, or codes
   std::int64_t level_bytes(const UnitMemory& unit) const;  // of the counter
   std::int64_t sum_bytes(const UnitMemory& unit) const;    // of the step's sum, reduced
   static std::int64_t received(const Instr& line, const UnitMemory& unit);
@@ -69,7 +71,7 @@ class UnitAccount {
   void persistent(UnitId unit);
   bool settles(int index, const UnitMemory& unit) const;
   void settle(UnitMemory& unit);
-  void push(ChunkMemory& chunk) const;
+  void push(const UnitMemory& unit, ChunkMemory& chunk) const;
   void collapse(const UnitMemory& unit, ChunkMemory& chunk);
   void collapse(UnitMemory& unit);
   void reduce(const Instr& line, UnitMemory& unit);
@@ -79,6 +81,7 @@ class UnitAccount {
   void offload(const Instr& line);
 
   const PlanSet& plan_;
+  int rank_;
   const Recipe& recipe_;
   const List& list_;
   Ledger& ledger_;

@@ -9,6 +9,9 @@ UnitSharing sharing_of(const mesh::Mesh& mesh, const Recipe& recipe, const Unit&
   UnitSharing sharing;
   if (row.sharded_states) sharing.shards = mesh.real(unit.axes.shards);
   sharing.rest = mesh.real(unit.axes.replicas) - sharing.shards;
+  sharing.coded = codes(recipe, unit);
+  if (sharing.coded && (sharing.shards | sharing.rest).empty())
+    sharing.rest = mesh::Axis::kDpReplicate;
   const bool sharded = !sharing.shards.empty();
   sharing.scatters_each = sharded && row.reduce_each_mb;
   sharing.gathers = sharded && row.sharded_params;
@@ -27,6 +30,19 @@ Reduction reduction_of(const Program& program, const Instr& line) {
   if (line.scatter) return Reduction::kScatter;
   const Unit& unit = program.units[static_cast<std::size_t>(line.unit)];
   return line.axes == unit.axes.partial ? Reduction::kParts : Reduction::kAllReduce;
+}
+
+bool codes(const Recipe& recipe, const Unit& unit) {
+  return recipe.coded && unit.trainable && unit.numel >= kLeastCoded;
+}
+
+mesh::AxisSet coded_axes(const UnitSharing& sharing) {
+  return sharing.rest.empty() ? sharing.shards : sharing.rest;
+}
+
+bool is_coded(const UnitSharing& sharing, const Instr& line) {
+  return sharing.coded && line.verb == Verb::kReduceGrads && line.mb < 0 &&
+         line.scatter == sharing.rest.empty() && line.axes == coded_axes(sharing);
 }
 
 }  // namespace trireme::plan

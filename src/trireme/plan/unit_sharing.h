@@ -18,6 +18,7 @@ struct UnitSharing {
   bool scatters_each = false;  // gradients of single micro-batches are reduce-scattered
   bool gathers = false;        // parameters are gathered around their use
   bool gathers_after = false;  // or once between an update and the next use
+  bool coded = false;          // the last reduction of the step's gradient sends codes: is_coded()
 };
 UnitSharing sharing_of(const mesh::Mesh& mesh, const Recipe& recipe, const Unit& unit);
 
@@ -33,5 +34,14 @@ enum class Reduction : std::uint8_t {
   kTied,       // all-reduce over the stages that use the unit
 };
 Reduction reduction_of(const Program& program, const Instr& line);
+
+// Whether a recipe codes sums of the unit's gradient: of trainable units from kLeastCoded elements on.
+inline constexpr std::int64_t kLeastCoded = 1 << 16;
+bool codes(const Recipe& recipe, const Unit& unit);
+// The axes whose ranks exchange codes: those of `rest`, or of shards without it. One rank has a line too, over an axis of
+// one rank, because its sums have the bits of several ranks.
+mesh::AxisSet coded_axes(const UnitSharing& sharing);
+// Whether the line is that reduction.
+bool is_coded(const UnitSharing& sharing, const Instr& line);
 
 }  // namespace trireme::plan

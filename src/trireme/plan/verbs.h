@@ -25,6 +25,7 @@ enum class Field : std::uint16_t {
   kKeep = 1 << 8,
   kScatter = 1 << 9,
   kGradient = 1 << 10,
+  kCoded = 1 << 11,
 };
 
 class FieldSet {
@@ -73,7 +74,7 @@ inline constexpr VerbInfo kVerbs[] = {
     {Verb::kRecv, "recv", 'R', Lane::kDown, Subject::kValue,
      Field::kValue | Field::kMb | Field::kPeer, Field::kGradient},
     {Verb::kReduceGrads, "reduce_grads", 'G', Lane::kDp, Subject::kUnit,
-     Field::kUnit | Field::kAxes, Field::kMb | Field::kChunk | Field::kScatter},
+     Field::kUnit | Field::kAxes, Field::kMb | Field::kChunk | Field::kScatter | Field::kCoded},
     {Verb::kSyncTied, "sync_tied", 'T', Lane::kDp, Subject::kUnit, Field::kUnit | Field::kAxes},
     {Verb::kOffload,
      "offload",

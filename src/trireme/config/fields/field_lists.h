@@ -22,6 +22,7 @@ std::vector<Field> vlm_fields();
 std::vector<Field> data_fields();
 std::vector<Field> parallel_fields();
 std::vector<Field> precision_fields();
+std::vector<Field> network_fields();
 std::vector<Field> recompute_fields();
 std::vector<Field> offload_fields();
 std::vector<Field> optim_fields();

@@ -66,6 +66,19 @@ std::vector<Field> precision_fields() {
   };
 }
 
+std::vector<Field> network_fields() {
+  return {
+      text(KEY(network.codec),
+           "Codec of gradient sums between data-parallel ranks: bf16, q8, q4 or f4 "
+           "(docs/numerics.md). none: sums travel as they are."),
+      integer(KEY(network.senders),
+              "Blocks of micro-batches whose sums are coded; equal numbers have equal bits. 0: the "
+              "number of data-parallel ranks, or of dp_replicate with ZeRO and shards.",
+              from(0, kMaxBatch)),
+      text(KEY(network.back), "Codec of the whole sum on its way back to all ranks. none: fp32."),
+  };
+}
+
 std::vector<Field> recompute_fields() {
   return {
       choice(KEY(recompute.policy),

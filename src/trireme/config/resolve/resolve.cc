@@ -10,6 +10,7 @@
 #include "trireme/config/data_sets.h"
 #include "trireme/config/families.h"
 #include "trireme/config/resolve/check_groups.h"
+#include "trireme/config/resolve/check_network.h"
 #include "trireme/config/resolve/check_offload.h"
 #include "trireme/config/resolve/check_precision.h"
 #include "trireme/config/resolve/check_samples.h"
@@ -315,6 +316,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   check_device(job, world);
   check_batch(job);
   check_group(job);
+  check_network(job);
   check_coupled_batch(job);
   resolve_optim(job.optim, job.run);
   check_validation(job);

@@ -77,6 +77,8 @@ void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
   unit.reduction = reduction;
   unit.chunk_on_way = line.chunk;
   unit.each_mb = line.mb >= 0;
+  unit.coded = line.coded;
+  if (line.coded) return send_codes(id);
   const Way way{.unit = unit,
                 .group = reduction == Reduction::kTied ? groups_.tied(id) : groups_.over(line.axes),
                 .memory = *memory_,
@@ -98,6 +100,7 @@ void Units::finish_reduce(plan::UnitId id) {
   if (unit.reduction == Reduction::kNone) return;
   unit.reduce.wait();
   const Reduction ended = std::exchange(unit.reduction, Reduction::kNone);
+  if (std::exchange(unit.coded, false)) return add_codes(id);
   ChunkGradient& chunk = unit.on_way();
   if (ended == Reduction::kParts)
     unit.copy_parts(chunk.reduced(unit.each_mb), unit.sent, /*back=*/true);

@@ -13,8 +13,8 @@
 #include "trireme/comm/ticket.h"
 #include "trireme/exec/away_space.h"
 #include "trireme/exec/optimizer.h"
+#include "trireme/exec/units/chunk_gradient.h"
 #include "trireme/exec/units/flat.h"
-#include "trireme/exec/units/gradient_counter.h"
 #include "trireme/model/spec.h"
 #include "trireme/plan/unit_sharing.h"
 
@@ -24,20 +24,6 @@ namespace trireme::exec {
 inline std::int64_t blocks(std::int64_t count, std::int64_t block) {
   return (count + block - 1) / block;
 }
-
-// Sum over micro-batches in one of the rank's chunks, in the gradient type.
-struct ChunkGradient {
-  Flat leaf;                // of one micro-batch
-  GradientCounter counter;  // full, or parts where every micro-batch is reduced
-  unsigned away = 0;        // levels of it outside memory, bit by bit
-  Flat sum{};               // the step's, as far as it is reduced
-
-  // Scope of a reduction: one micro-batch, or the step, whose sum leaves the counter.
-  Flat& reduced(bool each_mb) {
-    if (!each_mb && !sum && !counter.empty()) sum = counter.collapse();
-    return each_mb ? leaf : sum;
-  }
-};
 
 struct FlatShape {
   std::int64_t count = 0;
@@ -49,6 +35,7 @@ struct UnitState {
   std::vector<model::LocalParam> params_here;  // what this tp rank holds of each
   bool trainable = false;
   plan::UnitSharing sharing{};
+  int sender_mbs = 0;          // micro-batches of a sender, if this rank makes sums of several
   int leaves = 1;              // of a micro-batch, each added to the sum here: plan::leaves_of
   bool master_copy = false;    // what is stepped is not what blocks see
   bool split = false;          // `master` has the lower parts (masters.h)
@@ -90,6 +77,7 @@ struct UnitState {
   plan::Reduction reduction = plan::Reduction::kNone;
   comm::Ticket reduce;
   bool each_mb = false;  // it is of one micro-batch
+  bool coded = false;    // codes are on their way
   int chunk_on_way = 0;  // whose it is
   Flat sent;             // must outlive the reduction
   Flat received;         // in the type in which gradients travel, like `sent`

@@ -10,6 +10,7 @@
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/exec/units/masters.h"
 #include "trireme/exec/units/unit_state.h"
+#include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/shard.h"
 #include "trireme/plan/unit_share.h"
@@ -185,7 +186,8 @@ void Units::close_gradient(plan::UnitId id, int chunk) {
   UnitState& unit = at(id);
   unit.grads.detach();
   ChunkGradient& gradient = unit.chunks[static_cast<std::size_t>(chunk)];
-  if (!unit.sharing.scatters_each) gradient.counter.push(std::exchange(gradient.leaf, Flat()));
+  if (!unit.sharing.scatters_each)
+    gradient.push(std::exchange(gradient.leaf, Flat()), plan::sender_micro_batches(plan_, id));
 }
 
 at::Tensor Units::micro_batch_gradient(plan::UnitId id, int chunk) const {

@@ -120,6 +120,8 @@ class Units {
   std::optional<AwayRange> waiting(const UnitState& unit, const std::string& kind) const;
   void allocate(UnitState& unit, plan::TensorKind tensors);
   void push_leaves(UnitState& unit, int chunk);
+  void send_codes(plan::UnitId id);
+  void add_codes(plan::UnitId id);
   void end_update(UnitState& unit);
   // At once, between steps.
   void come(plan::UnitId unit, plan::TensorKind tensors);

@@ -195,6 +195,9 @@ void UnitCheck::reduce(int index, const Instr& line) {
   if (!state.has_gradient) view_.refuse(index, "the unit has no gradient");
   if (grad_norm_ >= 0) view_.refuse(index, "follows grad_norm");
   if (state.added >= 0) view_.require_before(state.added, index, "which adds to the gradient");
+  if (line.coded != is_coded(state.sharing, line))
+    view_.refuse(index, "sends {}, the recipe has {}", line.coded ? "codes" : "sums as they are",
+                 line.coded ? "none here" : "codes here");
   switch (reduction_of(view_.program(), line)) {
     case Reduction::kScatter: scatter(index, line, state); break;
     case Reduction::kParts: add_parts(index, line, state); break;

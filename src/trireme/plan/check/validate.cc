@@ -5,6 +5,7 @@
 #include "trireme/plan/check/list_check.h"
 #include "trireme/plan/check/offload_check.h"
 #include "trireme/plan/check/recipe_check.h"
+#include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/verbs.h"
 
 namespace trireme::plan {
@@ -29,6 +30,7 @@ bool has_foreign_flag(const Instr& line) {
   const FieldSet may = info(line.verb).may;
   return (line.keep && !may.contains(Field::kKeep)) ||
          (line.scatter && !may.contains(Field::kScatter)) ||
+         (line.coded && !may.contains(Field::kCoded)) ||
          (line.gradient && !may.contains(Field::kGradient)) ||
          (line.tensors != TensorKind::kNone && !may.contains(Field::kTensors));
 }
@@ -163,6 +165,8 @@ void check_fields(const ListView& view) {
 void validate(const PlanSet& plan) {
   check_program(plan.program);
   if (const auto mistake = mistake_in(plan.recipe))
+    fail(ErrorKind::kInternal, "plan {}: {}", plan.program.name, *mistake);
+  if (const auto mistake = mistake_in_coded(plan.mesh, plan.recipe))
     fail(ErrorKind::kInternal, "plan {}: {}", plan.program.name, *mistake);
   check_ranks(plan);
   const GradientFlow flow = gradient_flow(plan.program);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace trireme::plan {
 
@@ -25,13 +26,15 @@ List reduce(const Stage& stage, List list) {
                                 : AxisSet();
     const bool each = sharing.scatters_each;
     const auto add = [&](std::size_t line, AxisSet axes, bool scatter, int mb, int chunk) {
-      insertion.after(line, {.verb = Verb::kReduceGrads,
-                             .lane = Lane::kDp,
-                             .unit = unit,
-                             .mb = mb,
-                             .chunk = chunk,
-                             .axes = axes,
-                             .scatter = scatter});
+      Instr reduction{.verb = Verb::kReduceGrads,
+                      .lane = Lane::kDp,
+                      .unit = unit,
+                      .mb = mb,
+                      .chunk = chunk,
+                      .axes = axes,
+                      .scatter = scatter};
+      reduction.coded = is_coded(sharing, reduction);
+      insertion.after(line, std::move(reduction));
     };
     if (each)
       for (const auto& [key, line] : completed) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/unit_share.h"
@@ -77,6 +78,23 @@ double measured(const plan::NodeSeconds& seconds, Verb verb) {
   }
 }
 
+// Codes of slices to their ranks, then results to all.
+std::vector<Exchanged> coded_exchanges(const PlanSet& plan, const Instr& line) {
+  const plan::CodedReduction reduction = plan::coded_reduction(plan, line.unit);
+  const auto bytes = [](std::int64_t count) { return static_cast<double>(count); };
+  std::vector<Exchanged> both = {
+      {.kind = plan::Exchange::kReduceScatter,
+       .axes = line.axes,
+       .ranks = reduction.ranks,
+       .bytes = bytes(reduction.own() * reduction.code_bytes(reduction.count))}};
+  if (!reduction.scatters)
+    both.push_back({.kind = plan::Exchange::kAllGather,
+                    .axes = line.axes,
+                    .ranks = reduction.ranks,
+                    .bytes = bytes(reduction.back_bytes(reduction.count))});
+  return both;
+}
+
 }  // namespace
 
 std::vector<Exchanged> exchanges(const PlanSet& plan, const Instr& line) {
@@ -111,6 +129,7 @@ std::vector<Exchanged> exchanges(const PlanSet& plan, const Instr& line) {
                   full(plan, line.unit) *
                       width(plan::param_type(plan.recipe, plan.program.units[line.unit])));
     case Verb::kReduceGrads:
+      if (line.coded) return coded_exchanges(plan, line);
       if (plan::reduction_of(plan.program, line) == plan::Reduction::kParts)
         return reduced(static_cast<double>(plan.program.units[line.unit].tp_partial));
       // After a reduce-scatter the rest of the axes reduces parts.
@@ -170,6 +189,15 @@ double moved_bytes(const PlanSet& plan, int rank, const Instr& line) {
       const auto states = static_cast<double>(
           plan::state_bytes(plan.recipe, unit, static_cast<std::int64_t>(count)));
       return count * (2 * width(plan.recipe.master) + width(plan.recipe.grads)) + 2 * states;
+    }
+    case Verb::kReduceGrads: {
+      if (!line.coded) return 0;
+      // Sums are coded, and slices of all senders decoded and added.
+      const plan::CodedReduction reduction = plan::coded_reduction(plan, line.unit);
+      const std::int64_t coded = reduction.own() * reduction.count;
+      const std::int64_t decoded = reduction.sums.senders * reduction.slices().front();
+      return static_cast<double>((coded + 2 * decoded) * static_cast<std::int64_t>(sizeof(float)) +
+                                 reduction.buffers(0));
     }
     case Verb::kEma: return part(plan, line.unit) * 3 * width(plan.recipe.master);
     default: return 0;

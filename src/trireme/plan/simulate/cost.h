@@ -39,7 +39,7 @@ struct LineSeconds {
 };
 
 // Collectives are rings. For an all-gather or a reduce-scatter n ranks send (n-1)/n of the bytes in n-1 messages, for
-// an all-reduce twice that (Thakur, Rabenseifner & Gropp 2005). Backward costs two forwards. A transfer occupies its
+// an all-reduce twice that (Thakur, Rabenseifner & Gropp 2005). Coded sums are a scatter of codes and a gather of results. Backward costs two forwards. A transfer occupies its
 // queue for its bytes and arrives a latency later. A node moves its inputs, results and saved data; a step reads and
 // writes all states. Offloads and reloads move at the rate of their storage. A node with measured seconds takes these
 // instead of those of its operations.

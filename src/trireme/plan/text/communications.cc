@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_sharing.h"
@@ -24,6 +25,11 @@ double payload(const PlanSet& plan, int rank, const Instr& line) {
   if (reduction == Reduction::kParts)
     return static_cast<double>(plan.program.units[line.unit].tp_partial) *
            static_cast<double>(size_of(reduce_type(plan.recipe)));
+  if (line.coded) {
+    const CodedReduction coded = coded_reduction(plan, line.unit);
+    return static_cast<double>(coded.own() * coded.code_bytes(coded.count) +
+                               (coded.scatters ? 0 : coded.back_bytes(coded.count)));
+  }
   const bool parts = reduction == Reduction::kTied || reduction == Reduction::kAllReduce;
   const UnitShare share = share_of(plan, line.unit);
   const DType type = line.verb == Verb::kUnshard
@@ -53,7 +59,8 @@ std::vector<Communication> communications(const PlanSet& plan, int rank) {
     if (line.lane == Lane::kComp) continue;
     std::string what(name(line.verb));
     if (line.verb == Verb::kReduceGrads)
-      what = line.scatter ? "reduce_grads (scatter)" : "reduce_grads (all)";
+      what = fmt::format("reduce_grads ({}{})", line.scatter ? "scatter" : "all",
+                         line.coded ? ", coded" : "");
     if (line.tensors != TensorKind::kNone) what += fmt::format(" {}", name(line.tensors));
     if (line.verb == Verb::kReload || line.verb == Verb::kOffload)
       what += line.value >= 0 ? " values" : "";

@@ -56,6 +56,11 @@ std::string recipe_text(const PlanSet& plan) {
   std::string types = fmt::format("{} compute, {} master, {} gradients", name(recipe.compute),
                                   name(recipe.master), name(recipe.grads));
   if (recipe.reduce) types += fmt::format(" ({} between ranks)", name(*recipe.reduce));
+  if (recipe.coded)
+    types +=
+        fmt::format(", {} codes of {} sender{}{}", codec::print(recipe.coded->codec),
+                    recipe.coded->senders, recipe.coded->senders == 1 ? "" : "s",
+                    recipe.coded->back ? ", back as " + codec::print(*recipe.coded->back) : "");
   if (recipe.int8_states) types += ", int8 optimizer states";
   return fmt::format(
       "ZeRO-{}, {} micro-batch{}, schedule {}{}, {} sums\ntypes     {}\n{}{}", recipe.zero,

@@ -79,8 +79,19 @@ class Parser {
     recipe.gathers_after_step = line.flag("gathers_after_step");
     recipe.int8_states = line.flag("int8_states");
     if (const auto reduce = line.optional("reduce")) recipe.reduce = line.one_of<DType>(*reduce, 9);
+    coded(line, recipe.coded);
     offload(line, recipe.offload);
     line.end();
+  }
+
+  static void coded(Line& line, std::optional<CodedSums>& coded) {
+    const auto codec = line.optional("codec");
+    if (!codec) return;
+    located(line, [&] {
+      coded = {.codec = codec::parse(*codec),
+               .senders = line.number<int>(line.required("senders"))};
+      if (const auto back = line.optional("back")) coded->back = codec::parse(*back);
+    });
   }
 
   static void offload(Line& line, Offload& offload) {

@@ -33,11 +33,17 @@ std::string offload_text(const Offload& offload) {
       offload.ratio, offload.prefetch);
 }
 
+std::string coded_text(const std::optional<CodedSums>& coded) {
+  if (!coded) return "";
+  return fmt::format(" codec={} senders={}{}", codec::print(coded->codec), coded->senders,
+                     coded->back ? " back=" + codec::print(*coded->back) : "");
+}
+
 std::string recipe_text(const Recipe& recipe) {
   return fmt::format(
       "recipe zero={} micro_batches={} prefetch={} canonical={} clip={} schedule={} "
       "activation_limit={} transfer={} unsent={} compute={} master={} grads={} "
-      "optimizer_states={}{}{}{}{}{}\n",
+      "optimizer_states={}{}{}{}{}{}{}\n",
       recipe.zero, recipe.micro_batches, recipe.prefetch, yes_no(recipe.canonical),
       yes_no(recipe.clip), name(recipe.schedule), recipe.activation_limit, recipe.transfer,
       recipe.unsent, name(recipe.compute), name(recipe.master), name(recipe.grads),
@@ -45,7 +51,7 @@ std::string recipe_text(const Recipe& recipe) {
       recipe.gathers_after_step ? " gathers_after_step" : "",
       recipe.int8_states ? " int8_states" : "",
       recipe.reduce ? fmt::format(" reduce={}", name(*recipe.reduce)) : "",
-      offload_text(recipe.offload));
+      coded_text(recipe.coded), offload_text(recipe.offload));
 }
 
 std::string program_text(const Program& program) {

@@ -9,6 +9,7 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/config/resolve/check_network.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/plan/schedules/info.h"
 #include "trireme/planner/cost/kernels.h"
@@ -293,6 +294,12 @@ double Option::mfu(const Cluster& cluster) const {
 }
 
 Answer search(Question question, const Settings& settings) {
+  if (config::codes_sums(question.job))
+    fail(
+        ErrorKind::kUsage,
+        "network.codec={}: the search prices sums that travel as they are; set network.codec=none, "
+        "or compare layouts with trireme explain",
+        question.job.network.codec);
   return Search(std::move(question), settings).run();
 }
 

@@ -1,0 +1,76 @@
+// Speed of the codecs on one core: GB/s of fp32 into bytes and back.
+//   build/release/bin/codecs [--elements N] [--block B]
+// Prints a table for docs/results/codecs.md.
+#include <fmt/core.h>
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "bench/numbers.h"
+#include "trireme/base/clock.h"
+#include "trireme/base/hash.h"
+#include "trireme/base/median.h"
+#include "trireme/comm/codec/codec.h"
+
+namespace trireme::bench {
+namespace {
+
+constexpr int kRuns = 9;
+constexpr std::int64_t kElements = 1 << 20;  // 4 MB of fp32, in the second or third cache
+
+double rate(std::int64_t bytes, const std::function<void()>& run) {
+  std::vector<double> seconds;
+  for (int i = -1; i < kRuns; ++i) {
+    const Stopwatch watch;
+    run();
+    if (i >= 0) seconds.push_back(watch.seconds());
+  }
+  return static_cast<double>(bytes) / median(seconds) * 1e-9;
+}
+
+void measure(const char* text, std::int64_t elements, std::int64_t block, bool stochastic) {
+  const codec::Codec codec = codec::parse(text);
+  codec::Draws draws = codec::draws_of(1, 2, 0, 3);
+  draws.stochastic = stochastic;
+  const std::int64_t together = codec::block_of(codec, block);
+  const codec::Segment segment{.block = together, .first = 0, .real = elements};
+  std::vector<float> values(static_cast<std::size_t>(elements)), decoded(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = (static_cast<float>(mix(1, i) >> 40) - 8388608.0f) * 1e-9f;
+  std::vector<std::byte> bytes(
+      static_cast<std::size_t>(codec::coded_bytes(codec, elements, together)));
+  const double in =
+      rate(4 * elements, [&] { codec::encode(codec, segment, draws, values, bytes); });
+  const double out =
+      rate(4 * elements, [&] { codec::decode(codec, segment, draws, bytes, decoded); });
+  fmt::print("| {}{} | {} | {:.4f} | {:.1f} | {:.1f} |\n", text, stochastic ? ", stochastic" : "",
+             together, static_cast<double>(bytes.size()) / static_cast<double>(elements), in, out);
+}
+
+void run(int argc, char** argv) {
+  std::optional<std::uint64_t> elements, block;
+  read_numbers(argc, argv, {{"--elements", &elements}, {"--block", &block}}, "--elements, --block");
+  const auto count = static_cast<std::int64_t>(elements.value_or(kElements));
+  const auto norm_chunk = static_cast<std::int64_t>(block.value_or(4096));
+  fmt::print(
+      "| codec | block | bytes an element | encode GB/s | decode GB/s |\n|---|---|---|---|---|\n");
+  for (const char* text :
+       {"bf16", "q8", "q4", "f4", "sign", "topk:0.01:16", "topk:0.0625:2", "randk:0.01:32"}) {
+    measure(text, count, norm_chunk, false);
+    if (codec::can_be_stochastic(codec::parse(text))) measure(text, count, norm_chunk, true);
+  }
+}
+
+}  // namespace
+}  // namespace trireme::bench
+
+int main(int argc, char** argv) {
+  try {
+    trireme::bench::run(argc, argv);
+  } catch (const trireme::Error& error) {
+    fmt::print(stderr, "codecs: {}\n", error.what());
+    return trireme::exit_code(error.kind());
+  }
+  return 0;
+}

@@ -1,0 +1,108 @@
+#include "trireme/config/resolve/check_network.h"
+
+#include <bit>
+
+#include "trireme/base/error.h"
+#include "trireme/comm/codec/codec.h"
+#include "trireme/config/resolve/resolve.h"
+
+namespace trireme::config {
+namespace {
+
+// Ranks that exchange codes: replicas of sharded units, else all data-parallel ranks.
+bool has_two_levels(const Parallel& parallel) {
+  return parallel.zero >= 1 && parallel.dp_shard > 1 && parallel.dp_replicate > 1;
+}
+int exchanging(const Parallel& parallel) {
+  return has_two_levels(parallel) ? parallel.dp_replicate
+                                  : parallel.dp_shard * parallel.dp_replicate;
+}
+
+void check_codec(const char* key, const std::string& text) {
+  const codec::Codec codec = [&] {
+    try {
+      return codec::parse(text);
+    } catch (const Error& error) {
+      fail(ErrorKind::kUsage, "network.{}={}: {}", key, text, error.what());
+    }
+  }();
+  if (codec::is_sparse(codec) || codec.kind == codec::Kind::kSign)
+    fail(ErrorKind::kUsage,
+         "network.{}={}: this codec diverges without residuals, which are not built; choose bf16, "
+         "q8, q4 or f4",
+         key, text);
+}
+
+void refuse(const Job& job, const std::string& seen, const std::string& needed) {
+  fail(ErrorKind::kUsage, "network.codec={} with {}: needs {}, or network.codec=none",
+       job.network.codec, seen, needed);
+}
+
+void check_layout(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  for (const auto& [key, degree] :
+       {std::pair{"tp", parallel.tp}, std::pair{"cp", parallel.cp}, std::pair{"pp", parallel.pp}})
+    if (degree > 1)
+      refuse(job, fmt::format("parallel.{}={}", key, degree), fmt::format("parallel.{}=1", key));
+  if (parallel.zero >= 2 && parallel.dp_shard > 1 && parallel.dp_replicate == 1)
+    refuse(job, fmt::format("parallel.zero={}, which reduces every micro-batch", parallel.zero),
+           "parallel.zero=1, or parallel.dp_replicate hosts with their ranks as shards");
+  if (job.run.device == Device::kCuda) refuse(job, "run.device=cuda", "run.device=cpu");
+  const Precision& precision = job.precision;
+  if (precision.numerics != Numerics::kCanonical)
+    refuse(job, "precision.numerics=fast", "precision.numerics=canonical");
+  if (precision.grads != DType::kF32)
+    refuse(job, fmt::format("precision.grads={}", name(precision.grads.value())),
+           "precision.grads=fp32");
+  if (job.offload.grads != Tier::kNone) refuse(job, "offload.grads", "offload.grads=none");
+}
+
+void check_senders(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  const int count = senders(job), ranks = exchanging(parallel);
+  const auto wrong = [&](const std::string& why) {
+    fail(ErrorKind::kUsage, "network.senders={}: {}", count, why);
+  };
+  if (has_two_levels(parallel) && count != ranks)
+    wrong(
+        fmt::format("ZeRO-{} adds over parallel.dp_shard={} before sums are coded, so each of {} "
+                    "replicas is one sender; set network.senders={}, or parallel.zero=0",
+                    parallel.zero, parallel.dp_shard, ranks, ranks));
+  if (count % ranks != 0)
+    wrong(
+        fmt::format("{} data-parallel ranks have no whole senders each; set a multiple of {}, or "
+                    "parallel.zero=1 with parallel.dp_replicate={} and the rest as dp_shard",
+                    ranks, ranks, count));
+  const std::int64_t sums =
+      accumulation(job) * parallel.dp_shard * parallel.dp_replicate / sum_group(job);
+  if (sums % count != 0 || !std::has_single_bit(static_cast<std::uint64_t>(sums / count)))
+    wrong(
+        fmt::format("a step adds {} sums of micro-batches, and each sender needs a power of two "
+                    "of them; change network.senders or run.global_batch",
+                    sums));
+}
+
+}  // namespace
+
+bool codes_sums(const Job& job) { return job.network.codec != Network().codec; }
+
+int senders(const Job& job) {
+  return job.network.senders > 0 ? static_cast<int>(job.network.senders) : exchanging(job.parallel);
+}
+
+void check_network(const Job& job) {
+  const Network plain;
+  if (!codes_sums(job)) {
+    if (job.network != plain)
+      fail(ErrorKind::kUsage,
+           "network.senders or network.back is set with network.codec=none, which codes nothing; "
+           "choose a codec or leave it out");
+    return;
+  }
+  check_codec("codec", job.network.codec);
+  if (job.network.back != plain.back) check_codec("back", job.network.back);
+  check_layout(job);
+  check_senders(job);
+}
+
+}  // namespace trireme::config

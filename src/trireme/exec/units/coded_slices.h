@@ -1,0 +1,44 @@
+// CodedSlices: sums of gradients as codes, slice by slice of the ranks that exchange them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "trireme/exec/units/flat.h"
+#include "trireme/plan/coded_reduction.h"
+
+namespace trireme::exec {
+
+// Of one unit on one rank. Flats of sums have `reduction.count` elements of fp32 in host memory, which begin at element
+// `begin` of the unit; elements of the unit from `numel` on are padding.
+class CodedSlices {
+ public:
+  CodedSlices(plan::CodedReduction reduction, std::int64_t begin, std::int64_t numel);
+
+  // First element of a rank's slice, and its number of elements.
+  std::int64_t first(int rank) const { return firsts_[static_cast<std::size_t>(rank)]; }
+  std::int64_t elements(int rank) const { return slices_[static_cast<std::size_t>(rank)]; }
+  // Bytes by rank: of the codes of all own senders, and of results.
+  std::vector<std::int64_t> sent_bytes() const;
+  std::vector<std::int64_t> result_bytes() const;
+
+  // Codes of each rank's slice of all sums, rank by rank.
+  void encode(std::span<const Flat> sums, const Flat& codes) const;
+  // The decoded slices of all senders, added as a tree: `out` is the rank's slice.
+  void add(int rank, const Flat& codes, float* out) const;
+  // A rank's slice of the result in the codec of the way back, and the inverse.
+  void encode_result(int rank, const float* slice, std::byte* codes) const;
+  void decode_result(int rank, const std::byte* codes, float* slice) const;
+
+ private:
+  codec::Segment segment(std::int64_t first, std::int64_t count) const;
+
+  plan::CodedReduction reduction_;
+  std::int64_t begin_;
+  std::int64_t numel_;
+  std::vector<std::int64_t> slices_;
+  std::vector<std::int64_t> firsts_;
+};
+
+}  // namespace trireme::exec

@@ -1,0 +1,102 @@
+#include "trireme/plan/coded_reduction.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "trireme/plan/shard.h"
+#include "trireme/plan/unit_share.h"
+#include "trireme/plan/unit_sharing.h"
+
+namespace trireme::plan {
+
+using mesh::Axis;
+
+std::vector<std::int64_t> CodedReduction::slices() const {
+  const std::int64_t blocks = count / block;
+  std::vector<std::int64_t> slices;
+  for (int rank = 0; rank < ranks; ++rank)
+    slices.push_back((blocks / ranks + (rank < blocks % ranks ? 1 : 0)) * block);
+  return slices;
+}
+
+std::int64_t CodedReduction::code_bytes(std::int64_t elements) const {
+  return codec::coded_bytes(sums.codec, elements, block);
+}
+
+std::int64_t CodedReduction::back_bytes(std::int64_t elements) const {
+  return sums.back ? codec::coded_bytes(*sums.back, elements, block)
+                   : elements * static_cast<std::int64_t>(sizeof(float));
+}
+
+std::int64_t CodedReduction::sent_codes(int rank) const {
+  const std::int64_t kept = slices()[static_cast<std::size_t>(rank)];
+  return own() * (code_bytes(count) - code_bytes(kept));
+}
+
+std::int64_t CodedReduction::sent_results(int rank) const {
+  return scatters ? 0 : (ranks - 1) * back_bytes(slices()[static_cast<std::size_t>(rank)]);
+}
+
+std::int64_t CodedReduction::buffers(int rank) const {
+  const std::int64_t slice = slices()[static_cast<std::size_t>(rank)];
+  const std::int64_t codes = own() * code_bytes(count) + sums.senders * code_bytes(slice);
+  return std::max(codes, sums.back && !scatters ? back_bytes(count) : 0);
+}
+
+CodedReduction coded_reduction(const PlanSet& plan, UnitId id) {
+  const Unit& unit = plan.program.units[static_cast<std::size_t>(id)];
+  const UnitSharing sharing = sharing_of(plan.mesh, plan.recipe, unit);
+  TRIREME_CHECK(sharing.coded, "sums of unit {} are not coded", unit.name);
+  const UnitShare share = share_of(plan, id);
+  const bool scatters = sharing.rest.empty();
+  return {.sums = *plan.recipe.coded,
+          .block = codec::block_of(plan.recipe.coded->codec, norm_chunk(unit.numel)),
+          .ranks = plan.mesh.degree(coded_axes(sharing)),
+          .scatters = scatters,
+          .count = scatters ? share.full : share.part};
+}
+
+int senders_of_rank(const PlanSet& plan, UnitId unit) {
+  if (!codes(plan.recipe, plan.program.units[static_cast<std::size_t>(unit)])) return 1;
+  return coded_reduction(plan, unit).own();
+}
+
+int sender_micro_batches(const PlanSet& plan, UnitId unit) {
+  const int senders = senders_of_rank(plan, unit);
+  return senders > 1 ? plan.recipe.micro_batches / senders : 0;
+}
+
+std::optional<std::string> mistake_in_coded(const mesh::Mesh& mesh, const Recipe& recipe) {
+  if (!recipe.coded) return std::nullopt;
+  const auto& [codec, senders, back] = *recipe.coded;
+  for (const codec::Codec& one : {codec, back.value_or(codec)})
+    if (codec::is_sparse(one) || one.kind == codec::Kind::kSign)
+      return fmt::format("codec {} needs residuals; use bf16, q8, q4 or f4", codec::print(one));
+  for (const Axis axis : {Axis::kTp, Axis::kCp, Axis::kPp})
+    if (mesh.degree(axis) > 1)
+      return fmt::format("coded sums with {} {}; needs 1", mesh::name(axis), mesh.degree(axis));
+  if (!recipe.canonical || recipe.grads != DType::kF32 || recipe.reduce ||
+      recipe.offload.grads != Tier::kNone)
+    return "coded sums need canonical sums of fp32 gradients in memory";
+  const int shards = mesh.degree(Axis::kDpShard), replicas = mesh.degree(Axis::kDpReplicate);
+  const bool two_levels = recipe.zero >= 1 && shards > 1 && replicas > 1;
+  if (recipe.zero >= 2 && shards > 1 && replicas == 1)
+    return fmt::format(
+        "coded sums with ZeRO-{} and no replicas; needs dp_replicate above 1, or ZeRO-0 or 1",
+        recipe.zero);
+  if (two_levels && senders != replicas)
+    return fmt::format("{} senders of {} replicas with shards; needs as many", senders, replicas);
+  const int ranks = two_levels ? replicas : shards * replicas;
+  const int all = recipe.micro_batches * shards * replicas / recipe.group;
+  if (senders < 1 || senders % ranks != 0 || all % senders != 0 ||
+      !std::has_single_bit(static_cast<unsigned>(all / senders)))
+    return fmt::format(
+        "{} senders on {} ranks that exchange, with {} sums of micro-batches; needs a multiple of "
+        "the ranks, and a power of two of sums each",
+        senders, ranks, all);
+  return std::nullopt;
+}
+
+}  // namespace trireme::plan
