@@ -97,13 +97,21 @@ inline std::string print_cluster(const Cluster& cluster) {
          list("prices", cluster.prices, price_fields());
 }
 
-// The keys and the shipped GPUs and clusters, as Markdown.
+// The keys, as Markdown.
 inline std::string help_clusters() {
   return fmt::format(
-      "### Cluster\n\n{}\n### GPU\n\n{}\n### Tiers, from inner to outer\n\n{}\n### Prices\n\n{}\n"
-      "### GPUs that ship\n\n{}\n### Clusters that ship\n\n{}",
+      "### Cluster\n\n{}\n### GPU\n\n{}\n### Tiers, from inner to outer\n\n{}\n### Prices\n\n{}",
       help(cluster_fields(), ""), help(gpu_fields(), "gpu."), help(tier_fields(), "tiers[]."),
-      help(price_fields(), "prices[]."), table_of_gpus(), table_of_clusters());
+      help(price_fields(), "prices[]."));
+}
+
+// The page of the shipped GPUs and clusters.
+inline std::string shipped_page() {
+  return fmt::format(
+      "# Shipped clusters\n\n`--cluster` takes the name of a file here. [Cluster "
+      "files](../docs/clusters.md) "
+      "explains their keys.\n\n## Clusters\n\n{}\n## GPUs\n\n{}",
+      table_of_clusters(), table_of_gpus());
 }
 
 }  // namespace trireme::planner::cluster_print
