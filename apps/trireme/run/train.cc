@@ -143,6 +143,16 @@ void append_faults(std::vector<std::string>& arguments, const TrainOptions& opti
            {"--faults", options.faults, "--fault-notes", (run / kFaultNotesName).string()});
 }
 
+// A launcher may start other numbers of ranks in later generations.
+void check_ranks_of_faults(const TrainOptions& options, const Place& place) {
+  using enum Launcher;
+  if (place.launcher != kNone && place.launcher != kThreads && place.launcher != kProcesses) return;
+  for (const faults::Fault& fault : faults::parse(options.faults))
+    if (fault.rank && *fault.rank >= place.world)
+      fail(ErrorKind::kUsage, "--faults: rank={} never runs; the last of {} is rank {}",
+           *fault.rank, counted(place.world, "rank"), place.world - 1);
+}
+
 // Of this host's memory.
 void say_too_small(const Planned& planned, const Place& place) {
   if (planned.job.checkpoint.memory_every == 0) return;
@@ -309,6 +319,7 @@ int train(const TrainOptions& given) {
   if (has_phases(options.job)) return train_phases(options);
   config::Job job = job_to_train(options);
   const Place place = find_place(options.job.ranks, options.job.nproc);
+  check_ranks_of_faults(options, place);
   if (place.launcher != Launcher::kAgent) end_on_stop_signals();
   check_memory(job, place);
   // Refuses most mistakes before any text is tokenized.
