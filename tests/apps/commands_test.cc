@@ -303,6 +303,16 @@ TEST(Bench, MeasuresTheDiskAndLeavesNothingThere) {
   EXPECT_THAT(missing.err, HasSubstr("nowhere: cannot make a scratch file"));
 }
 
+// Under a launcher a later generation may have them.
+TEST(Place, FaultsOfRanksThatNeverRunAreRefused) {
+  const Desk desk;
+  const Result result =
+      desk.run({"train", (kRecipes / "gpt_tiny.yaml").string(), "--ranks", "2",
+                "--allow-fault-injection", "--faults", "rank=1 step=1: kill; rank=2 step=1: kill"});
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("rank=2 never runs; the last of 2 ranks is rank 1"));
+}
+
 TEST(Place, FlagsThenTorchrunThenSlurmThenMpi) {
   Desk desk;
   desk.write("job.yaml", "model: {layers: 1}\n");

@@ -131,7 +131,8 @@ void read_step(const Json& json, const std::string& what, PreTokenizers& out) {
   } else if (type == "Whitespace" || type == "WhitespaceSplit" || type == "BertPreTokenizer") {
     fields.only({"type"});
     regex(R"(\s)", Behavior::kRemoved);
-    if (type == "Whitespace") regex(R"([\w\x{200C}\x{200D}]+)", Behavior::kIsolated);
+    if (type == "Whitespace")
+      regex(R"((?:(?![\xB2\xB3\xB9\xBC-\xBE])[\w\x{200C}\x{200D}])+)", Behavior::kIsolated);
     if (type == "BertPreTokenizer") regex(kPunctuation, Behavior::kIsolated);
   } else if (type == "Punctuation") {
     fields.only({"type", "behavior"});
