@@ -45,12 +45,6 @@ ops::Operand attended_after(exec::Past& past, const at::Tensor& qkv,
   return attend_after(past, parts[0], parts[1], parts[2]).flatten(2);
 }
 
-ops::Operand attended_after(exec::Past& past, const at::Tensor& qkv,
-                            const ops::AttentionHeads& heads) {
-  const std::vector<at::Tensor> parts = qkv.unflatten(2, {3, heads.heads, -1}).unbind(2);
-  return attend_after(past, parts[0], parts[1], parts[2]).flatten(2);
-}
-
 enum EmbedParam { kTokens, kPositions };
 enum HeadParam { kNorm, kNormBias };
 
