@@ -134,11 +134,15 @@ std::string units_text(const PlanSet& plan) {
 }
 
 std::string communication_text(const PlanSet& plan, int rank) {
+  const std::vector<Communication> all = communications(plan, rank);
+  std::size_t width = 38;
+  for (const Communication& one : all) width = std::max(width, one.what.size());
   std::string text =
-      fmt::format("\n{:<40} {:>6} {:>16}\n", fmt::format("communication of rank {}, a step", rank),
-                  "count", "payload");
-  for (const Communication& one : communications(plan, rank))
-    text += fmt::format("  {:<38.38} {:>6} {:>16}\n", one.what, one.count, bytes_text(one.bytes));
+      fmt::format("\n{:<{}} {:>6} {:>16}\n", fmt::format("communication of rank {}, a step", rank),
+                  width + 2, "count", "payload");
+  for (const Communication& one : all)
+    text +=
+        fmt::format("  {:<{}} {:>6} {:>16}\n", one.what, width, one.count, bytes_text(one.bytes));
   return text;
 }
 
