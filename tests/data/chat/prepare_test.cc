@@ -84,6 +84,7 @@ TEST_F(Prepare, HoldsOutByContent) {
   EXPECT_EQ(twice.size(), 2 * each.size());
   for (const std::string& text : each) EXPECT_EQ(twice.count(text), 2u);
   EXPECT_EQ(prepared(reversed, 7).val.documents(), 7);
+  EXPECT_EQ(prepared(once, 7).val.documents(), 8) << "equal ones stay together";
   EXPECT_NE(prepared(once, 0.2).digest, prepared(once, 0.3).digest);
   EXPECT_EQ(prepared(once, 0.2).digest, prepared(once, 0.2).digest);
 }

@@ -1,6 +1,7 @@
 #include "trireme/data/chat/prepare.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "trireme/base/error.h"
@@ -47,8 +48,9 @@ double limit_of(const std::vector<Line>& lines, double validation) {
          validation, lines.size());
   std::vector<double> places;
   for (const Line& line : lines) places.push_back(place_of(line));
-  std::ranges::nth_element(places, places.begin() + count);
-  return places[static_cast<std::size_t>(count)];
+  const auto last = places.begin() + std::max<std::int64_t>(count - 1, 0);
+  std::ranges::nth_element(places, last);
+  return count == 0 ? 0 : std::nextafter(*last, 2.0);  // equal conversations with it
 }
 
 void refuse_special(const Conversation& conversation, const text::Tokenizer& tokenizer) {
@@ -104,8 +106,9 @@ Encoded encoded_line(const Line& line, const PrepareOptions& options, const std:
 void check_splits(const Split& train, const Split& val, double validation) {
   if (train.info.documents == 0 || (val.info.documents == 0 && validation > 0))
     fail(ErrorKind::kData,
-         "data.validation={} of {} conversations leaves none for {}; use another fraction, or a "
-         "number of conversations such as data.validation=1",
+         "data.validation={} of {} conversations leaves none for {}, as equal ones stay together; "
+         "use "
+         "another number or fraction, or data.validation=0 for no validation",
          validation, train.info.documents + val.info.documents,
          train.info.documents == 0 ? "training" : "validation");
 }

@@ -1,0 +1,82 @@
+// Conversations from a file to an answer, as a user runs them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/apps/program.h"
+
+#if TRIREME_HAS_WORKER
+
+namespace trireme::app::chat_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Chat : public ::testing::Test {
+ protected:
+  Chat() {
+    std::string lines;
+    for (const char* letter : {"a", "b", "c", "d", "e", "f"})
+      lines += std::string(R"({"messages": [{"role": "user", "content": ")") + letter +
+               R"("}, {"role": "assistant", "content": "yes"}]})" + "\n";
+    desk_.write("chats.jsonl", lines);
+    desk_.write("job.yaml",
+                "model: {family: llama, layers: 1, hidden: 32, heads: 2, seq_len: 96}\n"
+                "data: {source: chat, path: chats.jsonl, tokenizer: bytes, chat: phi4_mini, "
+                "validation: 1}\noptim: {lr: 2e-2}\nrun: {steps: 60, global_batch: 4}\n");
+  }
+  Desk desk_;
+};
+
+TEST_F(Chat, LearnsResumesOnOtherRanksAndAnswers) {
+  const Result first = desk_.run(
+      {"train", "job.yaml", "--out", "run", "--set", "checkpoint.every=30", "--steps", "30"});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("template phi4_mini"));
+  const Result second =
+      desk_.run({"train", "job.yaml", "--out", "run", "--ranks", "2", "--resume", "--steps", "60"});
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  const Result answer = desk_.run({"generate", "--checkpoint", "run", "--chat", "auto", "--prompt",
+                                   "c", "--temperature", "0", "--tokens", "40"});
+  EXPECT_EQ(answer.exit_code, 0) << answer.err;
+  EXPECT_THAT(answer.out, HasSubstr("yes"));
+  const Result evaluated = desk_.run({"evaluate", "run"});
+  EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
+}
+
+TEST_F(Chat, BrokenLinesAreNamed) {
+  desk_.write("chats.jsonl", "{\"messages\": [{\"role\": \"user\"}]}\n");
+  const Result result = desk_.run({"train", "job.yaml", "--set", "data.validation=0"});
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("chats.jsonl"));
+  EXPECT_THAT(result.err, HasSubstr("content"));
+}
+
+// Equal senders code equal sums, in processes of one rank as in one process.
+TEST(Codec, ProcessesHaveTheBitsOfOneRank) {
+  Desk desk;
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += "value " + std::to_string(i * i % 97) + "\n";
+  desk.write("text.txt", text);
+  desk.write("job.yaml",
+             "model: {layers: 1, hidden: 128, heads: 2, seq_len: 32}\n"
+             "data: {path: text.txt}\nrun: {steps: 3, global_batch: 4, micro_batch: 1}\n"
+             "network: {codec: q4, back: q8, senders: 2}\n");
+  const auto losses = [&](const std::string& out, const std::string& flag, const char* count) {
+    const Result result = desk.run({"train", "job.yaml", "--out", out, flag, count});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    std::vector<std::string> all;
+    std::istringstream lines(read_file(desk / (out + "/metrics.jsonl")));
+    for (std::string line; std::getline(lines, line);)
+      if (const std::size_t at = line.find("\"loss\":"); at != std::string::npos)
+        all.push_back(line.substr(at, line.find(',', at) - at));
+    return all;
+  };
+  const std::vector<std::string> one = losses("one", "--ranks", "1");
+  EXPECT_EQ(one.size(), 3U);
+  EXPECT_EQ(losses("two", "--nproc", "2"), one);
+}
+
+}  // namespace
+}  // namespace trireme::app::chat_test
+
+#endif
