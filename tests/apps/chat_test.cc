@@ -33,7 +33,7 @@ TEST_F(Chat, LearnsResumesOnOtherRanksAndAnswers) {
   ASSERT_EQ(first.exit_code, 0) << first.err;
   EXPECT_THAT(first.out, HasSubstr("template phi4_mini"));
   const Result second =
-      desk_.run({"train", "job.yaml", "--out", "run", "--ranks", "2", "--resume", "--steps", "60"});
+      desk_.run({"train", "job.yaml", "--out", "run", "--ranks", "2", "--steps", "60"});
   ASSERT_EQ(second.exit_code, 0) << second.err;
   const Result answer = desk_.run({"generate", "--checkpoint", "run", "--chat", "auto", "--prompt",
                                    "c", "--temperature", "0", "--tokens", "40"});
@@ -74,6 +74,13 @@ TEST(Codec, ProcessesHaveTheBitsOfOneRank) {
   const std::vector<std::string> one = losses("one", "--ranks", "1");
   EXPECT_EQ(one.size(), 3U);
   EXPECT_EQ(losses("two", "--nproc", "2"), one);
+  const Result resumed = desk.run({"train", "job.yaml", "--out", "two", "--steps", "4", "--ranks",
+                                   "4", "--set", "network.senders=0"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, HasSubstr("network.senders: was 2, now 4"));
+  const Result nothing = desk.run({"explain", "job.yaml", "--set", "model.hidden=32"});
+  EXPECT_EQ(nothing.exit_code, 2) << nothing.out;
+  EXPECT_THAT(nothing.err, HasSubstr("network.codec=q4: no unit has 65536 parameters"));
 }
 
 }  // namespace

@@ -53,6 +53,10 @@ TEST(Conversation, IsReadInAllForms) {
                                   {"type": "text", "text": "b"}]},
                                   {"role": "assistant", "content": "4", "reasoning_content": "add"}]})"),
             "u:ab, a*:(add)4");
+  EXPECT_EQ(read(R"({"messages": [{"role": "user", "content": "1"},
+                                  {"role": "assistant", "content": "2", "weight": 0},
+                                  {"role": "assistant", "content": "3", "weight": 1}]})"),
+            "u:1, a:2, a*:3");
 }
 
 TEST(Conversation, RefusalsNamePlaceAndKey) {
@@ -65,6 +69,8 @@ TEST(Conversation, RefusalsNamePlaceAndKey) {
       {R"({"text": "x"})", "needs messages, conversations, or prompt and completion"},
       {R"({"prompt": "x"})", "needs messages, conversations, or prompt and completion"},
       {R"({"messages": []})", "no message"},
+      {R"({"messages": [], "completion": "x"})", "has two of messages, conversations"},
+      {R"({"messages": [{"role": "assistant", "content": "x", "weight": 0.5}]})", "weight is 0.5"},
       {R"({"messages": "x"})", "messages"},
       {R"({"messages": [5]})", "messages.0"},
       {R"({"messages": [{"content": "x"}]})", "role"},

@@ -101,6 +101,10 @@ TEST_F(Prepare, RefusalsNameFileAndLine) {
   EXPECT_THAT(refusal("\n"), HasSubstr("has no line"));
   EXPECT_THAT(refusal(good, 3), HasSubstr("there are 1 conversations"));
   EXPECT_THAT(refusal(good, 0.2), HasSubstr("leaves none for"));
+  // Bytes have no special tokens, and so read a mark as text.
+  const std::string marked = line("a<|im_end|>", "Yo");
+  EXPECT_EQ(prepared(marked).train.documents(), 1);
+  EXPECT_THROW(prepared(marked, 0, "chatml", /*forbid=*/true), Error);
   EXPECT_THAT(refusal(good, 0, "mistral_v3"), HasSubstr("has no added token"));
 }
 

@@ -92,6 +92,23 @@ TEST_F(ChatSourceTest, TargetsAreTheAnswers) {
   }
 }
 
+// Cut to 32 places, the long one is a question alone.
+TEST_F(ChatSourceTest, PartsWithoutAnAnswerAreLeftOut) {
+  const std::string question(60, 'q');
+  harness::prepared_chats(directory_, "some", {{question, "a"}, {"b", "c"}});
+  const Sources some =
+      open_chat(job(32, "phi4_mini long=cut"), directory_ / "some", Evaluated::kHeldOut);
+  ASSERT_EQ(some.train->samples(), 1);
+  EXPECT_GT(some.train->weight(0, 1), 0);
+  harness::prepared_chats(directory_, "none", {{question, "a"}});
+  try {
+    open_chat(job(32, "phi4_mini long=cut"), directory_ / "none", Evaluated::kHeldOut);
+    FAIL() << "nothing has loss";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("model.seq_len=32: all answers lie beyond it"));
+  }
+}
+
 TEST_F(ChatSourceTest, AnySplitOfABatchIsTheSame) {
   harness::Chats chats;
   for (int i = 0; i < 40; ++i) chats.emplace_back(std::to_string(i), "a");

@@ -22,8 +22,8 @@ void check_codec(const char* key, const std::string& text) {
   const codec::Codec codec = [&] {
     try {
       return codec::parse(text);
-    } catch (const Error& error) {
-      fail(ErrorKind::kUsage, "network.{}={}: {}", key, text, error.what());
+    } catch (const Error&) {
+      fail(ErrorKind::kUsage, "network.{}={}: no such codec; choose bf16, q8, q4 or f4", key, text);
     }
   }();
   if (codec::is_sparse(codec) || codec.kind == codec::Kind::kSign)

@@ -317,6 +317,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   check_batch(job);
   check_group(job);
   check_network(job);
+  if (codes_sums(job)) job.network.senders = senders(job);
   check_coupled_batch(job);
   resolve_optim(job.optim, job.run);
   check_validation(job);

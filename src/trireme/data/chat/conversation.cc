@@ -62,12 +62,21 @@ void refuse_keys(const JsonFields& fields, std::initializer_list<const char*> ke
            fields.where(), key);
 }
 
+// Of the loss of an answer: OpenAI's 0 or 1.
+double weight_of(const JsonFields& message) {
+  if (!message.has("weight") || message.any("weight").is_null()) return 1;
+  const double weight = message.number("weight");
+  if (weight != 0 && weight != 1)
+    fail(ErrorKind::kData, "{}: weight is {}; needs 0 (no loss) or 1", message.where(), weight);
+  return weight;
+}
+
 Message message_of(const JsonFields& fields, const Keys& keys) {
   refuse_keys(fields, {"tool_calls", "function_call"});
   Message message{.role = role_of(fields, keys.role), .content = content_of(fields, keys.content)};
   for (const char* key : {"reasoning_content", "thinking"})
     if (fields.has(key) && !fields.any(key).is_null()) message.reasoning = fields.string(key);
-  message.trained = message.role == Role::kAssistant;
+  message.trained = message.role == Role::kAssistant && weight_of(fields) != 0;
   return message;
 }
 
@@ -91,6 +100,9 @@ Conversation read_conversation(std::string_view json, const std::string& what) {
   const JsonFields sample(parsed, what);
   refuse_keys(sample, {"tools", "functions", "system"});
   Conversation all;
+  if (sample.has("messages") + sample.has("conversations") + sample.has("completion") > 1)
+    fail(ErrorKind::kData, "{}: has two of messages, conversations and completion; needs one",
+         what);
   if (sample.has("messages")) {
     add_messages(sample, "messages", kOpenAi, all);
   } else if (sample.has("conversations")) {

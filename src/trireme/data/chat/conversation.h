@@ -21,8 +21,8 @@ struct Message {
 using Conversation = std::vector<Message>;
 
 // Reads one sample: {"messages": [{"role", "content"}]} (OpenAI), {"conversations": [{"from", "value"}]} (ShareGPT) or
-// {"prompt", "completion"}, each a string or a list of messages. Every answer is trained, with "completion" only
-// those in it. Throws Error{kData} that begins with `what` and names the key.
+// {"prompt", "completion"}, each a string or a list of messages. Every answer is trained unless its "weight" is 0,
+// with "completion" only those in it. Throws Error{kData} that begins with `what` and names the key.
 Conversation read_conversation(std::string_view json, const std::string& what);
 
 }  // namespace trireme::chat

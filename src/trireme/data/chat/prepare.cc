@@ -53,8 +53,17 @@ double limit_of(const std::vector<Line>& lines, double validation) {
   return count == 0 ? 0 : std::nextafter(*last, 2.0);  // equal conversations with it
 }
 
-void refuse_special(const Conversation& conversation, const text::Tokenizer& tokenizer) {
+// Also marks of the template that the vocabulary has no special tokens for.
+void refuse_special(const Conversation& conversation, const text::Tokenizer& tokenizer,
+                    const Template& shape) {
   for (const Message& message : conversation) {
+    for (const std::string_view mark : marks(shape))
+      if (message.content.find(mark) != message.content.npos)
+        fail(
+            ErrorKind::kData,
+            "a message has {}, a mark of the template, which special=forbid refuses. Remove it, or "
+            "leave special=forbid out of data.chat",
+            mark);
     const auto read = tokenizer.encode_spans(message.content),
                plain = tokenizer.encode_spans(message.content, text::Specials::kPlainText);
     if (read == plain) continue;
@@ -93,7 +102,7 @@ Encoded encoded_line(const Line& line, const PrepareOptions& options, const std:
   try {
     if (std::ranges::none_of(conversation, &Message::trained))
       fail(ErrorKind::kData, "has no answer of the assistant to train on");
-    if (options.forbid) refuse_special(conversation, options.tokenizer);
+    if (options.forbid) refuse_special(conversation, options.tokenizer, options.shape);
     const std::vector<Segment> segments = render(options.shape, conversation, options.style);
     text_bytes = text_of(segments).size();
     return encode(segments, options.tokenizer);

@@ -104,6 +104,20 @@ const Template& find_template(std::string_view name) {
   return *found;
 }
 
+std::vector<std::string_view> marks(const Template& shape) {
+  std::vector<std::string_view> all(shape.stops.begin(), shape.stops.end());
+  const Turns& turns = shape.turns;
+  for (std::string_view mark : {turns.begin, turns.open, turns.middle, turns.close, turns.end}) {
+    while (mark.ends_with('\n')) mark.remove_suffix(1);
+    if (!mark.empty()) all.push_back(mark);
+  }
+  if (shape.write == write_mistral)
+    all.insert(all.end(), {"[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"});
+  if (shape.write == write_harmony)
+    all.insert(all.end(), {"<|start|>", "<|message|>", "<|channel|>", "<|end|>"});
+  return all;
+}
+
 std::vector<Segment> render(const Template& shape, const Conversation& conversation,
                             const Style& style) {
   std::vector<Segment> segments = shape.write(shape, conversation, style);

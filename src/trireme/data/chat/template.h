@@ -70,6 +70,9 @@ std::string template_names();
 // Throws Error{kUsage} with the list of names.
 const Template& find_template(std::string_view name);
 
+// Texts that mark turns: "<|im_start|>", "[INST]", ..., without white space around them.
+std::vector<std::string_view> marks(const Template& shape);
+
 // Renders a conversation as segments of which those that the assistant says are trained. Throws Error{kData} where the
 // template refuses it: roles, their order, a system message, reasoning, a date that is missing.
 std::vector<Segment> render(const Template& shape, const Conversation& conversation,

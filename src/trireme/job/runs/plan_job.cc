@@ -1,12 +1,25 @@
 #include "trireme/job/runs/plan_job.h"
 
+#include <algorithm>
+
 #include "trireme/base/error.h"
 #include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
+#include "trireme/plan/unit_sharing.h"
 
 namespace trireme::runs {
 namespace {
+
+void check_codes_something(const Planned& planned) {
+  const plan::Recipe& recipe = planned.plan.recipe;
+  const auto coded = [&](const plan::Unit& unit) { return plan::codes(recipe, unit); };
+  if (!recipe.coded || std::ranges::any_of(planned.plan.program.units, coded)) return;
+  fail(ErrorKind::kUsage,
+       "network.codec={}: no unit has {} parameters, from which on sums are coded; set "
+       "network.codec=none",
+       planned.job.network.codec, plan::kLeastCoded);
+}
 
 void check_cuda(const Place& place) {
 #ifndef TRIREME_CUDA
@@ -71,6 +84,7 @@ Planned plan_job(config::Job job, int world, const config::DatasetFacts& data) {
                     model::recipe_of(planned.job), model::grid_of(planned.job, planned.model));
   plan::validate(planned.plan);
   plan::check_activations_leave(planned.plan);
+  check_codes_something(planned);
   return planned;
 }
 

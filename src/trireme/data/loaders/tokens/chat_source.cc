@@ -34,6 +34,31 @@ LongDocuments longer_than(const text::TokenFile& tokens, std::int64_t seq_len) {
   return found;
 }
 
+// The places of a piece and its last target.
+std::vector<std::int64_t> read(const text::TokenFile& file, const PackedPiece& piece) {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(piece.count + 1));
+  file.read(file.document(piece.document).first + piece.first, std::span<std::int64_t>(values));
+  return values;
+}
+
+// Tokens with loss among the targets of a piece.
+std::int64_t trained(const text::TokenFile& loss, const PackedPiece& piece) {
+  const std::vector<std::int64_t> marks = read(loss, piece);
+  return std::accumulate(marks.begin() + 1, marks.end(), std::int64_t{0});
+}
+
+// Without pieces of long conversations that lost all answers. Throws Error{kData} if none is left.
+Rows with_answers(Rows rows, const text::TokenFile& loss, std::int64_t seq_len) {
+  for (std::vector<PackedPiece>& row : rows)
+    std::erase_if(row, [&](const PackedPiece& piece) { return trained(loss, piece) == 0; });
+  std::erase_if(rows, [](const std::vector<PackedPiece>& row) { return row.empty(); });
+  if (rows.empty())
+    fail(ErrorKind::kData,
+         "model.seq_len={}: all answers lie beyond it, so nothing has loss; raise model.seq_len",
+         seq_len);
+  return rows;
+}
+
 class ChatSource final : public Source {
  public:
   // In the order of consumption that `seed` draws, without it in the order of rows.
@@ -45,6 +70,7 @@ class ChatSource final : public Source {
         seq_len_(job.model.seq_len),
         vocab_(job.model.vocab),
         rows_(packed_documents(tokens, seq_len_, config::parse_chat(job.data.chat).longer)) {
+    if (!rows_.empty()) rows_ = with_answers(std::move(rows_), loss, seq_len_);
     if (seed) order_.emplace(samples(), *seed);
   }
 
@@ -61,10 +87,7 @@ class ChatSource final : public Source {
   double weight(std::int64_t first, std::int64_t count) const override {
     std::int64_t sum = 0;
     for (std::int64_t place = first; place < first + count; ++place)
-      for (const PackedPiece& piece : pieces(place)) {
-        const std::vector<std::int64_t> loss = read(loss_, piece);
-        sum += std::accumulate(loss.begin() + 1, loss.end(), std::int64_t{0});
-      }
+      for (const PackedPiece& piece : pieces(place)) sum += trained(loss_, piece);
     return static_cast<double>(sum);
   }
 
@@ -73,13 +96,6 @@ class ChatSource final : public Source {
     static const std::vector<PackedPiece> kNone;  // after the last held-out row
     const std::int64_t row = order_ ? order_->at(place).sample : place;
     return row < samples() ? rows_[static_cast<std::size_t>(row)] : kNone;
-  }
-
-  // Its places and the last one's target.
-  static std::vector<std::int64_t> read(const text::TokenFile& file, const PackedPiece& piece) {
-    std::vector<std::int64_t> values(static_cast<std::size_t>(piece.count + 1));
-    file.read(file.document(piece.document).first + piece.first, std::span<std::int64_t>(values));
-    return values;
   }
 
   void fill(std::vector<at::Tensor>& batch, std::int64_t row,
