@@ -35,7 +35,8 @@ TEST(Network, SendersAreRanksOrReplicasUnlessTheyAreGiven) {
 }
 
 TEST(Network, CodecsThatNeedResidualsAreRefused) {
-  EXPECT_THAT(refusal({"network.codec=q5"}), HasSubstr("network.codec=q5: \"q5\" is no codec"));
+  EXPECT_THAT(refusal({"network.codec=q5"}),
+              HasSubstr("network.codec=q5: no such codec; choose bf16, q8, q4 or f4"));
   EXPECT_THAT(refusal({"network.codec=q8", "network.back=int8"}), HasSubstr("network.back=int8"));
   for (const char* codec : {"sign", "topk:0.01:16", "randk:0.1:32"})
     EXPECT_THAT(refusal({std::string("network.codec=") + codec}),
