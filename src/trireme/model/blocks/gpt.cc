@@ -79,10 +79,10 @@ std::vector<at::Tensor> GptBlock::forward(const std::vector<at::Tensor>& inputs,
   const at::Tensor qkv =
       ops::column_linear(first.normed, param(kQkv), param(kQkvBias), tp(), gradients,
                          ops::Keep::kYes, adapter(kQkv, inputs, context));
-  const ops::Operand mixed = context.past != nullptr ? attended_after(*context.past, qkv, heads)
-                                                     : attend(qkv, heads, inputs);
   const at::Tensor attended_btd =
-      ops::row_linear(mixed, param(kOut), param(kOutBias), tp(), gradients,
+      ops::row_linear(context.past != nullptr ? attended_after(*context.past, qkv, heads)
+                                              : attend(qkv, heads, inputs),
+                      param(kOut), param(kOutBias), tp(), gradients,
                       adapter(kOut, inputs, context, across().head_columns()));
   const ops::Branching second = ops::residual_norm(
       first.stream, noisy(attended_btd, dropout_, context, kAfterAttention, across(), cp),
