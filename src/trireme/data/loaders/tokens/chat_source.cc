@@ -34,20 +34,20 @@ LongDocuments longer_than(const text::TokenFile& tokens, std::int64_t seq_len) {
   return found;
 }
 
-// The places of a piece and its last target.
+// The places of a range of a document, and its last target.
 std::vector<std::int64_t> read(const text::TokenFile& file, const PackedPiece& piece) {
   std::vector<std::int64_t> values(static_cast<std::size_t>(piece.count + 1));
   file.read(file.document(piece.document).first + piece.first, std::span<std::int64_t>(values));
   return values;
 }
 
-// Tokens with loss among the targets of a piece.
+// Tokens with loss among the targets of such a range.
 std::int64_t trained(const text::TokenFile& loss, const PackedPiece& piece) {
   const std::vector<std::int64_t> marks = read(loss, piece);
   return std::accumulate(marks.begin() + 1, marks.end(), std::int64_t{0});
 }
 
-// Without pieces of long conversations that lost all answers. Throws Error{kData} if none is left.
+// Without ranges of long conversations that lost all answers. Throws Error{kData} if none is left.
 Rows with_answers(Rows rows, const text::TokenFile& loss, std::int64_t seq_len) {
   for (std::vector<PackedPiece>& row : rows)
     std::erase_if(row, [&](const PackedPiece& piece) { return trained(loss, piece) == 0; });
