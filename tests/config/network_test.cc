@@ -38,9 +38,17 @@ TEST(Network, CodecsThatNeedResidualsAreRefused) {
   EXPECT_THAT(refusal({"network.codec=q5"}),
               HasSubstr("network.codec=q5: no such codec; choose bf16, q8, q4 or f4"));
   EXPECT_THAT(refusal({"network.codec=q8", "network.back=int8"}), HasSubstr("network.back=int8"));
-  for (const char* codec : {"sign", "topk:0.01:16", "randk:0.1:32"})
-    EXPECT_THAT(refusal({std::string("network.codec=") + codec}),
-                HasSubstr("choose bf16, q8, q4 or f4"));
+  for (const char* codec : {"sign", "topk:0.01:16"}) {
+    const std::string set = std::string("network.codec=") + codec;
+    EXPECT_THAT(refusal({set}), HasSubstr("set network.residual=fp32"));
+    EXPECT_EQ(senders_of({set, "network.residual=bf16"}, 2), 2);
+    EXPECT_THAT(refusal({set, "network.residual=fp16"}), HasSubstr("network.residual"));
+    EXPECT_THAT(refusal({"network.codec=q8", "network.residual=fp32",
+                         std::string("network.back=") + codec}),
+                HasSubstr("needs residuals, which only network.codec has"));
+  }
+  EXPECT_THAT(refusal({"network.residual=fp32"}), HasSubstr("network.codec=none"));
+  EXPECT_EQ(senders_of({"network.codec=randk:0.1:32"}, 2), 2);
 }
 
 TEST(Network, LayoutsWithoutCodedSumsAreRefused) {

@@ -63,8 +63,9 @@ Subject subject(int global_micro_batches) {
           .clip = 0.5};
 }
 
-CodedSums coded(const char* text, int senders, const char* back = nullptr) {
-  CodedSums sums{.codec = codec::parse(text), .senders = senders};
+CodedSums coded(const char* text, int senders, const char* back = nullptr,
+                std::optional<DType> residual = std::nullopt) {
+  CodedSums sums{.codec = codec::parse(text), .senders = senders, .residual = residual};
   if (back != nullptr) sums.back = codec::parse(back);
   return sums;
 }
@@ -108,6 +109,73 @@ TEST(CodedSums, LayoutsWithEqualSendersGiveTheSameBits) {
   EXPECT_NE(all(coded("q4", 4, "q8"), four), all(coded("q4", 4), {{1, 4, 1}}));
   all(coded("f4", 2), {{2, 1, 0}, {2, 2, 2}});
   all(coded("bf16", 8), {{1, 2, 1}, {4, 1, 0}});
+}
+
+// The trace has the residuals of every sender too, from which a resumed run continues.
+TEST(CodedSums, LayoutsWithEqualSendersHaveTheSameResiduals) {
+  constexpr int kGlobal = 8, kSteps = 3;
+  const Subject run = subject(kGlobal);
+  for (const char* codec : {"q4", "sign", "topk:0.01:16", "randk:0.1:16"})
+    for (const DType residual : {DType::kF32, DType::kBF16}) {
+      const CodedSums sums = coded(codec, 2, "q8", residual);
+      const Trace reference = run_layout(run, layout({1, 1, 0}, kGlobal, sums), kSteps);
+      for (const Degrees& one : std::vector<Degrees>{{2, 1, 0}, {1, 2, 1}, {2, 2, 1}, {2, 2, 3}}) {
+        const Layout other = layout(one, kGlobal, sums);
+        EXPECT_EQ(run_layout(run, other, kSteps), reference) << other.name() << " " << codec;
+      }
+    }
+}
+
+// By hand: gradients of a loss that is linear in the parameters are known, and equal in every step. What all steps have
+// sent and what is left add up to what they were.
+TEST(CodedSums, WhatWasSentAndWhatIsLeftAddUpToTheGradients) {
+  constexpr int kSteps = 5;
+  class Sum : public Optimizer {
+   public:
+    const std::vector<StateSpec>& states() const override { return states_; }
+    void update(at::Tensor, const at::Tensor& grad, std::span<at::Tensor> states,
+                std::span<const UpdateSegment>, const UpdateArgs& args) override {
+      states[0].add_(grad * args.grad_scale);
+    }
+
+   private:
+    std::vector<StateSpec> states_ = {{.name = "sent"}};
+  };
+  const auto linear = [] {
+    static std::mutex one_generator;
+    const std::lock_guard lock(one_generator);
+    torch::nn::Linear layer(kWidth, kWidth);
+    ModuleModel model("linear");
+    model.input("x");
+    model.input("y");
+    model.add("layer", layer.ptr(), {"x"}, [=](const auto& in) mutable { return layer(in[0]); });
+    model.loss("loss", {"layer", "y"}, [](const auto& in) { return (in[0] * in[1]).sum(); });
+    return std::move(model).build();
+  };
+  const at::Tensor x = at::empty({1, kWidth}).normal_(), y = at::empty({1, kWidth}).normal_();
+  // Weight [out, in], then bias.
+  const at::Tensor gradient = at::cat(
+      {at::outer(y[0].to(at::kDouble), x[0].to(at::kDouble)).flatten(), y[0].to(at::kDouble)});
+  for (const char* codec : {"q8", "q4", "f4", "sign", "topk:0.05:32", "randk:0.1:32"}) {
+    const Layout one = layout({1, 1, 0}, 1, coded(codec, 1, nullptr, DType::kF32));
+    comm::run_local_ranks(1, 60, [&](comm::World& world) {
+      Sum optimizer;
+      Session session(linear(), {.mesh = mesh::Mesh(one.degrees), .recipe = one.recipe}, world,
+                      optimizer);
+      for (int step = 0; step < kSteps; ++step)
+        session.step({.step = step, .update = {.step = step + 1, .noise = 3}, .load = [&](int) {
+                        return std::vector<at::Tensor>{x, y};
+                      }});
+      at::Tensor sent, left;
+      for (const StateSlice& slice : session.units().owned_slices()) {
+        if (slice.kind == "sent") sent = session.units().read(slice).to(at::kDouble);
+        if (slice.kind == "residual0") left = session.units().read(slice).to(at::kDouble);
+      }
+      EXPECT_GT(left.norm().item<double>(), 0) << codec;
+      const double wrong = (sent + left - kSteps * gradient).norm().item<double>();
+      EXPECT_LT(wrong, 1e-5 * kSteps * gradient.norm().item<double>()) << codec;
+    });
+  }
 }
 
 TEST(CodedSums, EveryBackEndGivesTheSameBits) {
@@ -207,24 +275,27 @@ TEST(CodedSums, MemoryIsWhatThePlanPredicted) {
   constexpr int kGlobal = 8;
   for (const Degrees& degrees :
        std::vector<Degrees>{{1, 1, 0}, {2, 1, 0}, {1, 2, 1}, {4, 1, 0}, {1, 4, 1}, {1, 1, 1}}) {
-    const Layout one = layout(degrees, kGlobal, coded("q4", 4));
-    const Subject run = subject(kGlobal);
-    comm::run_local_ranks(mesh::Mesh(one.degrees).world(), 60, [&](comm::World& world) {
-      const std::unique_ptr<Optimizer> optimizer = run.optimizer();
-      Session session(run.model(), {.mesh = mesh::Mesh(one.degrees), .recipe = one.recipe}, world,
-                      *optimizer);
-      session.step({.update = {.lr = 0.01}, .load = [&](int mb) { return run.batch(0, mb); }});
-      std::int64_t peak = 0;
-      const plan::MemoryAccount account = plan::memory_account(session.plan(), world.rank());
-      for (const plan::MemoryPoint& point : account.at_line) {
-        std::int64_t sum = 0;
-        for (int kind = 0; kind < plan::kMemoryKinds; ++kind)
-          if (kind != static_cast<int>(plan::MemoryKind::kActivations))
-            sum += point[static_cast<std::size_t>(kind)];
-        peak = std::max(peak, sum);
-      }
-      EXPECT_EQ(session.units().memory().peak, peak) << one.name() << " rank " << world.rank();
-    });
+    for (const std::optional<DType> residual :
+         {std::optional<DType>(), std::optional(DType::kF32)}) {
+      const Layout one = layout(degrees, kGlobal, coded("q4", 4, nullptr, residual));
+      const Subject run = subject(kGlobal);
+      comm::run_local_ranks(mesh::Mesh(one.degrees).world(), 60, [&](comm::World& world) {
+        const std::unique_ptr<Optimizer> optimizer = run.optimizer();
+        Session session(run.model(), {.mesh = mesh::Mesh(one.degrees), .recipe = one.recipe}, world,
+                        *optimizer);
+        session.step({.update = {.lr = 0.01}, .load = [&](int mb) { return run.batch(0, mb); }});
+        std::int64_t peak = 0;
+        const plan::MemoryAccount account = plan::memory_account(session.plan(), world.rank());
+        for (const plan::MemoryPoint& point : account.at_line) {
+          std::int64_t sum = 0;
+          for (int kind = 0; kind < plan::kMemoryKinds; ++kind)
+            if (kind != static_cast<int>(plan::MemoryKind::kActivations))
+              sum += point[static_cast<std::size_t>(kind)];
+          peak = std::max(peak, sum);
+        }
+        EXPECT_EQ(session.units().memory().peak, peak) << one.name() << " rank " << world.rank();
+      });
+    }
   }
 }
 

@@ -28,13 +28,15 @@ using testing::HasSubstr;
 using testing::IsSupersetOf;
 
 // Whose units are all large enough to be coded.
-PlanSet coded_plan(const mesh::Degrees& degrees, int zero) {
+PlanSet coded_plan(const mesh::Degrees& degrees, int zero,
+                   std::optional<DType> residual = std::nullopt) {
   Program large = harness::chain_example(1);
   for (Unit& unit : large.units) unit.numel += kLeastCoded;
-  return compile(large, mesh::Mesh(degrees),
-                 {.zero = zero,
-                  .micro_batches = 2,
-                  .coded = CodedSums{.codec = codec::parse("q8"), .senders = 2}});
+  return compile(
+      large, mesh::Mesh(degrees),
+      {.zero = zero,
+       .micro_batches = 2,
+       .coded = CodedSums{.codec = codec::parse("q8"), .senders = 2, .residual = residual}});
 }
 
 // Small plans that together have every verb, and ranks that differ in every axis.
@@ -51,6 +53,7 @@ std::vector<PlanSet> plans() {
   }
   all.push_back(coded_plan({.dp_replicate = 2}, 0));
   all.push_back(coded_plan({.dp_shard = 2}, 1));
+  all.push_back(coded_plan({.dp_shard = 2}, 1, DType::kF32));
   all.push_back(compile(harness::jepa_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 1}));
   all.push_back(compile(recompute_whole(harness::chain_example(), 2), mesh::Mesh({.dp_shard = 2}),
                         {.zero = 3,
@@ -130,6 +133,20 @@ TEST(Fields, SumsOfOneRankAreCodedToo) {
   });
   EXPECT_EQ(coded, plan.program.units.size());
   EXPECT_EQ(parse(print(plan)), plan);
+  // A lost residual, and a stale one.
+  const PlanSet kept = coded_plan({}, 0, DType::kF32);
+  ASSERT_EQ(refusal(kept), "");
+  std::size_t residuals = 0;
+  for_each_line(kept, [&](std::size_t l, std::size_t i) {
+    if (!kept.lists[l][i].residual) return;
+    ++residuals;
+    PlanSet other = kept;
+    other.lists[l][i].residual = false;
+    EXPECT_THAT(refusal(other), HasSubstr(kept.lists[l][i].verb == Verb::kStep
+                                              ? "loses the residuals of this step"
+                                              : "leaves out the residuals of the step before"));
+  });
+  EXPECT_EQ(residuals, 2 * kept.program.units.size());
   PlanSet three = plan;
   three.recipe.coded->senders = 3;
   EXPECT_THAT(refusal(three), HasSubstr("3 senders on 1 ranks"));

@@ -61,7 +61,8 @@ TEST(Text, EveryFieldOfARecipeSurvives) {
                  .reduce = DType::kBF16,
                  .coded = CodedSums{.codec = codec::parse("q4"),
                                     .senders = 3,
-                                    .back = codec::parse("topk:0.01:16")},
+                                    .back = codec::parse("topk:0.01:16"),
+                                    .residual = DType::kBF16},
                  .optimizer_states = 1,
                  .int8_states = true};
   plan.recipe.gathers_after_step = true;

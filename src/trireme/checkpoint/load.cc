@@ -1,4 +1,5 @@
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
 
 #include <optional>
@@ -41,6 +42,32 @@ at::Tensor read(const convert::StateReader& stored, const Path& directory,
   return value.to(comm::scalar_type(slice.type));
 }
 
+// Senders of the job that wrote it whose residuals a sender of this job takes over: those whose micro-batches begin
+// within its own. So the sum of all residuals is kept, whatever the numbers of senders.
+std::vector<int> earlier_senders(int sender, int senders, int stored) {
+  std::vector<int> mine;
+  for (int one = 0; one < stored; ++one)
+    if (std::int64_t{one} * senders / stored == sender) mine.push_back(one);
+  return mine;
+}
+
+// Zeros where the checkpoint has none, as at the beginning of a run.
+at::Tensor read_residual(const convert::StateReader& stored, const exec::StateSlice& slice) {
+  const auto unit = static_cast<std::size_t>(slice.unit);
+  at::Tensor sum = at::zeros({slice.count}, at::kFloat);
+  int senders = 0;
+  while (stored.kind(unit, exec::residual_kind(senders))) ++senders;
+  for (const int sender : earlier_senders(slice.sender, slice.senders, senders)) {
+    const convert::Kind kind = stored.kind(unit, exec::residual_kind(sender)).value();
+    const at::Tensor value =
+        at::empty({slice.count}, at::TensorOptions().dtype(comm::scalar_type(kind.type)));
+    stored.read({.unit = unit, .offset = slice.offset, .count = slice.count}, kind,
+                {static_cast<std::byte*>(value.data_ptr()), value.nbytes()});
+    sum.add_(value);
+  }
+  return sum;
+}
+
 // Units that a checkpoint of what trains leaves out.
 std::vector<plan::UnitId> left_out(const convert::StateReader& stored, const Path& directory,
                                    const exec::Units& units, const std::vector<UnitSpec>& specs) {
@@ -75,6 +102,15 @@ void check_base(const formats::Manifest& manifest, const Path& directory, const 
 
 }  // namespace
 
+namespace {
+
+// Residuals of other senders may be added to a residual.
+bool is_kind(const std::string& stored, const exec::StateSlice& slice) {
+  return stored == slice.kind || (slice.sender >= 0 && stored.starts_with("residual"));
+}
+
+}  // namespace
+
 std::set<std::string> needed_files(const formats::Manifest& manifest, const exec::Units& units,
                                    const std::vector<UnitSpec>& specs) {
   const std::vector<int> places =
@@ -88,8 +124,9 @@ std::set<std::string> needed_files(const formats::Manifest& manifest, const exec
       if (!whole && part != units.tp_rank()) continue;
       for (const auto& stored :
            manifest.units[static_cast<std::size_t>(place * parts + part)].slices)
-        if (stored.kind == slice.kind && (whole || (stored.offset < slice.offset + slice.count &&
-                                                    slice.offset < stored.offset + stored.length)))
+        if (is_kind(stored.kind, slice) &&
+            (whole || (stored.offset < slice.offset + slice.count &&
+                       slice.offset < stored.offset + stored.length)))
           needed.insert(stored.file);
     }
   }
@@ -110,7 +147,10 @@ formats::Manifest load(const Path& directory, exec::Units& units,
   }
   for (const exec::StateSlice& slice : units.local_slices()) {
     const auto unit = static_cast<std::size_t>(slice.unit);
-    if (stored.has(unit)) units.write(slice, read(stored, directory, slice, units, specs[unit]));
+    if (slice.sender >= 0)
+      units.write(slice, read_residual(stored, slice));
+    else if (stored.has(unit))
+      units.write(slice, read(stored, directory, slice, units, specs[unit]));
   }
   return stored.manifest();
 }

@@ -30,6 +30,7 @@ struct Network {
   std::string codec = "none";
   std::int64_t senders = 0;  // 0: as many as ranks, or replicas of sharded units
   std::string back = "none";
+  std::optional<DType> residual;  // of each sender; none: codes lose what they leave out
   bool operator==(const Network&) const = default;
 };
 

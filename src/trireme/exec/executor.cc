@@ -123,7 +123,12 @@ void Executor::run_line(int index, const StepArgs& args, StepResult& result) {
       break;
     case Verb::kRecv: transfers_.recv(index); break;
     case Verb::kReduceGrads:
-    case Verb::kSyncTied: units_.reduce_begin(line.unit, line); break;
+    case Verb::kSyncTied:
+      units_.reduce_begin(line.unit, line,
+                          {.gradient_scale = args.gradient_scale,
+                           .seed = args.update.noise,
+                           .update = args.update.step});
+      break;
     case Verb::kReload: reload(index); break;
     case Verb::kOffload: offload(index); break;
     case Verb::kGradNorm:

@@ -21,12 +21,16 @@ std::vector<std::int64_t> CodedReduction::slices() const {
   return slices;
 }
 
+std::int64_t CodedReduction::residual_bytes() const {
+  return sums.residual ? own() * count * static_cast<std::int64_t>(size_of(*sums.residual)) : 0;
+}
+
 std::int64_t CodedReduction::code_bytes(std::int64_t elements) const {
   return codec::coded_bytes(sums.codec, elements, block);
 }
 
 std::int64_t CodedReduction::back_bytes(std::int64_t elements) const {
-  return sums.back ? codec::coded_bytes(*sums.back, elements, block)
+  return sums.back ? codec::coded_bytes(*sums.back, elements, back_block)
                    : elements * static_cast<std::int64_t>(sizeof(float));
 }
 
@@ -53,6 +57,8 @@ CodedReduction coded_reduction(const PlanSet& plan, UnitId id) {
   const bool scatters = sharing.rest.empty();
   return {.sums = *plan.recipe.coded,
           .block = codec::block_of(plan.recipe.coded->codec, norm_chunk(unit.numel)),
+          .back_block = codec::block_of(plan.recipe.coded->back.value_or(plan.recipe.coded->codec),
+                                        norm_chunk(unit.numel)),
           .ranks = plan.mesh.degree(coded_axes(sharing)),
           .scatters = scatters,
           .count = scatters ? share.full : share.part};
@@ -63,6 +69,11 @@ int senders_of_rank(const PlanSet& plan, UnitId unit) {
   return coded_reduction(plan, unit).own();
 }
 
+std::int64_t residual_bytes(const PlanSet& plan, UnitId unit) {
+  if (!has_residual(plan.recipe, plan.program.units[static_cast<std::size_t>(unit)])) return 0;
+  return coded_reduction(plan, unit).residual_bytes();
+}
+
 int sender_micro_batches(const PlanSet& plan, UnitId unit) {
   const int senders = senders_of_rank(plan, unit);
   return senders > 1 ? plan.recipe.micro_batches / senders : 0;
@@ -70,10 +81,13 @@ int sender_micro_batches(const PlanSet& plan, UnitId unit) {
 
 std::optional<std::string> mistake_in_coded(const mesh::Mesh& mesh, const Recipe& recipe) {
   if (!recipe.coded) return std::nullopt;
-  const auto& [codec, senders, back] = *recipe.coded;
-  for (const codec::Codec& one : {codec, back.value_or(codec)})
-    if (codec::is_sparse(one) || one.kind == codec::Kind::kSign)
-      return fmt::format("codec {} needs residuals; use bf16, q8, q4 or f4", codec::print(one));
+  const auto& [codec, senders, back, residual] = *recipe.coded;
+  if (codec::needs_residual(codec) && !residual)
+    return fmt::format("codec {} needs residuals", codec::print(codec));
+  if (back && (codec::is_sparse(*back) || codec::needs_residual(*back)))
+    return fmt::format("codec {} on the way back; use bf16, q8, q4 or f4", codec::print(*back));
+  if (residual && residual != DType::kF32 && residual != DType::kBF16)
+    return fmt::format("residuals in {}; use fp32 or bf16", name(*residual));
   for (const Axis axis : {Axis::kTp, Axis::kCp, Axis::kPp})
     if (mesh.degree(axis) > 1)
       return fmt::format("coded sums with {} {}; needs 1", mesh::name(axis), mesh.degree(axis));

@@ -63,6 +63,7 @@ struct Instr {
   bool scatter = false;      // reduce_grads: reduce-scatter (else all-reduce of the present
                              // gradient)
   bool coded = false;        // reduce_grads: sums travel as codes of the recipe's codec
+  bool residual = false;     // reduce_grads: senders add their residuals; step: keeps the new ones
   bool gradient = false;     // send, recv: the value's gradient
   std::vector<int> after{};  // earlier lines of the same list, in other lanes, ascending
   bool operator==(const Instr&) const = default;

@@ -38,6 +38,7 @@ struct CodedSums {
   codec::Codec codec;
   int senders = 1;
   std::optional<codec::Codec> back{};  // of the whole sum, which every rank then uses decoded
+  std::optional<DType> residual{};     // each sender adds what its last code left out; kept as this
   bool operator==(const CodedSums&) const = default;
 };
 

@@ -100,6 +100,7 @@ std::int64_t UnitAccount::copied_bytes(const Instr& line, const UnitMemory& unit
 void UnitAccount::persistent(UnitId unit) {
   if (!away_(unit, TensorKind::kParams)) ledger_.add(MemoryKind::kParams, params_bytes(unit));
   if (!away_(unit, TensorKind::kStates)) ledger_.add(MemoryKind::kOptimizer, states_bytes(unit));
+  ledger_.add(MemoryKind::kOptimizer, residual_bytes(plan_, unit));
   model_states_ +=
       params_bytes(unit) + states_bytes(unit) + (of(unit).trainable ? level_bytes(at(unit)) : 0);
 }
@@ -195,6 +196,7 @@ void UnitAccount::begin(const Instr& line) {
 void UnitAccount::reduce(const Instr& line, UnitMemory& unit) {
   unit.pending = static_cast<int>(&line - list_.data());
   ledger_.add(MemoryKind::kCommBuffers, copied_bytes(line, unit));
+  if (line.residual) ledger_.add(MemoryKind::kOptimizer, residual_bytes(plan_, line.unit));
   if (line.mb < 0) collapse(unit, chunk(unit, line.chunk));
   if (!line.scatter) return;
   if (line.mb >= 0) chunk(unit, line.chunk).leaf = false;
@@ -211,6 +213,7 @@ void UnitAccount::step(UnitId id) {
   if (has_master_copy(recipe_, of(id)) && away_(id, TensorKind::kParams))
     ledger_.add(MemoryKind::kStaging, params_bytes(id));
   ledger_.drop_after(MemoryKind::kGradients, sum_bytes(unit));
+  ledger_.drop_after(MemoryKind::kOptimizer, residual_bytes(plan_, id));  // the old residuals
   unit.chunks.clear();
 }
 

@@ -36,6 +36,10 @@ bool codes(const Recipe& recipe, const Unit& unit) {
   return recipe.coded && unit.trainable && unit.numel >= kLeastCoded;
 }
 
+bool has_residual(const Recipe& recipe, const Unit& unit) {
+  return codes(recipe, unit) && recipe.coded->residual;
+}
+
 mesh::AxisSet coded_axes(const UnitSharing& sharing) {
   return sharing.rest.empty() ? sharing.shards : sharing.rest;
 }

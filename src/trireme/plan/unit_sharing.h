@@ -38,6 +38,7 @@ Reduction reduction_of(const Program& program, const Instr& line);
 // Whether a recipe codes sums of the unit's gradient: of trainable units from kLeastCoded elements on.
 inline constexpr std::int64_t kLeastCoded = 1 << 16;
 bool codes(const Recipe& recipe, const Unit& unit);
+bool has_residual(const Recipe& recipe, const Unit& unit);  // and senders keep residuals
 // The axes whose ranks exchange codes: those of `rest`, or of shards without it. One rank has a line too, over an axis of
 // one rank, because its sums have the bits of several ranks.
 mesh::AxisSet coded_axes(const UnitSharing& sharing);

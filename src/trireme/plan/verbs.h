@@ -26,6 +26,7 @@ enum class Field : std::uint16_t {
   kScatter = 1 << 9,
   kGradient = 1 << 10,
   kCoded = 1 << 11,
+  kResidual = 1 << 12,
 };
 
 class FieldSet {
@@ -74,7 +75,8 @@ inline constexpr VerbInfo kVerbs[] = {
     {Verb::kRecv, "recv", 'R', Lane::kDown, Subject::kValue,
      Field::kValue | Field::kMb | Field::kPeer, Field::kGradient},
     {Verb::kReduceGrads, "reduce_grads", 'G', Lane::kDp, Subject::kUnit,
-     Field::kUnit | Field::kAxes, Field::kMb | Field::kChunk | Field::kScatter | Field::kCoded},
+     Field::kUnit | Field::kAxes,
+     Field::kMb | Field::kChunk | Field::kScatter | Field::kCoded | Field::kResidual},
     {Verb::kSyncTied, "sync_tied", 'T', Lane::kDp, Subject::kUnit, Field::kUnit | Field::kAxes},
     {Verb::kOffload,
      "offload",
@@ -91,7 +93,7 @@ inline constexpr VerbInfo kVerbs[] = {
      {},
      Field::kUnit | Field::kValue | Field::kTensors | Field::kMb | Field::kChunk | Field::kAxes},
     {Verb::kGradNorm, "grad_norm", 'N', Lane::kDp, Subject::kNone, {}},
-    {Verb::kStep, "step", 'O', Lane::kComp, Subject::kUnit, Field::kUnit},
+    {Verb::kStep, "step", 'O', Lane::kComp, Subject::kUnit, Field::kUnit, Field::kResidual},
     {Verb::kEma, "ema", 'E', Lane::kComp, Subject::kUnit, Field::kUnit},
 };
 

@@ -63,6 +63,10 @@ bool is_sparse(const Codec& codec) {
   return codec.kind == Kind::kTopK || codec.kind == Kind::kRandK;
 }
 
+bool needs_residual(const Codec& codec) {
+  return codec.kind == Kind::kSign || codec.kind == Kind::kTopK;
+}
+
 bool can_be_stochastic(const Codec& codec) {
   return codec.kind == Kind::kQ8 || codec.kind == Kind::kQ4;
 }

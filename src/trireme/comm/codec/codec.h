@@ -31,6 +31,8 @@ struct Codec {
 Codec parse(std::string_view text);
 std::string print(const Codec& codec);
 bool is_sparse(const Codec& codec);
+// Whether training diverges with it unless senders keep residuals: sign and topk.
+bool needs_residual(const Codec& codec);
 // Whether codes are rounded by noise where Draws ask for it: q8 and q4.
 bool can_be_stochastic(const Codec& codec);
 

@@ -18,19 +18,27 @@ int exchanging(const Parallel& parallel) {
                                   : parallel.dp_shard * parallel.dp_replicate;
 }
 
-void check_codec(const char* key, const std::string& text) {
-  const codec::Codec codec = [&] {
-    try {
-      return codec::parse(text);
-    } catch (const Error&) {
-      fail(ErrorKind::kUsage, "network.{}={}: no such codec; choose bf16, q8, q4 or f4", key, text);
-    }
-  }();
-  if (codec::is_sparse(codec) || codec.kind == codec::Kind::kSign)
+codec::Codec codec_of(const char* key, const std::string& text) {
+  try {
+    return codec::parse(text);
+  } catch (const Error&) {
+    fail(ErrorKind::kUsage, "network.{}={}: no such codec; choose bf16, q8, q4 or f4", key, text);
+  }
+}
+
+void check_codecs(const Network& network) {
+  if (codec::needs_residual(codec_of("codec", network.codec)) && !network.residual)
     fail(ErrorKind::kUsage,
-         "network.{}={}: this codec diverges without residuals, which are not built; choose bf16, "
+         "network.codec={}: this codec diverges without residuals; set network.residual=fp32, or "
+         "choose bf16, q8, q4 or f4",
+         network.codec);
+  if (network.back == Network().back) return;
+  const codec::Codec back = codec_of("back", network.back);
+  if (codec::is_sparse(back) || codec::needs_residual(back))
+    fail(ErrorKind::kUsage,
+         "network.back={}: this codec needs residuals, which only network.codec has; choose bf16, "
          "q8, q4 or f4",
-         key, text);
+         network.back);
 }
 
 void refuse(const Job& job, const std::string& seen, const std::string& needed) {
@@ -95,12 +103,11 @@ void check_network(const Job& job) {
   if (!codes_sums(job)) {
     if (job.network != plain)
       fail(ErrorKind::kUsage,
-           "network.senders or network.back is set with network.codec=none, which codes nothing; "
+           "network.senders, back or residual is set with network.codec=none, which codes nothing; "
            "choose a codec or leave it out");
     return;
   }
-  check_codec("codec", job.network.codec);
-  if (job.network.back != plain.back) check_codec("back", job.network.back);
+  check_codecs(job.network);
   check_layout(job);
   check_senders(job);
 }

@@ -2,6 +2,7 @@
 #include <numeric>
 #include <utility>
 
+#include "trireme/base/hash.h"
 #include "trireme/exec/units/coded_slices.h"
 #include "trireme/exec/units/unit_state.h"
 #include "trireme/exec/units/units.h"
@@ -11,7 +12,7 @@ namespace {
 
 CodedSlices slices_of(const plan::CodedReduction& reduction, const UnitState& unit) {
   const bool whole = reduction.count == unit.padded;
-  return {reduction, whole ? 0 : unit.part_begin, unit.numel};
+  return {reduction, whole ? 0 : unit.part_begin, unit.numel, unit.draws};
 }
 
 // The whole sum from each rank's slice of it, in the codec of the way back if there is one.
@@ -43,9 +44,13 @@ void gather(const plan::CodedReduction& reduction, const CodedSlices& slices, co
 
 }  // namespace
 
-void Units::send_codes(plan::UnitId id) {
+void Units::send_codes(plan::UnitId id, const CodedArgs& args) {
   UnitState& unit = at(id);
   const plan::CodedReduction reduction = plan::coded_reduction(plan_, id);
+  // Places are equal for all senders.
+  unit.draws = codec::draws_of(args.seed, static_cast<std::uint64_t>(args.update), /*sender=*/0,
+                               hash64(unit.spec->name));
+  unit.draws.unbiased = !unit.residual;
   const CodedSlices slices = slices_of(reduction, unit);
   comm::Group& group = groups_.over(plan::coded_axes(unit.sharing));
   std::vector<Flat> sums = unit.on_way().sender_sums();
@@ -54,7 +59,14 @@ void Units::send_codes(plan::UnitId id) {
   unit.sent = Flat(*memory_, std::accumulate(to.begin(), to.end(), std::int64_t{0}), DType::kU8);
   unit.received =
       Flat(*memory_, std::accumulate(from.begin(), from.end(), std::int64_t{0}), DType::kU8);
-  slices.encode(sums, unit.sent);
+  TRIREME_CHECK(std::ssize(sums) == reduction.own(), "{} sums of {} senders", sums.size(),
+                reduction.own());
+  if (unit.residual) {
+    unit.next_residual = Flat(*memory_, unit.residual.count(), unit.residual.type());
+    slices.encode(sums, unit.residual, unit.next_residual, args.gradient_scale, unit.sent);
+  } else {
+    slices.encode(sums, unit.sent);
+  }
   if (!reduction.scatters)
     unit.on_way().sum = std::move(sums.front());  // its memory takes the result
   unit.reduce = group.all_to_all(unit.sent.buffer(), to, unit.received.buffer(), from);

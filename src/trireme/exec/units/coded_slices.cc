@@ -1,5 +1,7 @@
 #include "trireme/exec/units/coded_slices.h"
 
+#include <ATen/ops/empty_like.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -20,8 +22,13 @@ std::span<const float> floats(const float* values, std::int64_t count) {
 
 }  // namespace
 
-CodedSlices::CodedSlices(plan::CodedReduction reduction, std::int64_t begin, std::int64_t numel)
-    : reduction_(std::move(reduction)), begin_(begin), numel_(numel), slices_(reduction_.slices()) {
+CodedSlices::CodedSlices(plan::CodedReduction reduction, std::int64_t begin, std::int64_t numel,
+                         codec::Draws draws)
+    : reduction_(std::move(reduction)),
+      begin_(begin),
+      numel_(numel),
+      draws_(draws),
+      slices_(reduction_.slices()) {
   std::int64_t first = 0;
   for (const std::int64_t slice : slices_) firsts_.push_back(std::exchange(first, first + slice));
 }
@@ -39,24 +46,55 @@ std::vector<std::int64_t> CodedSlices::result_bytes() const {
   return bytes;
 }
 
-codec::Segment CodedSlices::segment(std::int64_t first, std::int64_t count) const {
+codec::Segment CodedSlices::segment(std::int64_t first, std::int64_t count,
+                                    std::int64_t block) const {
   const std::int64_t from = begin_ + first;
-  return {.block = reduction_.block,
-          .first = from / reduction_.block,
+  return {.block = block,
+          .first = from / block,
           .real = std::clamp<std::int64_t>(numel_ - from, 0, count)};
 }
 
-void CodedSlices::encode(std::span<const Flat> sums, const Flat& codes) const {
-  TRIREME_CHECK(std::ssize(sums) == reduction_.own(), "{} sums of {} senders", sums.size(),
-                reduction_.own());
+template <typename Use>
+void CodedSlices::for_slices(const Flat& codes, const Use& use) const {
   std::int64_t at = 0;
   for (std::size_t rank = 0; rank < slices_.size(); ++rank)
-    for (const Flat& sum : sums) {
+    for (int sender = 0; sender < reduction_.own(); ++sender) {
       const std::int64_t bytes = reduction_.code_bytes(slices_[rank]);
-      codec::encode(reduction_.sums.codec, segment(firsts_[rank], slices_[rank]), {},
-                    floats(static_cast<const float*>(sum.at(firsts_[rank])), slices_[rank]),
-                    bytes_of(codes, std::exchange(at, at + bytes), bytes));
+      use(sender, firsts_[rank], slices_[rank],
+          bytes_of(codes, std::exchange(at, at + bytes), bytes));
     }
+}
+
+void CodedSlices::encode(std::span<const Flat> sums, const Flat& codes) const {
+  for_slices(codes,
+             [&](int sender, std::int64_t first, std::int64_t count, std::span<std::byte> out) {
+               const Flat& sum = sums[static_cast<std::size_t>(sender)];
+               codec::encode(reduction_.sums.codec, segment(first, count, reduction_.block), draws_,
+                             floats(static_cast<const float*>(sum.at(first)), count), out);
+             });
+}
+
+void CodedSlices::encode(std::span<const Flat> sums, const Flat& before, const Flat& after,
+                         double scale, const Flat& codes) const {
+  const codec::Codec& codec = reduction_.sums.codec;
+  for_slices(codes, [&](int sender, std::int64_t first, std::int64_t all,
+                        std::span<std::byte> out) {
+    for (std::int64_t done = 0; done < all; done += kTogether) {
+      const std::int64_t count = std::min(kTogether, all - done), from = first + done;
+      const std::int64_t kept = sender * reduction_.count + from;
+      const at::Tensor left = before.tensor(kept, count).to(at::kFloat).mul(scale);
+      const at::Tensor sum = sums[static_cast<std::size_t>(sender)].tensor(from, count).add(left);
+      const at::Tensor sent = at::empty_like(sum);
+      const std::span<std::byte> codes_here =
+          out.subspan(static_cast<std::size_t>(reduction_.code_bytes(done)),
+                      static_cast<std::size_t>(reduction_.code_bytes(count)));
+      const codec::Segment here = segment(from, count, reduction_.block);
+      codec::encode(codec, here, draws_, floats(sum.data_ptr<float>(), count), codes_here);
+      codec::decode(codec, here, draws_, codes_here,
+                    {sent.data_ptr<float>(), static_cast<std::size_t>(count)});
+      after.tensor(kept, count).copy_(sum.sub(sent).div(scale));
+    }
+  });
 }
 
 void CodedSlices::add(int rank, const Flat& codes, float* out) const {
@@ -70,7 +108,8 @@ void CodedSlices::add(int rank, const Flat& codes, float* out) const {
     const std::int64_t count = std::min(kTogether, all - done);
     const std::int64_t before = reduction_.code_bytes(done), some = reduction_.code_bytes(count);
     for (std::size_t sender = 0; sender < senders; ++sender)
-      codec::decode(reduction_.sums.codec, segment(first(rank) + done, count), {},
+      codec::decode(reduction_.sums.codec, segment(first(rank) + done, count, reduction_.block),
+                    draws_,
                     bytes_of(codes, static_cast<std::int64_t>(sender) * bytes + before, some),
                     {decoded.data() + sender * kTogether, static_cast<std::size_t>(count)});
     comm::tree_reduce(out + done, leaves, count, DType::kF32, comm::Reduce::kSum);
@@ -79,14 +118,15 @@ void CodedSlices::add(int rank, const Flat& codes, float* out) const {
 
 void CodedSlices::encode_result(int rank, const float* slice, std::byte* codes) const {
   const std::int64_t count = elements(rank);
-  codec::encode(reduction_.sums.back.value(), segment(first(rank), count), {}, floats(slice, count),
+  codec::encode(reduction_.sums.back.value(), segment(first(rank), count, reduction_.back_block),
+                {}, floats(slice, count),
                 {codes, static_cast<std::size_t>(reduction_.back_bytes(count))});
 }
 
 void CodedSlices::decode_result(int rank, const std::byte* codes, float* slice) const {
   const std::int64_t count = elements(rank);
-  codec::decode(reduction_.sums.back.value(), segment(first(rank), count), {},
-                {codes, static_cast<std::size_t>(reduction_.back_bytes(count))},
+  codec::decode(reduction_.sums.back.value(), segment(first(rank), count, reduction_.back_block),
+                {}, {codes, static_cast<std::size_t>(reduction_.back_bytes(count))},
                 {slice, static_cast<std::size_t>(count)});
 }
 

@@ -14,7 +14,8 @@ namespace trireme::exec {
 // `begin` of the unit; elements of the unit from `numel` on are padding.
 class CodedSlices {
  public:
-  CodedSlices(plan::CodedReduction reduction, std::int64_t begin, std::int64_t numel);
+  CodedSlices(plan::CodedReduction reduction, std::int64_t begin, std::int64_t numel,
+              codec::Draws draws);
 
   // First element of a rank's slice, and its number of elements.
   std::int64_t first(int rank) const { return firsts_[static_cast<std::size_t>(rank)]; }
@@ -23,8 +24,11 @@ class CodedSlices {
   std::vector<std::int64_t> sent_bytes() const;
   std::vector<std::int64_t> result_bytes() const;
 
-  // Codes of each rank's slice of all sums, rank by rank.
+  // Codes of each rank's slice of all sums, rank by rank. With residuals, which have one more `count` of elements a
+  // sender: codes of sum + scale * before, and what they leave out, divided by the scale, as `after`.
   void encode(std::span<const Flat> sums, const Flat& codes) const;
+  void encode(std::span<const Flat> sums, const Flat& before, const Flat& after, double scale,
+              const Flat& codes) const;
   // The decoded slices of all senders, added as a tree: `out` is the rank's slice.
   void add(int rank, const Flat& codes, float* out) const;
   // A rank's slice of the result in the codec of the way back, and the inverse.
@@ -32,11 +36,15 @@ class CodedSlices {
   void decode_result(int rank, const std::byte* codes, float* slice) const;
 
  private:
-  codec::Segment segment(std::int64_t first, std::int64_t count) const;
+  codec::Segment segment(std::int64_t first, std::int64_t count, std::int64_t block) const;
+  // Calls use(sender, first element, elements, codes) for every slice of every own sender, in order of the codes.
+  template <typename Use>
+  void for_slices(const Flat& codes, const Use& use) const;
 
   plan::CodedReduction reduction_;
   std::int64_t begin_;
   std::int64_t numel_;
+  codec::Draws draws_;
   std::vector<std::int64_t> slices_;
   std::vector<std::int64_t> firsts_;
 };

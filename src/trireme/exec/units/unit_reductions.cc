@@ -69,7 +69,7 @@ struct Way {
 
 }  // namespace
 
-void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
+void Units::reduce_begin(plan::UnitId id, const plan::Instr& line, const CodedArgs& args) {
   at::NoGradGuard no_grad;
   finish_reduce(id);
   UnitState& unit = at(id);
@@ -78,7 +78,7 @@ void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
   unit.chunk_on_way = line.chunk;
   unit.each_mb = line.mb >= 0;
   unit.coded = line.coded;
-  if (line.coded) return send_codes(id);
+  if (line.coded) return send_codes(id, args);
   const Way way{.unit = unit,
                 .group = reduction == Reduction::kTied ? groups_.tied(id) : groups_.over(line.axes),
                 .memory = *memory_,

@@ -12,6 +12,7 @@
 #include "trireme/exec/units/masters.h"
 #include "trireme/exec/units/unit_state.h"
 #include "trireme/exec/units/units.h"
+#include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/shard.h"
 
@@ -134,8 +135,41 @@ std::vector<StateSlice> Units::slices(bool owned) const {
       add(state.name, state.type.value_or(plan_.recipe.master),
           state.per_block ? unit.state_block : 1);
   }
+  add_residuals(result);
   return result;
 }
+
+// Each element of each sender's residual is on one rank only.
+void Units::add_residuals(std::vector<StateSlice>& slices) const {
+  for (std::size_t index = 0; index < units_.size(); ++index) {
+    if (units_[index] == nullptr || !units_[index]->residual) continue;
+    const UnitState& unit = *units_[index];
+    const auto id = static_cast<plan::UnitId>(index);
+    const plan::CodedReduction reduction = plan::coded_reduction(plan_, id);
+    const std::int64_t begin = reduction.count == unit.padded ? 0 : unit.part_begin;
+    const std::int64_t count = std::min(reduction.count, unit.numel - begin);
+    const int first =
+        plan_.mesh.index_in_group(rank_, plan::coded_axes(unit.sharing)) * reduction.own();
+    for (int sender = first; sender < first + reduction.own() && count > 0; ++sender)
+      slices.push_back({.unit = id,
+                        .kind = residual_kind(sender),
+                        .offset = begin,
+                        .count = count,
+                        .type = unit.residual.type(),
+                        .sender = sender,
+                        .senders = reduction.sums.senders});
+  }
+}
+
+at::Tensor Units::residual(const StateSlice& slice) const {
+  const UnitState& unit = at(slice.unit);
+  const plan::CodedReduction reduction = plan::coded_reduction(plan_, slice.unit);
+  const std::int64_t begin = reduction.count == unit.padded ? 0 : unit.part_begin;
+  return unit.residual.tensor(
+      slice.sender % reduction.own() * reduction.count + slice.offset - begin, slice.count);
+}
+
+std::string residual_kind(int sender) { return fmt::format("residual{}", sender); }
 
 std::vector<StateSlice> Units::owned_slices() const { return slices(true); }
 std::vector<StateSlice> Units::local_slices() const { return slices(false); }
@@ -175,6 +209,7 @@ std::optional<Units::AwayRange> Units::waiting(const UnitState& unit,
 }
 
 at::Tensor Units::read(const StateSlice& slice) const {
+  if (slice.sender >= 0) return residual(slice);
   const UnitState& unit = at(slice.unit);
   const std::int64_t first = slice.offset - unit.part_begin / slice.block;
   const std::optional<AwayRange> away = waiting(unit, slice.kind);
@@ -192,6 +227,10 @@ at::Tensor Units::read(const StateSlice& slice) const {
 
 void Units::write(const StateSlice& slice, const at::Tensor& values) {
   at::NoGradGuard no_grad;
+  if (slice.sender >= 0) {
+    residual(slice).copy_(values);
+    return;
+  }
   UnitState& unit = at(slice.unit);
   const std::optional<AwayRange> away = waiting(unit, slice.kind);
   if (!away && slice.kind == "param" && unit.split)

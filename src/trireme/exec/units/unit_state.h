@@ -81,6 +81,12 @@ struct UnitState {
   int chunk_on_way = 0;  // whose it is
   Flat sent;             // must outlive the reduction
   Flat received;         // in the type in which gradients travel, like `sent`
+  codec::Draws draws{};  // of the codes on their way
+
+  // What codes left out of each own sender's sum, sender by sender, and what those on their way leave out. A step
+  // replaces the first by the second.
+  Flat residual;
+  Flat next_residual;
 
   ChunkGradient& on_way() { return chunks[static_cast<std::size_t>(chunk_on_way)]; }
   bool is_away(plan::TensorKind tensors) const { return away[static_cast<std::size_t>(tensors)]; }

@@ -105,13 +105,23 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
             {state.per_block ? blocks(unit->part_count, unit->state_block) : unit->part_count,
              state.type.value_or(recipe.master)});
     unit->states.resize(unit->state_shapes.size() - unit->master_copy);
-    for (TensorKind tensors : {TensorKind::kParams, TensorKind::kStates})
-      if (!unit->is_away(tensors)) allocate(*unit, tensors);
+    allocate(id, *unit);
     units_[index] = std::move(unit);
   }
 }
 
 Units::~Units() = default;
+
+// What is in memory between steps.
+void Units::allocate(plan::UnitId id, UnitState& unit) {
+  for (TensorKind tensors : {TensorKind::kParams, TensorKind::kStates})
+    if (!unit.is_away(tensors)) allocate(unit, tensors);
+  const std::int64_t bytes = plan::residual_bytes(plan_, id);
+  if (bytes == 0) return;
+  const DType type = plan_.recipe.coded->residual.value();
+  unit.residual = Flat(*memory_, bytes / static_cast<std::int64_t>(size_of(type)), type);
+  unit.residual.zero();
+}
 
 bool Units::holds(plan::UnitId unit) const {
   return units_[static_cast<std::size_t>(unit)] != nullptr;
@@ -232,6 +242,7 @@ void Units::update(plan::UnitId id, const UpdateArgs& args) {
     keep_in_bounds(params, segments);
   });
   unit.stale = unit.sharing.gathers_after;
+  if (unit.next_residual) unit.residual = std::move(unit.next_residual);
   end_update(unit);
 }
 
@@ -257,6 +268,7 @@ void Units::end_update(UnitState& unit) {
     if (!unit.split) round_master(unit);
   }
   unit.grad = Flat();
+  unit.next_residual = Flat();
   unit.square_sums.clear();
   unit.left.clear();
 }

@@ -23,12 +23,20 @@ struct UnitState;
 // Names elements [offset, offset + count) of one state of one unit as this tp rank holds it, without padding.
 struct StateSlice {
   plan::UnitId unit = -1;
-  std::string kind;  // "param" (master type), an optimizer state's name, or "grad"
+  std::string kind;  // "param" (master type), a state's name, "residual" and its sender, or "grad"
   std::int64_t offset = 0;
   std::int64_t count = 0;
   DType type = DType::kF32;
-  std::int64_t block =
-      1;  // elements of the unit for each of these, of which are `offset` and `count`
+  std::int64_t block = 1;        // elements of the unit for each of these
+  int sender = -1, senders = 0;  // of a residual, of the job
+};
+std::string residual_kind(int sender);
+
+// Arguments of coded sums that change from step to step.
+struct CodedArgs {
+  double gradient_scale = 1;  // of gradients; residuals have none
+  std::uint64_t seed = 0;     // of random places, with the number of the update
+  std::int64_t update = 0;
 };
 
 // One rank's side of the lifetime table. Verbs come from the executor in plan order. *_begin issues communication;
@@ -58,7 +66,7 @@ class Units {
   // line that writes it finds memory that counts as zeros: begun with `gradients`, which the line's ops are given.
   void open_gradient(plan::UnitId unit, int chunk, bool first, ops::WeightGradients& gradients);
   void close_gradient(plan::UnitId unit, int chunk);
-  void reduce_begin(plan::UnitId unit, const plan::Instr& line);
+  void reduce_begin(plan::UnitId unit, const plan::Instr& line, const CodedArgs& args);
   void finish_reduce(plan::UnitId unit);
   void update(plan::UnitId unit, const UpdateArgs& args);
   // In its stead, for a step whose gradients are of no use.
@@ -109,6 +117,8 @@ class Units {
   bool holds(plan::UnitId unit) const;
   UnitState& at(plan::UnitId unit) const;
   std::vector<StateSlice> slices(bool owned) const;
+  void add_residuals(std::vector<StateSlice>& slices) const;
+  at::Tensor residual(const StateSlice& slice) const;
   at::Tensor held(const UnitState& unit, const std::string& kind) const;
   std::size_t state_index(const UnitState& unit, const std::string& kind) const;
   struct AwayRange {
@@ -118,9 +128,10 @@ class Units {
   };
   struct Pages;
   std::optional<AwayRange> waiting(const UnitState& unit, const std::string& kind) const;
+  void allocate(plan::UnitId id, UnitState& unit);
   void allocate(UnitState& unit, plan::TensorKind tensors);
   void push_leaves(UnitState& unit, int chunk);
-  void send_codes(plan::UnitId id);
+  void send_codes(plan::UnitId id, const CodedArgs& args);
   void add_codes(plan::UnitId id);
   void end_update(UnitState& unit);
   // At once, between steps.

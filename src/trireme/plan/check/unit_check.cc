@@ -198,6 +198,10 @@ void UnitCheck::reduce(int index, const Instr& line) {
   if (line.coded != is_coded(state.sharing, line))
     view_.refuse(index, "sends {}, the recipe has {}", line.coded ? "codes" : "sums as they are",
                  line.coded ? "none here" : "codes here");
+  if (line.residual != (line.coded && view_.plan.recipe.coded->residual))
+    view_.refuse(index, "{}",
+                 line.residual ? "adds residuals, the recipe has none here"
+                               : "leaves out the residuals of the step before");
   switch (reduction_of(view_.program(), line)) {
     case Reduction::kScatter: scatter(index, line, state); break;
     case Reduction::kParts: add_parts(index, line, state); break;
@@ -278,6 +282,10 @@ void UnitCheck::step(int index, const Instr& line) {
   if (grad_norm_ < 0) view_.refuse(index, "comes before grad_norm");
   if (state.updated >= 0) view_.refuse(index, "happens a second time");
   view_.require_before(grad_norm_, index, "which decides the clip factor");
+  if (line.residual != has_residual(view_.plan.recipe, view_.program().units[line.unit]))
+    view_.refuse(index, "{}",
+                 line.residual ? "keeps residuals, the recipe has none here"
+                               : "loses the residuals of this step");
   state.updated = index;
   state.stale = state.sharing.gathers_after;
 }

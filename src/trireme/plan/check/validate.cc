@@ -31,6 +31,7 @@ bool has_foreign_flag(const Instr& line) {
   return (line.keep && !may.contains(Field::kKeep)) ||
          (line.scatter && !may.contains(Field::kScatter)) ||
          (line.coded && !may.contains(Field::kCoded)) ||
+         (line.residual && !may.contains(Field::kResidual)) ||
          (line.gradient && !may.contains(Field::kGradient)) ||
          (line.tensors != TensorKind::kNone && !may.contains(Field::kTensors));
 }

@@ -34,6 +34,7 @@ List reduce(const Stage& stage, List list) {
                       .axes = axes,
                       .scatter = scatter};
       reduction.coded = is_coded(sharing, reduction);
+      reduction.residual = reduction.coded && stage.recipe.coded->residual;
       insertion.after(line, std::move(reduction));
     };
     if (each)

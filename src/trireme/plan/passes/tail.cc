@@ -10,7 +10,10 @@ List tail(const Stage& stage, List list) {
   for (const Instr& line : list)
     if (line.verb == Verb::kUnshard) gathered.insert(line.unit);
   const auto changed = [&](Verb verb, UnitId unit) {
-    list.push_back({.verb = verb, .unit = unit});
+    list.push_back(
+        {.verb = verb,
+         .unit = unit,
+         .residual = verb == Verb::kStep && has_residual(stage.recipe, stage.program.units[unit])});
     if (const UnitSharing sharing = stage.sharing(unit);
         sharing.gathers_after && !gathered.contains(unit))
       list.push_back(

@@ -57,10 +57,12 @@ std::string recipe_text(const PlanSet& plan) {
                                   name(recipe.master), name(recipe.grads));
   if (recipe.reduce) types += fmt::format(" ({} between ranks)", name(*recipe.reduce));
   if (recipe.coded)
-    types +=
-        fmt::format(", {} codes of {} sender{}{}", codec::print(recipe.coded->codec),
-                    recipe.coded->senders, recipe.coded->senders == 1 ? "" : "s",
-                    recipe.coded->back ? ", back as " + codec::print(*recipe.coded->back) : "");
+    types += fmt::format(
+        ", {} codes of {} sender{}{}{}", codec::print(recipe.coded->codec), recipe.coded->senders,
+        recipe.coded->senders == 1 ? "" : "s",
+        recipe.coded->residual ? fmt::format(" with {} residuals", name(*recipe.coded->residual))
+                               : "",
+        recipe.coded->back ? ", back as " + codec::print(*recipe.coded->back) : "");
   if (recipe.int8_states) types += ", int8 optimizer states";
   return fmt::format(
       "ZeRO-{}, {} micro-batch{}, schedule {}{}, {} sums\ntypes     {}\n{}{}", recipe.zero,

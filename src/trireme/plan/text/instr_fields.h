@@ -26,6 +26,7 @@ constexpr void for_each_field(Visit&& visit) {
   visit(std::string_view("keep"), &Instr::keep);
   visit(std::string_view("scatter"), &Instr::scatter);
   visit(std::string_view("coded"), &Instr::coded);
+  visit(std::string_view("residual"), &Instr::residual);
   visit(std::string_view("after"), &Instr::after);
 }
 
@@ -39,10 +40,10 @@ consteval int listed_fields() {
 
 // Does not compile for another number of fields: a new one belongs into the list above.
 inline void fields_of_a_line(const Instr& line) {
-  [[maybe_unused]] const auto& [f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15] =
-      line;
+  [[maybe_unused]] const auto& [f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15,
+                                f16] = line;
 }
-static_assert(listed_fields() == 15);
+static_assert(listed_fields() == 16);
 
 }  // namespace internal
 

@@ -91,6 +91,8 @@ class Parser {
       coded = {.codec = codec::parse(*codec),
                .senders = line.number<int>(line.required("senders"))};
       if (const auto back = line.optional("back")) coded->back = codec::parse(*back);
+      if (const auto residual = line.optional("residual"))
+        coded->residual = line.one_of<DType>(*residual, 9);
     });
   }
 

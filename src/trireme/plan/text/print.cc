@@ -35,8 +35,9 @@ std::string offload_text(const Offload& offload) {
 
 std::string coded_text(const std::optional<CodedSums>& coded) {
   if (!coded) return "";
-  return fmt::format(" codec={} senders={}{}", codec::print(coded->codec), coded->senders,
-                     coded->back ? " back=" + codec::print(*coded->back) : "");
+  return fmt::format(" codec={} senders={}{}{}", codec::print(coded->codec), coded->senders,
+                     coded->back ? " back=" + codec::print(*coded->back) : "",
+                     coded->residual ? fmt::format(" residual={}", name(*coded->residual)) : "");
 }
 
 std::string recipe_text(const Recipe& recipe) {
