@@ -65,7 +65,7 @@ void RunHealth::check_stragglers(std::int64_t step, const exec::StepResult& resu
     formats::Event event{.kind = "straggler",
                          .rank = one.rank,
                          .step = step,
-                         .op = std::string(exec::kBusyNames[one.kind]),
+                         .op = std::string(one.kind),
                          .cause = describe(one),
                          .action = "report"};
     event.lost_s = one.seconds - one.others;
