@@ -67,8 +67,8 @@ std::vector<Field> arrcoc_fields() {
       fixed(pair_of(
           "arrcoc.penalties", MEMBER(arrcoc.budget_weight), MEMBER(arrcoc.entropy_weight),
           "Loss per answer token for using the whole budget (needs budget in "
-          "arrcoc.scorers), and weight of the allocation's entropy, which is subtracted from "
-          "that loss and decays to 0 by half of the run.",
+          "arrcoc.scorers), and weight of the allocation's entropy. The entropy is subtracted from "
+          "that loss; its weight decays to 0 by half of the run.",
           from(0, 1000))),
   };
 }

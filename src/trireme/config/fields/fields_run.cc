@@ -101,10 +101,9 @@ std::vector<Field> run_fields() {
             "Overflows of a dynamic loss scale do not count."),
       pair_of(
           "run.spikes", MEMBER(run.spike_zscore), MEMBER(run.spike_window),
-          "Robust z-score of a loss spike (0: off), and previous losses that a loss is compared "
-          "with (8 to 10000; half as many suffice), such as [10, 100]. Training then rewinds at "
-          "least as many steps, to a checkpoint, and skips twice as many batches "
-          "(docs/numerics.md).",
+          "Loss spikes: robust z-score (0: off) and number of previous losses (8 to 10000), such "
+          "as [10, 100]. Half as many losses suffice. Training rewinds to a checkpoint at least "
+          "as many steps earlier and skips twice as many batches (docs/numerics.md).",
           from(0, 1e6)),
       count(KEY(run.compare_replicas),
             "Steps between bitwise comparisons of replicated state. A difference ends the run with "
