@@ -88,7 +88,7 @@ std::int64_t RunHealth::rewind_spike(std::int64_t step) {
     report_fault(fault);
     fail(ErrorKind::kNonFinite,
          "step {}: {}, and {} rewinds have not passed it; lower optim.lr, raise "
-         "run.spike_window, or check the data",
+         "run.spikes, or check the data",
          step, fault.cause, rewinds);
   }
   const std::int64_t last = step - job_.run.spike_window;
