@@ -70,8 +70,8 @@ const std::vector<Small>& recipes() {
         "model.seq_len=48", "model.vocab=260"}},
       {"arrcoc_tiny.yaml",
        {"data.samples=256", "vision.image=32", "vision.hidden=16", "vision.layers=2",
-        "model.hidden=32", "model.heads=4", "model.seq_len=40", "arrcoc.most=5", "arrcoc.budget=36",
-        "arrcoc.hidden=8", "projector.kind=linear"}},
+        "model.hidden=32", "model.heads=4", "model.seq_len=40", "arrcoc.sides=[2, 5]",
+        "arrcoc.budget=36", "arrcoc.hidden=8", "projector.kind=linear"}},
   };
   return kAll;
 }

@@ -142,6 +142,15 @@ TEST(Files, APictureIsAskedAboutAndItsRegionsAreShown) {
   EXPECT_EQ(rows_of_two(answer.out), 2) << answer.out;
   EXPECT_THAT(answer.out, HasSubstr("of 12 tokens"));
   EXPECT_THAT(answer.out, HasSubstr("colour?"));
+  std::vector<std::string> longer = ask;
+  longer[6] = "50";
+  const Result full = desk.run(longer);
+  EXPECT_EQ(full.exit_code, 0) << full.err;
+  EXPECT_THAT(full.err, HasSubstr("the answer ends after 6 tokens"));
+  longer[4] = "which colour?";
+  const Result crowded = desk.run(longer);
+  EXPECT_EQ(crowded.exit_code, 2);
+  EXPECT_THAT(crowded.err, HasSubstr("shorten the prompt"));
   const Result blind = desk.run({ask.begin(), ask.end() - 2});
   EXPECT_EQ(blind.exit_code, 2);
   EXPECT_THAT(blind.err, HasSubstr("--image"));

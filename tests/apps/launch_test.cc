@@ -413,10 +413,13 @@ class Launch : public ::testing::Test {
         "run: {steps: 400, global_batch: 8, micro_batch: 2, eval_every: -1, hang_report_s: 2}\n");
   }
 
-  // What an uninterrupted run wrote.
-  std::vector<std::string> whole() const {
-    EXPECT_EQ(desk_.run({"train", "job.yaml", "--nproc", "2", "--out", "whole"}).exit_code, 0);
-    return trace(desk_ / "whole");
+  // What an uninterrupted run of the job wrote; the first test that asks runs it.
+  const std::vector<std::string>& whole() const {
+    static const std::vector<std::string> kTrace = [this] {
+      EXPECT_EQ(desk_.run({"train", "job.yaml", "--nproc", "2", "--out", "whole"}).exit_code, 0);
+      return trace(desk_ / "whole");
+    }();
+    return kTrace;
   }
   Running launch(std::vector<std::string> more = {}) const {
     std::vector<std::string> words = {"launch", "--nproc-per-node", "2",     "--",
@@ -452,7 +455,7 @@ class Launch : public ::testing::Test {
 };
 
 TEST_F(Launch, AKilledRankCostsNoBit) {
-  const std::vector<std::string> expected = whole();
+  const std::vector<std::string>& expected = whole();
   Running running = launch();
   ASSERT_TRUE(reaches(20));
   ASSERT_EQ(ranks(running).size(), 2u);
@@ -509,7 +512,6 @@ class Flood {
 
 // While ranks start, and while they are started again, strangers neither keep them from the agent nor spend a restart.
 TEST_F(Launch, AFloodOfStrangersCostsNoRestart) {
-  const std::vector<std::string> expected = whole();
   const int port = free_port();
   ::chmod(desk_.write("token", "the token of this run").c_str(), 0600);
   Running running(desk_.path(), std::string(TRIREME_BIN_DIR) + "/trireme",
@@ -524,7 +526,7 @@ TEST_F(Launch, AFloodOfStrangersCostsNoRestart) {
   EXPECT_THAT(result.err, HasSubstr("did not show this run's token"));
   EXPECT_EQ(events("rank killed").size(), 1u);
   EXPECT_EQ(events("rank failed").size(), 0u);
-  EXPECT_EQ(trace(desk_ / "run"), expected);
+  EXPECT_EQ(trace(desk_ / "run"), whole());
   EXPECT_GT(flood.made(), 1000);
 }
 
@@ -622,7 +624,6 @@ TEST_F(Launch, HostsThatGoAndComeCostNoBit) {
 
 // It cannot tell anything, nor can it be asked: its record lies where the agent reads it.
 TEST_F(Launch, AStoppedRankIsNamedAndCostsNoBit) {
-  const std::vector<std::string> expected = whole();
   Running running = launch();
   ASSERT_TRUE(reaches(20));
   const std::vector<pid_t> before = ranks(running);
@@ -631,7 +632,7 @@ TEST_F(Launch, AStoppedRankIsNamedAndCostsNoBit) {
   const Result result = running.wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("its process is stopped"));
-  EXPECT_EQ(trace(desk_ / "run"), expected);
+  EXPECT_EQ(trace(desk_ / "run"), whole());
   const std::vector<Json> hung = events("rank hung");
   ASSERT_EQ(hung.size(), 1u);
   EXPECT_EQ(hung[0]["rank"], 1);
@@ -645,7 +646,6 @@ TEST_F(Launch, AStoppedRankIsNamedAndCostsNoBit) {
 
 // Ranks go on while their agent is stopped, and what they save is there.
 TEST_F(Launch, AStoppedAgentHoldsUpNoCheckpoint) {
-  const std::vector<std::string> expected = whole();
   Running running = launch();
   ASSERT_TRUE(reaches(20));
   running.signal(SIGSTOP);
@@ -653,7 +653,7 @@ TEST_F(Launch, AStoppedAgentHoldsUpNoCheckpoint) {
   running.signal(SIGCONT);
   const Result result = running.wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(trace(desk_ / "run"), expected);
+  EXPECT_EQ(trace(desk_ / "run"), whole());
 }
 
 // Control: where nobody looks, the same stop is told by nobody for as long.
@@ -717,7 +717,6 @@ class LaunchWithMemory : public Launch {
 };
 
 TEST_F(LaunchWithMemory, AKilledRankCostsAFewStepsAndNoBit) {
-  const std::vector<std::string> expected = whole();
   Running running = launch(in_memory_alone());
   const Path memory = memory_of(running);
   ASSERT_TRUE(soon([&] { return newest(memory) >= 20; }));
@@ -727,14 +726,14 @@ TEST_F(LaunchWithMemory, AKilledRankCostsAFewStepsAndNoBit) {
   EXPECT_THAT(result.err, HasSubstr(" in memory, or 0 on disk"));
   EXPECT_THAT(result.out, HasSubstr(" from memory, "));
   EXPECT_THAT(result.out, HasSubstr("snapshots in memory: "));
-  EXPECT_EQ(trace(desk_ / "run"), expected);
+  EXPECT_EQ(trace(desk_ / "run"), whole());
   EXPECT_FALSE(std::filesystem::exists(memory)) << "it goes with the agent";
   EXPECT_EQ(desk_.run({"checkpoint", "verify", "run"}).exit_code, 0);
 }
 
 // Negative control: the same kill where what is in memory cannot be used begins at the checkpoint on disk: here, at none.
 TEST_F(LaunchWithMemory, WhatIsDamagedIsRefused) {
-  const std::vector<std::string> expected = whole();
+  const std::vector<std::string>& expected = whole();
   Running running = launch(in_memory_alone());
   const Path memory = memory_of(running);
   ASSERT_TRUE(soon([&] { return newest(memory) >= 20; }));
@@ -760,7 +759,7 @@ TEST_F(LaunchWithMemory, WhatIsDamagedIsRefused) {
 
 // Two hosts of one rank each; what the lost one had is with the other.
 TEST_F(LaunchWithMemory, AHostIsLostAndTheOtherHasItsPart) {
-  const std::vector<std::string> expected = whole();
+  const std::vector<std::string>& expected = whole();
   ::chmod(desk_.write("token", "the token of these hosts").c_str(), 0600);
   const std::string endpoint = "127.0.0.1:" + std::to_string(free_port());
   const auto agent = [&](const std::string& host, const std::string& rank) {

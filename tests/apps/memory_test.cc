@@ -190,7 +190,7 @@ TEST_F(Memory, SamplesThatAreReadAheadCount) {
               "model: {family: probe}\n"
               "vision: {image: 96, patch: 32, frames: 4, tubelet: 2, layers: 1, hidden: 24, heads: "
               "2, positions: rotary}\n"
-              "probe: {layers: 1, heads: 2, segments: 3}\n"
+              "probe: {layers: 1, heads: 2, clips: [3, 1]}\n"
               "data: {source: clips, path: clips}\n"
               "run: {steps: 3, global_batch: 32, micro_batch: 2, eval_every: -1}\n");
   const Result result = desk_.run({"train", "probe.yaml", "--out", "run"});

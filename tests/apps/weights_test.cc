@@ -111,6 +111,7 @@ TEST_F(Weights, AnotherMeaningIsRefusedByKey) {
            "model.norm_eps is 1e-06 there and 1e-05 here", "--allow model.norm_eps"});
   refused({"model.heads=8", "model.head_dim=8", "model.kv_heads=4"},
           {"model.heads is 4 there and 8 here", "model.head_dim is 16 there and 8 here"});
+  refused({"model.heads=3"}, {"model.heads is 4 there and 3 here"});
   refused({"model.rope_theta=10000"}, {"model.rope_theta is"}, {"--allow", "model.norm_eps"});
   refused({}, {"--allow model.seq_len: this key is not compared"}, {"--allow", "model.seq_len"});
   tuned("same", {});

@@ -27,11 +27,11 @@ std::string refusal(const std::vector<std::string>& sets) {
 
 TEST(Arrcoc, TheBudgetIsNineQuartersOfTheLeast) {
   EXPECT_EQ(resolved({}).arrcoc.budget, 576);  // 144 a region
-  EXPECT_EQ(resolved({"arrcoc.least=2", "arrcoc.most=8"}).arrcoc.budget, 36);
-  EXPECT_EQ(resolved({"arrcoc.least=7", "arrcoc.most=8"}).arrcoc.budget, 256);
+  EXPECT_EQ(resolved({"arrcoc.sides=[2, 8]"}).arrcoc.budget, 36);
+  EXPECT_EQ(resolved({"arrcoc.sides=[7, 8]"}).arrcoc.budget, 256);
   EXPECT_THAT(refusal({"arrcoc.budget=255"}), HasSubstr("need 256 to 1600"));
   EXPECT_THAT(refusal({"model.seq_len=576"}), HasSubstr("set model.seq_len=577"));
-  EXPECT_THAT(refusal({"arrcoc.least=20"}), HasSubstr("arrcoc.least=20"));
+  EXPECT_THAT(refusal({"arrcoc.sides=[20, 20]"}), HasSubstr("arrcoc.sides=[20, 20]"));
 }
 
 TEST(Arrcoc, PositionsOfAHeadAreSharedOutOverTimeRowAndColumn) {
@@ -57,17 +57,17 @@ TEST(Arrcoc, WidthsOfScorersFollowFromOne) {
   const Arrcoc arrcoc = resolved({"arrcoc.hidden=40"}).arrcoc;
   EXPECT_EQ(arrcoc.coupling, 20);
   EXPECT_EQ(arrcoc.balancer, 40);
-  EXPECT_EQ(resolved({"arrcoc.coupling=7", "arrcoc.balancer=9"}).arrcoc.coupling, 7);
+  EXPECT_EQ(resolved({"arrcoc.widths=[7, 9]"}).arrcoc.coupling, 7);
 }
 
 TEST(Arrcoc, OnlyScorersThatTrainAreCharged) {
   const std::string kBudget = "arrcoc.scorers=information,salience,coupling,budget";
-  EXPECT_TRUE(resolved({kBudget, "arrcoc.budget_weight=0.1"}).arrcoc.gate);
-  EXPECT_THAT(refusal({"arrcoc.budget_weight=0.1"}),
+  EXPECT_TRUE(resolved({kBudget, "arrcoc.penalties=[0.1, 0]"}).arrcoc.gate);
+  EXPECT_THAT(refusal({"arrcoc.penalties=[0.1, 0]"}),
               HasSubstr("set arrcoc.scorers=information,salience,coupling,budget"));
   EXPECT_THAT(refusal({kBudget, "arrcoc.gate=false"}), HasSubstr("budget in arrcoc.scorers"));
-  EXPECT_THAT(refusal({"arrcoc.entropy_weight=0.01", "arrcoc.scorers=random"}),
-              HasSubstr("arrcoc.entropy_weight=0.01"));
+  EXPECT_THAT(refusal({"arrcoc.penalties=[0, 0.01]", "arrcoc.scorers=random"}),
+              HasSubstr("arrcoc.penalties=[0, 0.01]"));
 }
 
 TEST(Arrcoc, ADecoderOfGptHasWhatGptHas) {

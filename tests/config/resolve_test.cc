@@ -298,21 +298,20 @@ TEST(Resolve, SpikesNeedSomethingToGoBackTo) {
   const auto error = [&](std::vector<std::string> sets) {
     return usage_error_of([&] { resolved(sets); });
   };
-  resolved({"run.spike_zscore=10", "checkpoint.every=50"});
-  resolved({"run.spike_zscore=10", "checkpoint.every=50", "checkpoint.keep_last=3"});
-  resolved({"run.spike_zscore=10", "checkpoint.every=50", "checkpoint.keep_last=1",
-            "checkpoint.keep_every=100"});
-  EXPECT_THAT(error({"run.spike_window=50"}),
-              HasSubstr("run.spike_window=50 has no effect with run.spike_zscore=0"));
-  EXPECT_THAT(error({"run.spike_zscore=10"}),
+  resolved({"run.spikes=[10, 100]", "checkpoint.every=50"});
+  resolved({"run.spikes=[10, 100]", "checkpoint.every=50", "checkpoint.keep_last=3"});
+  resolved({"run.spikes=[10, 100]", "checkpoint.every=50", "checkpoint.keep_last=1",
+            "checkpoint.keep_also=[100, 0]"});
+  EXPECT_THAT(error({"run.spikes=[0, 50]"}), HasSubstr("has no effect without a z-score"));
+  EXPECT_THAT(error({"run.spikes=[10, 100]"}),
               HasSubstr("checkpoint.every=0: there would be no checkpoint to rewind to"));
-  EXPECT_THAT(error({"run.spike_zscore=10", "checkpoint.every=50", "checkpoint.keep_last=2"}),
+  EXPECT_THAT(error({"run.spikes=[10, 100]", "checkpoint.every=50", "checkpoint.keep_last=2"}),
               HasSubstr("only 51 steps before a spike; set checkpoint.keep_last=3 or more"));
-  EXPECT_THAT(error({"run.spike_zscore=10", "checkpoint.every=10", "checkpoint.keep_last=2"}),
+  EXPECT_THAT(error({"run.spikes=[10, 100]", "checkpoint.every=10", "checkpoint.keep_last=2"}),
               HasSubstr("only 11 steps before a spike; set checkpoint.keep_last=11 or more"));
-  resolved({"run.spike_zscore=10", "checkpoint.every=10", "checkpoint.keep_last=11"});
-  EXPECT_THAT(error({"run.spike_zscore=-1"}), HasSubstr("run.spike_zscore"));
-  EXPECT_THAT(error({"run.spike_window=2"}), HasSubstr("run.spike_window"));
+  resolved({"run.spikes=[10, 100]", "checkpoint.every=10", "checkpoint.keep_last=11"});
+  EXPECT_THAT(error({"run.spikes=[-1, 100]"}), HasSubstr("run.spikes"));
+  EXPECT_THAT(error({"run.spikes=[10, 2]"}), HasSubstr("needs 8 to 10000"));
 }
 
 }  // namespace

@@ -26,24 +26,27 @@ TEST(Retired, AStoredJobWithTheValuesOfTheCodeIsRead) {
       "jepa: {short_blocks: 8, short_scale: 0.15, long_blocks: 2, long_scale: 0.7, cut: none, "
       "cut_samples: 24}\n"
       "action: {size: 7}\n"
-      "probe: {crop: 0.08, augment: 4, erase: 0.25}\n"
+      "probe: {segments: 1, views: 1, crop: 0.08, augment: 4, erase: 0.25}\n"
       "chunk: {ratio_weight: 0.1, hidden: 48, neighbours: 8}\n"
       "vicreg: {invariance: 25, variance: 25, covariance: 1, alpha: 0.75, statistics: match, "
-      "width: 96, matches: 20}\n"
-      "arrcoc: {temperature: 0.5, hidden: 40, fovea: [0.5, 0.5], allocation: learned, "
+      "width: 64, local_width: 0, matches: 20}\n"
+      "arrcoc: {least: 8, most: 20, coupling: 0, balancer: 0, budget_weight: 0, "
+      "entropy_weight: 0, temperature: 0.5, hidden: 40, fovea: [0.5, 0.5], allocation: learned, "
       "learn_budget: false}\n"
       "vlm: {tie: tall, aspect: stretch, fusion: tokens, cross_every: 1, cross_heads: 8}\n"
-      "parallel: {transfer: 0, prefetch: 1, schedule_file: \"\", context_inner: 2}\n"
+      "optim: {wsd_decay_fraction: 0.1}\n"
+      "parallel: {activation_limit: 1, transfer: 0, prefetch: 1, schedule_file: \"\", "
+      "context_inner: 2}\n"
       "precision: {master: bf16, rounding: stochastic, loss_scale_start: 65536, "
       "loss_scale_window: 1000, loss_scale_factor: 2, loss_scale_hysteresis: 2, "
       "loss_scale_floor: 1}\n"
       "recompute: {every: 0, first: 0}\n"
       "offload: {prefetch: 1, engine: auto}\n"
       "run: {micro_batch: 4, find_micro_batch: false, batch_scope: gradcache, spike_limit: 3, "
+      "spike_zscore: 0, spike_window: 100, "
       "spike_rewind: 100, spike_skip: 200, hang_restart_s: 25}\n"
-      "checkpoint: {memory_distance: 1}\n");
+      "checkpoint: {keep_every: 0, keep_best: 0, memory_distance: 1}\n");
   EXPECT_EQ(job.chunk.hidden, 48);
-  EXPECT_EQ(job.vicreg.width, 96);
   EXPECT_EQ(job.run.micro_batch, 4);
   EXPECT_EQ(read(print_yaml(job)), job);
   Job set;
@@ -70,7 +73,23 @@ TEST(Retired, AnotherValueIsRefusedWithTheNewSpellingOrTheValueOfTheCode) {
            {"arrcoc: {allocation: uniform}", "set arrcoc.scorers"},
            {"parallel: {schedule_file: s.csv}", "set parallel.schedule"},
            {"parallel: {context_inner: 4}", "set parallel.context=hierarchical:N"},
-           {"run: {spike_skip: 10}", "twice run.spike_window"}})
+           {"vicreg: {width: 96}", "set vicreg.widths"},
+           {"vicreg: {local_width: 32}", "set vicreg.widths"},
+           {"arrcoc: {least: 2}", "set arrcoc.sides"},
+           {"arrcoc: {most: 8}", "set arrcoc.sides"},
+           {"arrcoc: {coupling: 15}", "first number of arrcoc.widths"},
+           {"arrcoc: {balancer: 40}", "second number of arrcoc.widths"},
+           {"arrcoc: {budget_weight: 1}", "first number of arrcoc.penalties"},
+           {"arrcoc: {entropy_weight: 1}", "second number of arrcoc.penalties"},
+           {"probe: {segments: 2}", "first number of probe.clips"},
+           {"probe: {views: 3}", "second number of probe.clips"},
+           {"parallel: {activation_limit: 2}", "set parallel.schedule=zb_auto:LIMIT"},
+           {"optim: {wsd_decay_fraction: 0.2}", "set optim.schedule=wsd:SHARE"},
+           {"run: {spike_zscore: 10}", "first number of run.spikes"},
+           {"run: {spike_window: 50}", "second number of run.spikes"},
+           {"checkpoint: {keep_every: 10}", "first number of checkpoint.keep_also"},
+           {"checkpoint: {keep_best: 1}", "second number of checkpoint.keep_also"},
+           {"run: {spike_skip: 10}", "twice the second number of run.spikes"}})
     EXPECT_THAT(refusal(text), HasSubstr(now)) << text;
   EXPECT_THAT(refusal("recompute: {policy: uniform, every: 2}"),
               HasSubstr("recompute.policy: uniform is an old spelling; it is recompute.policy=full "
@@ -88,7 +107,7 @@ TEST(Retired, AnotherValueIsRefusedWithTheNewSpellingOrTheValueOfTheCode) {
 
 TEST(Retired, NoKeyThatThereIsCountsAsRetired) {
   for (const Field& field : fields()) EXPECT_FALSE(retired(field.key).has_value()) << field.key;
-  EXPECT_LE(fields().size(), 195u) << "a new key needs a recipe or a user who sets it";
+  EXPECT_LE(fields().size(), 185u) << "a new key needs a recipe or a user who sets it";
 }
 
 // Keys that took the place of several.
@@ -109,8 +128,16 @@ TEST(Joined, EachValueIsPrintedAsItIsSet) {
   EXPECT_EQ(learned.scorers, "salience");
   EXPECT_EQ(set("model.init_std=0.05").vision.init_std, 0.05);
   EXPECT_EQ(set("vlm.cross=[4, 8]").vlm.cross, (std::array<std::int64_t, 2>{4, 8}));
-  for (const char* wrong : {"parallel.schedule=zb.txt", "parallel.context=hierarchical:1",
-                            "parallel.context=hierarchical:x", "parallel.context=ring:4"})
+  EXPECT_EQ(set("parallel.schedule=zb_auto:1.5").parallel.activation_limit, 1.5);
+  EXPECT_EQ(set("parallel.schedule=v_auto").parallel.activation_limit, 1);
+  EXPECT_EQ(set("optim.schedule=wsd:0.25").optim.wsd_decay_fraction, 0.25);
+  EXPECT_EQ(set("arrcoc.sides=[2, 8]").arrcoc.most, 8);
+  EXPECT_EQ(set("run.spikes=[7.5, 50]").run.spike_zscore, 7.5);
+  for (const char* wrong :
+       {"parallel.schedule=zb_h1:2", "parallel.schedule=zb_auto:0", "optim.schedule=wsd:2",
+        "optim.schedule=cosine:0.1", "optim.schedule=wsd:", "parallel.context=hierarchical:2.5",
+        "parallel.schedule=zb.txt", "parallel.context=hierarchical:1",
+        "parallel.context=hierarchical:x", "parallel.context=ring:4"})
     EXPECT_THAT(usage_error_of([&] { set(wrong); }), HasSubstr(" is unknown; needs one of"));
 }
 

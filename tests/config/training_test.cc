@@ -38,17 +38,18 @@ TEST(Training, KeysWithoutUseAreRefused) {
 }
 
 TEST(Training, RefusesRetentionThatKeepsNothingMore) {
-  EXPECT_THAT(training_refusal({"checkpoint.keep_every=10"}),
-              HasSubstr("checkpoint.keep_every=10 with checkpoint.keep_last=0, which keeps all"));
-  EXPECT_THAT(training_refusal({"checkpoint.keep_best=1"}), HasSubstr("which keeps all"));
-  EXPECT_THAT(training_refusal({"checkpoint.keep_last=2", "checkpoint.keep_best=1"}),
-              HasSubstr("needs a validation at each checkpoint"));
-  EXPECT_THAT(training_refusal({"checkpoint.keep_last=2", "checkpoint.keep_best=1",
+  EXPECT_THAT(
+      training_refusal({"checkpoint.keep_also=[10, 0]"}),
+      HasSubstr("checkpoint.keep_also=[10, 0] with checkpoint.keep_last=0, which keeps all"));
+  EXPECT_THAT(training_refusal({"checkpoint.keep_also=[0, 1]"}), HasSubstr("which keeps all"));
+  EXPECT_THAT(training_refusal({"checkpoint.keep_last=2", "checkpoint.keep_also=[0, 1]"}),
+              HasSubstr("need a validation at each checkpoint"));
+  EXPECT_THAT(training_refusal({"checkpoint.keep_last=2", "checkpoint.keep_also=[0, 1]",
                                 "checkpoint.every=10", "run.eval_every=4"}),
               HasSubstr("checkpoint.every=10 is not a multiple of run.eval_every=4"));
   Job job;
-  for (const char* set : {"checkpoint.keep_last=2", "checkpoint.keep_best=1", "checkpoint.every=10",
-                          "run.eval_every=5", "checkpoint.keep_every=50"})
+  for (const char* set : {"checkpoint.keep_last=2", "checkpoint.keep_also=[50, 1]",
+                          "checkpoint.every=10", "run.eval_every=5"})
     apply_set(job, set);
   EXPECT_NO_THROW(resolve(job, 1, {.vocab = 256}));
 }

@@ -42,7 +42,7 @@ inline config::Job arrcoc_job() {
                    "vision.image=32", "vision.patch=4", "vision.hidden=16", "vision.heads=2",
                    "vision.layers=2", "model.hidden=32", "model.heads=4", "model.kv_heads=2",
                    "model.layers=2", "model.ffn=48", "model.seq_len=40", "arrcoc.grid=2",
-                   "arrcoc.least=2", "arrcoc.most=5", "arrcoc.budget=36", "arrcoc.hidden=8"});
+                   "arrcoc.sides=[2, 5]", "arrcoc.budget=36", "arrcoc.hidden=8"});
 }
 
 // Two stages within each other.

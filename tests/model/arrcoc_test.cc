@@ -35,9 +35,8 @@ TEST(ArrcocSpec, RecipesHaveTheParametersOfTheirPrototypes) {
 }
 
 TEST(ArrcocSpec, DecodersAreLlamasOrGpts) {
-  const Sets llama = {"arrcoc.decoder=llama", "projector.kind=linear", "model.ffn=128",
-                      "arrcoc.hidden=32",     "arrcoc.coupling=16",    "arrcoc.balancer=32",
-                      "model.vocab=8"};
+  const Sets llama = {"arrcoc.decoder=llama", "projector.kind=linear",  "model.ffn=128",
+                      "arrcoc.hidden=32",     "arrcoc.widths=[16, 32]", "model.vocab=8"};
   const ModelSpec spec = recipe("arrcoc_tiny.yaml", llama);
   EXPECT_EQ(spec.parameters(), 149764);
   EXPECT_EQ(unit(spec, "block.0")->numel, 4 * 64 * 64 + 3 * 64 * 128 + 2 * 64);
@@ -49,14 +48,14 @@ TEST(ArrcocSpec, WhatIsChargedIsOneMoreTensionAndOneMoreValue) {
   const ModelSpec plain = recipe("arrcoc_tiny.yaml");
   const ModelSpec learnt =
       recipe("arrcoc_tiny.yaml",
-             {"arrcoc.scorers=information,salience,coupling,budget", "arrcoc.budget_weight=0.1"});
+             {"arrcoc.scorers=information,salience,coupling,budget", "arrcoc.penalties=[0.1, 0]"});
   EXPECT_EQ(learnt.parameters() - plain.parameters(), 40 + 1);
   EXPECT_EQ(count(learnt) - count(plain), 1);
   EXPECT_EQ(learnt.metrics.back(), "image_tokens");
-  EXPECT_EQ(count(recipe("arrcoc_tiny.yaml", {"arrcoc.entropy_weight=0.01"})) - count(plain), 1);
+  EXPECT_EQ(count(recipe("arrcoc_tiny.yaml", {"arrcoc.penalties=[0, 0.01]"})) - count(plain), 1);
   // Frozen scorers have nothing to charge.
   EXPECT_EQ(
-      count(recipe("arrcoc_tiny.yaml", {"arrcoc.entropy_weight=0.01", "model.frozen=scorers"})),
+      count(recipe("arrcoc_tiny.yaml", {"arrcoc.penalties=[0, 0.01]", "model.frozen=scorers"})),
       count(plain));
 }
 

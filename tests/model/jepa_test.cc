@@ -284,11 +284,11 @@ TEST(Jepa, WhatItCannotUseIsRefused) {
   EXPECT_THAT(refusal(Family::kJepa, {"data.source=arm"}), HasSubstr("data.source=squares"));
   EXPECT_THAT(refusal(Family::kJepa, {"probe.layers=2"}), HasSubstr("does not use"));
   EXPECT_THAT(refusal(Family::kProbe, {"vision.classes=4"}), HasSubstr("8 classes"));
-  EXPECT_THAT(refusal(Family::kProbe, {"probe.views=3"}), HasSubstr("Set data.source=clips"));
+  EXPECT_THAT(refusal(Family::kProbe, {"probe.clips=[1, 3]"}), HasSubstr("Set data.source=clips"));
   const Sets clips = {"data.source=clips", "data.path=x"};
-  EXPECT_THAT(refusal(Family::kProbe, {clips[0], clips[1], "probe.views=3", "run.micro_batch=4",
-                                       "run.global_batch=4"}),
-              HasSubstr("probe.views=3 does not divide run.micro_batch=4"));
+  EXPECT_THAT(refusal(Family::kProbe, {clips[0], clips[1], "probe.clips=[1, 3]",
+                                       "run.micro_batch=4", "run.global_batch=4"}),
+              HasSubstr("3 in probe.clips does not divide run.micro_batch=4"));
   // What is proposed for two ranks holds whole samples.
   const auto of_two = [&](const char* views) {
     return config::usage_error_of([&] {
@@ -298,11 +298,11 @@ TEST(Jepa, WhatItCannotUseIsRefused) {
           2, {.classes = 8});
     });
   };
-  EXPECT_THAT(of_two("probe.views=3"), HasSubstr("or, with this batch, run.micro_batch=6"));
-  EXPECT_THAT(of_two("probe.views=4"), Not(HasSubstr("with this batch")));
+  EXPECT_THAT(of_two("probe.clips=[1, 3]"), HasSubstr("or, with this batch, run.micro_batch=6"));
+  EXPECT_THAT(of_two("probe.clips=[1, 4]"), Not(HasSubstr("with this batch")));
   EXPECT_THAT(
-      refusal(Family::kProbe, {clips[0], clips[1], "probe.segments=2", "vision.chunked=true"}),
-      HasSubstr("Set probe.segments=1"));
+      refusal(Family::kProbe, {clips[0], clips[1], "probe.clips=[2, 1]", "vision.chunked=true"}),
+      HasSubstr("Set probe.clips=[1, 1]"));
   EXPECT_THAT(refusal(Family::kProbe, {clips[0], "data.path=a,b", "data.weights=1"}),
               HasSubstr("has 1 weights"));
   EXPECT_THAT(refusal(Family::kProbe, {"data.weights=1"}), HasSubstr("reads one data set"));

@@ -126,13 +126,10 @@ TEST(Layout, MeasuredCostsMoveTheCuts) {
 }
 
 TEST(Layout, SearchedSchedulesGoByMemoryAndTransfers) {
-  const Sets zero_bubble = {"parallel.pp=4", "parallel.schedule=zb_auto"};
-  const auto with = [&](const std::string& set) {
-    Sets sets = zero_bubble;
-    sets.push_back(set);
-    return plan_of(sets).lists;
+  const auto lists = [](const char* schedule) {
+    return plan_of({"parallel.pp=4", schedule}).lists;
   };
-  EXPECT_NE(with("parallel.activation_limit=2"), with("parallel.activation_limit=1"));
+  EXPECT_NE(lists("parallel.schedule=zb_auto:2"), lists("parallel.schedule=zb_auto"));
 }
 
 TEST(Layout, SchedulesFromFiles) {

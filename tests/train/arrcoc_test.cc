@@ -28,9 +28,9 @@ config::Job job_of(const std::vector<std::string>& sets) {
                           "vision.hidden=16",       "vision.heads=2",        "vision.layers=2",
                           "model.hidden=32",        "model.heads=4",         "model.kv_heads=2",
                           "model.layers=2",         "model.ffn=48",          "model.seq_len=40",
-                          "arrcoc.grid=2",          "arrcoc.least=2",        "arrcoc.most=5",
-                          "arrcoc.budget=36",       "arrcoc.hidden=8",       "run.global_batch=8",
-                          "run.micro_batch=1",      "parallel.dp_shard=1"})
+                          "arrcoc.grid=2",          "arrcoc.sides=[2, 5]",   "arrcoc.budget=36",
+                          "arrcoc.hidden=8",        "run.global_batch=8",    "run.micro_batch=1",
+                          "parallel.dp_shard=1"})
     config::apply_set(job, set);
   for (const std::string& set : sets) config::apply_set(job, set);
   return job;
@@ -61,7 +61,7 @@ TEST(ArrcocParity, RegionsThatNobodyScoresTrainTheSameModel) {
 
 const Sets kGpt = {"arrcoc.decoder=gpt", "model.kv_heads=4"};
 const Sets kLearnt = {"arrcoc.scorers=information,salience,coupling,budget",
-                      "arrcoc.budget_weight=0.5", "arrcoc.entropy_weight=0.5"};
+                      "arrcoc.penalties=[0.5, 0.5]"};
 
 TEST(ArrcocParity, BlocksOfGptTrainTheSameModel) { expect_parity(kGpt, harness::kLayouts); }
 
@@ -120,7 +120,7 @@ TEST(ArrcocBudget, IsUsedLessWhereItCosts) {
                          16);
     return trace.counts.back()[3].sum / trace.counts.back()[3].of;
   };
-  const double dear = used({"arrcoc.budget_weight=10"});
+  const double dear = used({"arrcoc.penalties=[10, 0]"});
   EXPECT_LT(dear, 20);
   EXPECT_GE(dear, 16);  // the least
   EXPECT_GT(used({}), dear + 3);

@@ -39,7 +39,7 @@ const JobTrace& reference() {
   return kTrace;
 }
 
-const Sets kVicreg = {"vicreg.weight=0.5", "vicreg.width=8", "run.micro_batch=8"};
+const Sets kVicreg = {"vicreg.weight=0.5", "vicreg.widths=[8, 8]", "run.micro_batch=8"};
 
 Sets with_vicreg(const Sets& more) {
   Sets sets = kVicreg;
@@ -105,7 +105,7 @@ TEST(Hvjepa, EveryKindOfVicregOverRanksEqualsOneRank) {
   };
   std::set<double> losses;
   for (const Sets& kind : {Sets{"vicreg.feature_matches=0"}, Sets{"vicreg.statistics=pooled"},
-                           Sets{"vicreg.feature_matches=2"}, Sets{"vicreg.local_width=12"}}) {
+                           Sets{"vicreg.feature_matches=2"}, Sets{"vicreg.widths=[8, 12]"}}) {
     const Sets whole = with(many, kind);
     const JobTrace one = run(whole);
     EXPECT_TRUE(losses.insert(one.losses[0]).second) << testing::PrintToString(kind);

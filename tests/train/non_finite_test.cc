@@ -55,7 +55,7 @@ TEST(NonFinite, IsSkippedOnEveryRankAndTracedToOne) {
   constexpr int kRanks = 4, kVictim = 2;
   constexpr plan::UnitId kUnit = 2;
   const config::Job job =
-      job_of({"parallel.dp_replicate=4", "run.spike_zscore=10", "checkpoint.every=1"}, kRanks);
+      job_of({"parallel.dp_replicate=4", "run.spikes=[10, 100]", "checkpoint.every=1"}, kRanks);
   comm::run_local_ranks(kRanks, kTimeoutS, [&](comm::World& world) {
     JobSession session(job, world);
     const JobSession::Load load = tokens_of(job);

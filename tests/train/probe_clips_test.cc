@@ -83,7 +83,7 @@ TEST(ProbeSegments, TrainAlikeOnEveryLayout) {
   const auto run = [&](const std::vector<std::string>& layout) {
     config::Job job = harness::vjepa_job(
         config::Family::kProbe, {"data.source=clips", "vision.classes=2", "vision.frames=2",
-                                 "probe.segments=2", "probe.augment=4"});
+                                 "probe.clips=[2, 1]", "probe.augment=4"});
     for (const std::string& set : layout) config::apply_set(job, set);
     job.data.path = scratch.path().string();
     return harness::run_job(job, 2);
@@ -106,8 +106,8 @@ TEST(ProbeViews, CountEachSampleOnce) {
   const auto evaluated = [&](const char* micro_batch) {
     config::Job job = harness::vjepa_job(
         config::Family::kProbe,
-        {"data.source=clips", "vision.classes=2", "vision.frames=2", "probe.segments=2",
-         "probe.views=3", "data.validation=5", "run.global_batch=12", micro_batch});
+        {"data.source=clips", "vision.classes=2", "vision.frames=2", "probe.clips=[2, 3]",
+         "data.validation=5", "run.global_batch=12", micro_batch});
     job.data.path = scratch.path().string();
     job = config::resolve(job, 1, {.classes = 2});
     exec::StepResult sum;

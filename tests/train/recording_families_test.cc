@@ -25,7 +25,7 @@ namespace {
 using config::Family;
 using harness::record_layout;
 
-const std::vector<std::string> kVicreg = {"vicreg.weight=0.5", "vicreg.width=8",
+const std::vector<std::string> kVicreg = {"vicreg.weight=0.5", "vicreg.widths=[8, 8]",
                                           "parallel.schedule=gpipe"};
 
 struct Subject {

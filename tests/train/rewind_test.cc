@@ -66,9 +66,7 @@ class Rewinding : public harness::WatchedRuns {
             "optim.lr=0.01",   "optim.schedule=constant", "run.eval_every=10",
             "model.tied=false"};
   }
-  static Sets watching() {
-    return plain() + Sets{"run.spike_zscore=8", fmt::format("run.spike_window={}", kWindow)};
-  }
+  static Sets watching() { return plain() + Sets{fmt::format("run.spikes=[8, {}]", kWindow)}; }
 
   Watch run_to_the_end(const harness::WatchedRun& run) {
     Watch watch;
@@ -311,7 +309,7 @@ TEST_F(Rewinding, SpikesThatDoNotEndEndTheRun) {
   prepare("noise", text_with_noise(kSpike - 1, kSpike + 60));
   const Sets sets =
       watching() +
-      Sets{"run.spike_window=8"};  // goes back less each time, past losses that still fall
+      Sets{"run.spikes=[8, 8]"};  // goes back less each time, past losses that still fall
   Watch watch;
   const Stopwatch clock;
   try {
@@ -336,8 +334,8 @@ TEST_F(Rewinding, SpikesThatDoNotEndEndTheRun) {
 
 TEST_F(Rewinding, WithoutACheckpointToGoBackToTheRunGoesOn) {
   const Watch base = run_to_the_end({.out = "base", .sets = plain()});
-  const Watch watch = run_to_the_end(
-      {.out = "run", .sets = watching() + Sets{"run.spike_window=48", "run.spike_zscore=3"}});
+  const Watch watch =
+      run_to_the_end({.out = "run", .sets = watching() + Sets{"run.spikes=[3, 48]"}});
   EXPECT_TRUE(watch.rewinds.empty());
   ASSERT_FALSE(watch.faults.empty());
   EXPECT_EQ(watch.faults[0].step, kSpike);

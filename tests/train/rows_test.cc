@@ -68,7 +68,7 @@ TEST(RowsOfJepa, TrainWhatOneRankTrains) {
 
 TEST(RowsOfHvjepa, TrainWhatOneRankTrains) {
   expect_parity(Family::kHvjepa, {}, {kTwo, kWithTp, kWithPp, kRecomputed});
-  expect_parity(Family::kHvjepa, {"vicreg.weight=0.5", "vicreg.width=8", "run.micro_batch=8"},
+  expect_parity(Family::kHvjepa, {"vicreg.weight=0.5", "vicreg.widths=[8, 8]", "run.micro_batch=8"},
                 {kTwo, kWithDp + Sets{"run.micro_batch=4"}});
 }
 
@@ -100,12 +100,12 @@ TEST(RowsOfHnet, TrainWhatOneRankTrains) {
 }
 
 TEST(RowsOfArrcoc, TrainWhatOneRankTrains) {
-  const Sets arrcoc = {
-      "model.family=arrcoc", "data.source=quadrants", "vision.image=32",  "vision.patch=4",
-      "vision.hidden=16",    "vision.heads=2",        "vision.layers=2",  "model.hidden=32",
-      "model.heads=4",       "model.kv_heads=2",      "model.layers=2",   "model.ffn=48",
-      "model.seq_len=40",    "arrcoc.grid=2",         "arrcoc.least=2",   "arrcoc.most=5",
-      "arrcoc.budget=36",    "arrcoc.hidden=8",       "run.micro_batch=1"};
+  const Sets arrcoc = {"model.family=arrcoc", "data.source=quadrants", "vision.image=32",
+                       "vision.patch=4",      "vision.hidden=16",      "vision.heads=2",
+                       "vision.layers=2",     "model.hidden=32",       "model.heads=4",
+                       "model.kv_heads=2",    "model.layers=2",        "model.ffn=48",
+                       "model.seq_len=40",    "arrcoc.grid=2",         "arrcoc.sides=[2, 5]",
+                       "arrcoc.budget=36",    "arrcoc.hidden=8",       "run.micro_batch=1"};
   expect_parity(arrcoc, {kTwo, kThree, kWithDp, kWithTp, kRecomputed});
   expect_parity(arrcoc + Sets{"lora.rank=2", "lora.also=scorers,levels", "lora.dropout=0.1"},
                 {kTwo});

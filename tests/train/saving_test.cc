@@ -242,14 +242,14 @@ TEST_F(Saving, RetentionFollowsItsKeys) {
   EXPECT_EQ(kept("all", {}, watch).size(), 9u);
   EXPECT_EQ(kept("last", {"checkpoint.keep_last=2"}, watch), (Steps{8, 9}));
   EXPECT_EQ(kept("one", {"checkpoint.keep_last=1"}, watch), (Steps{8, 9})) << "never one alone";
-  EXPECT_EQ(kept("every", {"checkpoint.keep_last=2", "checkpoint.keep_every=4"}, watch),
+  EXPECT_EQ(kept("every", {"checkpoint.keep_last=2", "checkpoint.keep_also=[4, 0]"}, watch),
             (Steps{4, 8, 9}));
   // Losses that rise in the end: the best is an early one.
   Watch rising;
-  const Steps best =
-      kept("best",
-           {"checkpoint.keep_last=2", "checkpoint.keep_best=1", "optim.lr=0.5", "optim.min_lr=0.5"},
-           rising);
+  const Steps best = kept(
+      "best",
+      {"checkpoint.keep_last=2", "checkpoint.keep_also=[0, 1]", "optim.lr=0.5", "optim.min_lr=0.5"},
+      rising);
   ASSERT_EQ(rising.evals.size(), 9u);
   const auto lowest =
       std::ranges::min_element(rising.evals, {}, [](const auto& eval) { return eval.second; });

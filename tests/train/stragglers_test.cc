@@ -40,8 +40,8 @@ TEST(Stragglers, OneOfMoreForwardTimeIsNamedWithinTwentySteps) {
     found = stragglers.add(steps.next(1, 0.03));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].rank, 1);
-  EXPECT_EQ(exec::kBusyNames[found[0].kind], "forward");
-  EXPECT_GT(found[0].seconds, found[0].others + 0.02);
+  EXPECT_EQ(found[0].kind, "forward");
+  EXPECT_GT(found[0].seconds, found[0].others + 0.01);
   EXPECT_THAT(describe(found[0]), HasSubstr("ms a step for forward, others with its work"));
   for (int step = 0; step < 50; ++step)
     EXPECT_THAT(stragglers.add(steps.next(1, 0.03)), SizeIs(0)) << "it is told once";
@@ -82,11 +82,39 @@ TEST(Stragglers, WhoHasNoPeersIsComparedWithItself) {
   EXPECT_THAT(describe(found[0]), HasSubstr("before"));
 }
 
+// Halts of 45 ms, as of half a core in periods of 100 ms: now in the forward, now in the backward, and not in each step.
+TEST(Stragglers, OneThatIsHaltedInSomeStepsIsNamedWithinTwenty) {
+  Stragglers stragglers({0, 0});
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> noise(1, 0.03);
+  std::vector<Straggler> found;
+  for (int step = 0; step < 20 && found.empty(); ++step) {
+    std::vector<exec::Busy> busy(2, exec::Busy{0, 0.023, 0.046, 0.004});
+    for (exec::Busy& rank : busy)
+      for (double& seconds : rank) seconds *= noise(random);
+    if (step % 5 < 3) busy[1][1 + static_cast<std::size_t>(step) % 2] += 0.045;
+    found = stragglers.add(busy);
+  }
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].rank, 1);
+  EXPECT_EQ(found[0].kind, "all work");
+  EXPECT_NEAR(found[0].seconds - found[0].others, 0.027, 0.005);
+}
+
+TEST(Stragglers, HaltsNowAndThenMakeNone) {
+  Stragglers stragglers({0, 0});
+  for (int step = 0; step < 1000; ++step) {
+    std::vector<exec::Busy> busy(2, exec::Busy{0, 0.023, 0.046, 0.004});
+    if (step % 9 < 2) busy[1][1] += 1;  // four of 18 steps
+    EXPECT_THAT(stragglers.add(busy), SizeIs(0)) << step;
+  }
+}
+
 TEST(Stragglers, SomeMillisecondsAreNone) {
   Stragglers stragglers({0, 0});
   for (int step = 0; step < 100; ++step)
     EXPECT_THAT(
-        stragglers.add({exec::Busy{1e-3, 1e-3, 1e-3, 1e-3}, exec::Busy{4e-3, 4e-3, 4e-3, 4e-3}}),
+        stragglers.add({exec::Busy{1e-3, 1e-3, 1e-3, 1e-3}, exec::Busy{2e-3, 2e-3, 2e-3, 2e-3}}),
         SizeIs(0));
 }
 

@@ -9,6 +9,7 @@
 #include "alone.h"
 #include "apps/worker/processes.h"
 #include "apps/worker/subcommands.h"
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/weights.h"
@@ -19,14 +20,25 @@
 namespace trireme::app {
 namespace {
 
-// Keeps what a validation found.
+// Keeps what a validation found. Rank 0 reports progress of long ones.
 class KeepEval : public train::Callback {
  public:
-  explicit KeepEval(std::optional<train::EvalMetrics>& found) : found_(found) {}
+  KeepEval(std::optional<train::EvalMetrics>& found, bool reports)
+      : found_(found), reports_(reports) {}
+  void on_eval_batch(std::int64_t done, std::int64_t all) override {
+    constexpr double kEvery = 5;  // seconds
+    if (!reports_ || done == all || since_.seconds() < kEvery) return;
+    since_.restart();
+    const double left =
+        begun_.seconds() / static_cast<double>(done) * static_cast<double>(all - done);
+    fmt::print(stderr, "evaluated {} of {} batches, {:.0f} s left\n", done, all, left);
+  }
   void on_eval(const train::EvalMetrics& metrics) override { found_ = metrics; }
 
  private:
   std::optional<train::EvalMetrics>& found_;
+  bool reports_;
+  Stopwatch begun_, since_;
 };
 
 train::EvalMetrics evaluate_rank(const config::Job& job, const Arguments& arguments,
@@ -46,7 +58,7 @@ train::EvalMetrics evaluate_rank(const config::Job& job, const Arguments& argume
   load_parameters(checkpoint, manifest, job.model.weights, session);
   std::optional<train::EvalMetrics> found;
   train::Callbacks callbacks;
-  callbacks.push_back(std::make_unique<KeepEval>(found));
+  callbacks.push_back(std::make_unique<KeepEval>(found, world.rank() == 0));
   train::Validation(job, sources, steps, callbacks).run(manifest.step);
   if (!found)
     fail(ErrorKind::kData, "{}: none of its held-out samples has a loss", arguments.text("data"));

@@ -13,6 +13,7 @@
 #include "interrupts.h"
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/resolve/resolve_arrcoc.h"
 #include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/data/loaders/samples/question_source.h"
 #include "trireme/data/loaders/samples/region_questions.h"
@@ -99,20 +100,23 @@ std::vector<media::Image> pictures(const std::string& path) {
   return {media::checked_image(std::as_bytes(std::span(bytes)), path)};
 }
 
-// Inputs of a multimodal family for a prompt and the answer so far.
+// Inputs of a multimodal family for a prompt and the answer so far; none where the answer has filled the context.
 std::vector<at::Tensor> prompt_inputs(const config::Job& job,
                                       const std::vector<media::Image>& images,
                                       const std::string& prompt,
                                       const std::vector<std::int64_t>& answered) {
-  if (job.model.family == config::Family::kArrcoc)
+  if (job.model.family == config::Family::kArrcoc) {
+    const bool full = std::ssize(prompt) + std::ssize(answered) > config::text_tokens(job);
+    if (full && !answered.empty()) return {};
     return loaders::region_prompt(job, images.at(0), prompt, answered);
+  }
   std::vector<at::Tensor> inputs = loaders::prompt_batch(job, images, prompt, answered);
-  if (inputs[0].size(1) > job.model.seq_len)
-    fail(ErrorKind::kUsage,
-         "{} tokens of image, prompt and answer are more than model.seq_len={} of the model; "
-         "ask for fewer --tokens",
-         inputs[0].size(1), job.model.seq_len);
-  return inputs;
+  if (inputs[0].size(1) <= job.model.seq_len) return inputs;
+  if (!answered.empty()) return {};
+  fail(ErrorKind::kUsage,
+       "{} tokens of image and prompt are more than model.seq_len={} of the model; shorten the "
+       "prompt",
+       inputs[0].size(1), job.model.seq_len);
 }
 
 // How many tokens each region of the image has, as they lie in it.
@@ -144,8 +148,15 @@ void answer(const exec::Model& model, const config::Job& job, const Arguments& a
   TextUpTo text(arguments);
   std::vector<std::int64_t> answered;
   while (std::ssize(answered) < arguments.number<std::int64_t>("tokens") && go_on()) {
-    const std::vector<at::Tensor> values =
-        blocks::values_of(model, prompt_inputs(job, images, prompt, answered));
+    const std::vector<at::Tensor> inputs = prompt_inputs(job, images, prompt, answered);
+    if (inputs.empty()) {
+      fmt::print(stderr,
+                 "\ntrireme: note: the answer ends after {} tokens: image, prompt and answer fill "
+                 "the context of the model (model.seq_len={})\n",
+                 answered.size(), job.model.seq_len);
+      return;
+    }
+    const std::vector<at::Tensor> values = blocks::values_of(model, inputs);
     if (regions && answered.empty()) {
       show_regions(model, job.arrcoc, values);
       write(prompt);

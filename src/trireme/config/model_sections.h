@@ -165,9 +165,8 @@ struct Vicreg {
   double weight = 0;  // of the loss as a whole; 0: none
   LocalStatistics statistics = LocalStatistics::kMatch;
   std::int64_t width = 64;            // of the expander of clips
-  std::int64_t local_width = 0;       // of the expander of chunks; 0: width
+  std::int64_t local_width = 64;      // of the expander of chunks
   std::int64_t feature_matches = 20;  // 0: all
-  std::int64_t width_of_chunks() const { return local_width > 0 ? local_width : width; }
   bool operator==(const Vicreg&) const = default;
 };
 

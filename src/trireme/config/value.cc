@@ -19,18 +19,6 @@ struct Context {
   }
 };
 
-std::string range_text(const Range& range) {
-  std::string text = fmt::format("{} {}", range.above_min ? "above" : "from", range.min);
-  if (std::isfinite(range.max))
-    text += fmt::format("{} {}",
-                        range.below_max   ? " to below"
-                        : range.above_min ? " up to"
-                                          : " to",
-                        range.max);
-  if (range.also) text += fmt::format(", or {}", *range.also);
-  return text;
-}
-
 // "1 to 64" of whole numbers.
 std::string whole_range_text(const Range& range) {
   std::string text = std::isfinite(range.max) ? fmt::format("{} to {}", range.min, range.max)
@@ -122,8 +110,7 @@ std::string read_choice(const YamlNode& node, const Context& context) {
   need_scalar(node, context);
   for (const std::string& option : context.field.choices)
     if (option == node.text) return option;
-  if (context.field.is_other != nullptr && context.field.is_other(node.text))
-    return read_text(node, context);
+  if (context.field.is_other && context.field.is_other(node.text)) return read_text(node, context);
   context.refuse(fmt::format("{} is unknown", quote(node.text)));
 }
 
@@ -157,16 +144,28 @@ bool Range::holds(double number) const {
   return low && high;
 }
 
+std::string describe(const Range& range) {
+  std::string text = fmt::format("{} {}", range.above_min ? "above" : "from", range.min);
+  if (std::isfinite(range.max))
+    text += fmt::format("{} {}",
+                        range.below_max   ? " to below"
+                        : range.above_min ? " up to"
+                                          : " to",
+                        range.max);
+  if (range.also) text += fmt::format(", or {}", *range.also);
+  return text;
+}
+
 std::string describe(const FieldForm& field) {
   switch (field.kind) {
     case FieldForm::Kind::kBool: return "true or false";
     case FieldForm::Kind::kInteger: return whole_range_text(field.range);
     case FieldForm::Kind::kNumber:
-      return "a number " + range_text(field.range) + units_text(field.units);
+      return "a number " + describe(field.range) + units_text(field.units);
     case FieldForm::Kind::kText: return "text";
     case FieldForm::Kind::kTwoNumbers:
       return fmt::format("a list of two {}numbers ", field.whole ? "whole " : "") +
-             range_text(field.range);
+             describe(field.range);
     case FieldForm::Kind::kBytes:
       return "a size such as 20GiB, 512MiB or 1e9" + size_range_text(field.range);
     case FieldForm::Kind::kChoice: break;

@@ -123,6 +123,8 @@ class Callback {
   virtual ~Callback() = default;
   virtual void on_start(const RunInfo& info) {}
   virtual void on_step(const StepMetrics& metrics) {}
+  // So many batches of a validation are done, of all of its batches.
+  virtual void on_eval_batch(std::int64_t done, std::int64_t all) {}
   virtual void on_eval(const EvalMetrics& metrics) {}
   // Something went wrong and something was done about it.
   virtual void on_fault(const formats::Event& fault) {}

@@ -83,7 +83,7 @@ class JobSession {
   // Begins a run that keeps the optimizer states of another, which had this state after `steps` steps. Its count of
   // updates continues, its schedules begin, and the first `samples` of the order of samples are used.
   void continue_after(const TrainState& other, std::int64_t steps, std::int64_t samples);
-  // Continues from the state after `steps` steps, before the spike, and skips the next batches: twice run.spike_window
+  // Continues from the state after `steps` steps, before the spike, and skips the next batches: twice run.spikes' second number
   // of them, and all up to the spike's.
   loaders::BatchRange rewind(TrainState earlier, std::int64_t steps, const Spike& spike);
 

@@ -300,9 +300,9 @@ TEST(RegionQuestions, ArePicturesAsTheyAreWithBytesOfQuestionAndAnswer) {
     scratch.write(fmt::format("{}.json", i),
                   R"({"questions": [{"question": "code?", "answer": "ab"}]})");
   }
-  const config::Job job = job_of(
-      scratch.path(), {"model.family=arrcoc", "data.source=pairs", "arrcoc.grid=2",
-                       "arrcoc.least=1", "arrcoc.most=2", "model.seq_len=20", "data.validation=0"});
+  const config::Job job =
+      job_of(scratch.path(), {"model.family=arrcoc", "data.source=pairs", "arrcoc.grid=2",
+                              "arrcoc.sides=[1, 2]", "model.seq_len=20", "data.validation=0"});
   const Sources sources = open_sources(job, {});
   const std::vector<at::Tensor> all = sources.train->batch(0, 4);
   ASSERT_EQ(all.size(), 6u);
@@ -332,9 +332,9 @@ TEST(RegionQuestions, ArePicturesAsTheyAreWithBytesOfQuestionAndAnswer) {
 TEST(RegionQuestions, APromptIsOneWithoutItsAnswer) {
   const config::Job job = [] {
     config::Job made;
-    for (const char* set : {"model.family=arrcoc", "data.source=pairs", "data.path=x",
-                            "arrcoc.grid=2", "arrcoc.least=1", "arrcoc.most=2", "vision.image=16",
-                            "vision.patch=8", "model.seq_len=15"})
+    for (const char* set :
+         {"model.family=arrcoc", "data.source=pairs", "data.path=x", "arrcoc.grid=2",
+          "arrcoc.sides=[1, 2]", "vision.image=16", "vision.patch=8", "model.seq_len=15"})
       config::apply_set(made, set);
     return config::resolve(made, 1, {});
   }();

@@ -132,7 +132,7 @@ TEST(ProbeClips, ErasingPutsNoiseIntoARectangle) {
 TEST(ProbeClips, HaveSegmentsOfTheirVideo) {
   const harness::ScratchDirectory scratch;
   write_clips(scratch, 4);
-  const Sources sources = open(scratch, {"probe.segments=2"});
+  const Sources sources = open(scratch, {"probe.clips=[2, 1]"});
   const std::vector<at::Tensor> batch = sources.train->batch(0, 4);
   ASSERT_EQ(batch[0].sizes(), (at::IntArrayRef{8, 3, 4, 16, 16}));
   ASSERT_EQ(batch[1].sizes(), (at::IntArrayRef{4}));
@@ -157,8 +157,7 @@ TEST(ProbeClips, ThatAreHeldOutHaveViewsAlongTheLongerSide) {
   const harness::ScratchDirectory scratch;
   write_clips(scratch, 6);
   const Sources sources =
-      open(scratch,
-           {"probe.views=3", "probe.segments=2", "run.micro_batch=6", "run.global_batch=6"}, "3");
+      open(scratch, {"probe.clips=[2, 3]", "run.micro_batch=6", "run.global_batch=6"}, "3");
   EXPECT_EQ(sources.train->samples(), 3);
   ASSERT_EQ(sources.held_out->samples(), 12);  // 9 views in batches of 6
   EXPECT_EQ(sources.held_out->weight(0, 12), 3);

@@ -23,6 +23,8 @@ Variables of(Values values) {
 
 TEST(Place, IsThatOfFlagsElseOfALauncherElseAlone) {
   EXPECT_EQ(describe(find_place(of({}), {}, {})), "1 rank");
+  EXPECT_EQ(describe(find_place(of({}), 1, {})), "1 rank");
+  EXPECT_EQ(describe(find_place(of({}), 2, {})), "2 ranks as threads (--ranks)");
   EXPECT_EQ(find_place(of({}), 4, {}).world, 4);
   EXPECT_FALSE(find_place(of({}), 4, {}).launched());
   EXPECT_EQ(find_place(of({}), {}, 2).launcher, Launcher::kProcesses);

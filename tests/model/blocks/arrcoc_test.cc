@@ -244,11 +244,11 @@ TEST(Scorers, FactsOfRegionsDoNotDependOnTheBatch) {
 TEST(Generate, FromAPictureTheNextTokenIsThatOfTheLoss) {
   config::Job job;
   for (const char* set :
-       {"model.family=arrcoc", "data.source=pairs", "data.path=x",        "precision.compute=fp64",
-        "vision.image=16",     "vision.patch=4",    "vision.hidden=16",   "vision.heads=2",
-        "vision.layers=1",     "model.hidden=32",   "model.heads=2",      "model.layers=1",
-        "model.ffn=48",        "model.seq_len=24",  "model.init_std=0.3", "arrcoc.grid=2",
-        "arrcoc.least=1",      "arrcoc.most=3",     "arrcoc.budget=14",   "arrcoc.hidden=8"})
+       {"model.family=arrcoc", "data.source=pairs", "data.path=x", "precision.compute=fp64",
+        "vision.image=16", "vision.patch=4", "vision.hidden=16", "vision.heads=2",
+        "vision.layers=1", "model.hidden=32", "model.heads=2", "model.layers=1", "model.ffn=48",
+        "model.seq_len=24", "model.init_std=0.3", "arrcoc.grid=2", "arrcoc.sides=[1, 3]",
+        "arrcoc.budget=14", "arrcoc.hidden=8"})
     config::apply_set(job, set);
   media::Image picture(14, 9);
   std::ranges::fill(picture.rgb, std::uint8_t{191});

@@ -65,7 +65,7 @@ struct FieldForm {
   std::vector<std::string> choices;  // kChoice
   // kChoice: description of further accepted texts, and their check.
   std::string other;
-  bool (*is_other)(std::string_view text) = nullptr;
+  std::function<bool(std::string_view)> is_other;
 };
 
 // A key and its place in an Owner.
@@ -102,6 +102,9 @@ void bind_member(FieldOf<Owner>& field, Member& (*at)(Owner&)) {
     at(owner) = static_cast<Member>(std::get<Stored>(value));
   };
 }
+
+// "from 0 to 1" or "above 0 up to 100".
+std::string describe(const Range& range);
 
 // Accepted values in words, such as "1 to 64" (whole numbers) or "a number from 0 to 1".
 std::string describe(const FieldForm& field);

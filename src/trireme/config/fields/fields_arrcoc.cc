@@ -1,5 +1,5 @@
 // Regions of an image and their tokens.
-#include "trireme/config/fields/field_kinds.h"
+#include "trireme/config/fields/field_joined.h"
 #include "trireme/config/fields/field_lists.h"
 
 namespace trireme::config {
@@ -39,10 +39,8 @@ Field scorers_field() {
 std::vector<Field> arrcoc_fields() {
   return {
       of_weights(integer(KEY(arrcoc.grid), "Regions per side of an image.", from(2, 64))),
-      of_weights(
-          integer(KEY(arrcoc.least), "Minimum tokens per side of a region.", from(1, 1 << 10))),
-      of_weights(
-          integer(KEY(arrcoc.most), "Maximum tokens per side of a region.", from(2, 1 << 10))),
+      of_weights(pair_of("arrcoc.sides", MEMBER(arrcoc.least), MEMBER(arrcoc.most),
+                         "Minimum and maximum tokens per side of a region.", from(1, 1 << 10))),
       inherited(
           fixed(integer(KEY(arrcoc.budget),
                         "Maximum tokens of all regions of an image. 0: 2.25 times the minimum.",
@@ -59,23 +57,19 @@ std::vector<Field> arrcoc_fields() {
           "sobel, magnitude, orientation, position and eccentricity. Other channels are 0.")),
       of_weights(scorers_field()),
       of_weights(integer(KEY(arrcoc.hidden), "Width of the scorers.", from(2, kMaxWidth))),
-      of_weights(integer(
-          KEY(arrcoc.coupling),
-          "Width of the space that compares regions with questions. 0: half of arrcoc.hidden.",
-          from(0, kMaxWidth))),
-      of_weights(integer(KEY(arrcoc.balancer), "Width of the balancer. 0: arrcoc.hidden.",
+      of_weights(pair_of("arrcoc.widths", MEMBER(arrcoc.coupling), MEMBER(arrcoc.balancer),
+                         "Width of the space that compares regions with questions (0: half of "
+                         "arrcoc.hidden), and of the balancer (0: arrcoc.hidden).",
                          from(0, kMaxWidth))),
       of_weights(choice(KEY(arrcoc.decoder),
                         "Decoder blocks: llama, or gpt (GPT-2 with rotary queries and keys).",
                         {{"llama", RegionDecoder::kLlama}, {"gpt", RegionDecoder::kGpt}})),
-      fixed(number(KEY(arrcoc.budget_weight),
-                   "Loss per answer token for using the whole budget (needs budget in "
-                   "arrcoc.scorers).",
-                   from(0, 1000))),
-      fixed(number(KEY(arrcoc.entropy_weight),
-                   "Weight of the allocation's entropy, subtracted from the loss per answer token; "
-                   "decays to 0 by half of the run.",
-                   from(0, 1000))),
+      fixed(pair_of(
+          "arrcoc.penalties", MEMBER(arrcoc.budget_weight), MEMBER(arrcoc.entropy_weight),
+          "Loss per answer token for using the whole budget (needs budget in "
+          "arrcoc.scorers), and weight of the allocation's entropy. The entropy is subtracted from "
+          "that loss; its weight decays to 0 by half of the run.",
+          from(0, 1000))),
   };
 }
 

@@ -1,5 +1,5 @@
 // Chunks of clips, and what keeps their embeddings from collapsing.
-#include "trireme/config/fields/field_kinds.h"
+#include "trireme/config/fields/field_joined.h"
 #include "trireme/config/fields/field_lists.h"
 
 namespace trireme::config {
@@ -37,11 +37,9 @@ std::vector<Field> vicreg_fields() {
              "Rows of the variance and covariance of matches. match: the clips of the global "
              "batch, for each match. pooled: all matches of all clips.",
              {{"match", LocalStatistics::kMatch}, {"pooled", LocalStatistics::kPooled}}),
-      of_weights(integer(KEY(vicreg.width), "Width of the three-layer expander of whole clips.",
+      of_weights(pair_of("vicreg.widths", MEMBER(vicreg.width), MEMBER(vicreg.local_width),
+                         "Width of the three-layer expanders of whole clips and of chunks.",
                          from(1, kMaxWidth))),
-      of_weights(integer(KEY(vicreg.local_width),
-                         "Width of the three-layer expander of chunks. 0: vicreg.width.",
-                         from(0, kMaxWidth))),
       fixed(integer(KEY(vicreg.feature_matches),
                     "Maximum matches of a clip by feature. 0: all chunks of the smallest view of "
                     "the global batch.",

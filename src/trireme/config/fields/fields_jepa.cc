@@ -1,5 +1,5 @@
 // V-JEPA 2: pretraining, its action-conditioned predictor, probes.
-#include "trireme/config/fields/field_kinds.h"
+#include "trireme/config/fields/field_joined.h"
 #include "trireme/config/fields/field_lists.h"
 
 namespace trireme::config {
@@ -73,12 +73,10 @@ std::vector<Field> probe_fields() {
                     "mirroring, then random erasing in a quarter of the clips (V-JEPA 2: 4). 0: "
                     "neither.",
                     from(0, 16))),
-      fixed(integer(KEY(probe.segments),
-                    "Clips per sample, from equal segments of its video (V-JEPA 2: 2).",
-                    from(1, 64))),
-      fixed(integer(KEY(probe.views),
-                    "Crops per validation sample along its longer side, whose probabilities are "
-                    "averaged (V-JEPA 2: 3). Must divide run.micro_batch.",
+      fixed(pair_of("probe.clips", MEMBER(probe.segments), MEMBER(probe.views),
+                    "Clips per sample, from equal segments of its video, and crops per validation "
+                    "sample along its longer side, whose probabilities are averaged (V-JEPA 2: "
+                    "[2, 3]). The second must divide run.micro_batch.",
                     from(1, 64))),
   };
 }

@@ -1,7 +1,5 @@
 // How a model is spread over ranks.
-#include <charconv>
-
-#include "trireme/config/fields/field_kinds.h"
+#include "trireme/config/fields/field_joined.h"
 #include "trireme/config/fields/field_lists.h"
 #include "trireme/plan/schedules/info.h"
 
@@ -15,7 +13,8 @@ Field schedule_field() {
   Field field =
       form(Field::Kind::kChoice, "parallel.schedule",
            "Pipeline schedule (compared in docs/pipeline.md), or a CSV file of actions in the "
-           "format of PyTorch's pipelining.");
+           "format of PyTorch's pipelining. LIMIT: activation memory per rank, relative to 1f1b's "
+           "peak of parallel.pp micro-batches (1 if left out).");
   for (const schedules::ScheduleInfo& schedule : schedules::all_schedules())
     field.choices.emplace_back(schedule.name);
   field.other = "a file that ends in .csv";
@@ -29,49 +28,26 @@ Field schedule_field() {
     job.parallel.schedule = is_csv(text) ? Parallel{}.schedule : text;
     job.parallel.schedule_file = is_csv(text) ? text : "";
   };
-  return field;
+  std::vector<std::string> limited;
+  for (const schedules::ScheduleInfo& schedule : schedules::all_schedules())
+    if (schedule.limited) limited.emplace_back(schedule.name);
+  return with_suffix(std::move(field), std::move(limited), "LIMIT",
+                     MEMBER(parallel.activation_limit), above(0, 1e6));
 }
 
-constexpr std::string_view kHierarchical = "hierarchical:";
-constexpr int kMostInner = 1 << 10;
-
-// The ranks of "hierarchical:4", or 0.
-int inner_ranks(std::string_view text) {
-  if (!text.starts_with(kHierarchical)) return 0;
-  text.remove_prefix(kHierarchical.size());
-  int ranks = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ranks);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole && ranks >= 2 && ranks <= kMostInner ? ranks : 0;
-}
-
-// A method, where that of two levels may say how many ranks the inner one has.
+// The inner of two levels may be given.
 Field context_field() {
-  Field field = choice(
-      KEY(parallel.context),
-      "Context-parallel attention: ring (keys and values rotate), all_gather (keys and values are "
-      "gathered), ulysses (all-to-all of heads and tokens) or hierarchical:N (ulysses within N "
-      "neighbouring ranks, 2 if left out, a ring between them). Families other than decoders use "
-      "all_gather.",
-      {{"ring", ContextMethod::kRing},
-       {"all_gather", ContextMethod::kAllGather},
-       {"ulysses", ContextMethod::kUlysses},
-       {"hierarchical", ContextMethod::kHierarchical}});
-  field.other = fmt::format("hierarchical:N with N from 2 to {}", kMostInner);
-  field.is_other = [](std::string_view text) { return inner_ranks(text) > 0; };
-  field.get = [method = field.get](const Job& job) -> Value {
-    const Parallel& parallel = job.parallel;
-    if (parallel.context_inner == Parallel{}.context_inner ||
-        parallel.context != ContextMethod::kHierarchical)
-      return method(job);
-    return fmt::format("{}{}", kHierarchical, parallel.context_inner);
-  };
-  field.set = [method = field.set](Job& job, const Value& value) {
-    const int inner = inner_ranks(std::get<std::string>(value));
-    method(job, inner > 0 ? Value(std::string("hierarchical")) : value);
-    job.parallel.context_inner = inner > 0 ? inner : Parallel{}.context_inner;
-  };
-  return field;
+  return with_suffix(
+      choice(KEY(parallel.context),
+             "Context-parallel attention: ring (keys and values rotate), all_gather (keys and "
+             "values are gathered), ulysses (all-to-all of heads and tokens) or hierarchical:N "
+             "(ulysses within N neighbouring ranks, 2 if left out, a ring between them). Families "
+             "other than decoders use all_gather.",
+             {{"ring", ContextMethod::kRing},
+              {"all_gather", ContextMethod::kAllGather},
+              {"ulysses", ContextMethod::kUlysses},
+              {"hierarchical", ContextMethod::kHierarchical}}),
+      {"hierarchical"}, "N", MEMBER(parallel.context_inner), from(2, 1 << 10));
 }
 
 }  // namespace
@@ -89,10 +65,6 @@ std::vector<Field> parallel_fields() {
       text(KEY(parallel.costs),
            "File of measured node costs (node_costs.json of a run with run.trace) in place of "
            "operation counts."),
-      number(KEY(parallel.activation_limit),
-             "Activation memory per rank for schedules zb_auto and v_auto, relative to 1f1b's peak "
-             "of parallel.pp micro-batches.",
-             above(0, 1e6)),
       integer(KEY(parallel.dp_replicate), "Data-parallel replicas with the same shards.",
               from(1, 1 << 16)),
       integer(KEY(parallel.dp_shard),

@@ -1,5 +1,5 @@
 // How training goes: the optimizer, the run, its checkpoints.
-#include "trireme/config/fields/field_kinds.h"
+#include "trireme/config/fields/field_joined.h"
 #include "trireme/config/fields/field_lists.h"
 
 namespace trireme::config {
@@ -23,6 +23,19 @@ Field micro_batch_field() {
   return field;
 }
 
+// A schedule, where wsd may say in which share of the steps it decays.
+Field lr_schedule_field() {
+  return with_suffix(
+      choice(KEY(optim.schedule),
+             "Learning-rate schedule after the warm-up. wsd: constant, then a linear decay in the "
+             "last SHARE of optim.decay_steps (0.1 if left out).",
+             {{"constant", LrSchedule::kConstant},
+              {"linear", LrSchedule::kLinear},
+              {"cosine", LrSchedule::kCosine},
+              {"wsd", LrSchedule::kWsd}}),
+      {"wsd"}, "SHARE", MEMBER(optim.wsd_decay_fraction), from(0, 1));
+}
+
 }  // namespace
 
 std::vector<Field> optim_fields() {
@@ -40,15 +53,7 @@ std::vector<Field> optim_fields() {
       count(
           KEY(optim.decay_steps),
           "Step at which the learning rate reaches optim.min_lr, with the warm-up. 0: run.steps."),
-      choice(KEY(optim.schedule),
-             "Learning-rate schedule after the warm-up. wsd: constant, then a linear decay at the "
-             "end.",
-             {{"constant", LrSchedule::kConstant},
-              {"linear", LrSchedule::kLinear},
-              {"cosine", LrSchedule::kCosine},
-              {"wsd", LrSchedule::kWsd}}),
-      number(KEY(optim.wsd_decay_fraction), "Share of optim.decay_steps in which wsd decays.",
-             from(0, 1)),
+      lr_schedule_field(),
       number(KEY(optim.weight_decay), "Decoupled weight decay, scaled by the learning rate.",
              from(0, 100)),
       optional_number(KEY(optim.weight_decay_end),
@@ -94,16 +99,12 @@ std::vector<Field> run_fields() {
             "Maximum consecutive steps with a non-finite loss or gradient norm; they change no "
             "parameter, and the last ends the run with exit code 5. 0: the first ends it. "
             "Overflows of a dynamic loss scale do not count."),
-      number(KEY(run.spike_zscore),
-             "Robust z-score of a loss spike, such as 10, over the previous losses. Training then "
-             "rewinds to a checkpoint and skips the batches up to the spike (docs/numerics.md). 0: "
-             "off.",
-             from(0, 1e6)),
-      integer(KEY(run.spike_window),
-              "Previous losses that a loss is compared with; half as many suffice. Also the "
-              "minimum steps of a rewind, without which training continues, and half of the "
-              "batches that are then skipped.",
-              from(8, 10000)),
+      pair_of(
+          "run.spikes", MEMBER(run.spike_zscore), MEMBER(run.spike_window),
+          "Loss spikes: robust z-score (0: off) and number of previous losses (8 to 10000), such "
+          "as [10, 100]. Half as many losses suffice. Training rewinds to a checkpoint at least "
+          "as many steps earlier and skips twice as many batches (docs/numerics.md).",
+          from(0, 1e6)),
       count(KEY(run.compare_replicas),
             "Steps between bitwise comparisons of replicated state. A difference ends the run with "
             "exit code 4 and names the rank. 0: only at checkpoints."),
@@ -124,10 +125,11 @@ std::vector<Field> checkpoint_fields() {
               "Asynchronous checkpoints, copied to host memory and written during training. With "
               "states or parameters on nvme, and for the last checkpoint, training waits."),
       count(KEY(checkpoint.keep_last), "Newest checkpoints kept, at least two. 0: all."),
-      count(KEY(checkpoint.keep_every),
-            "Steps between checkpoints that are kept as well. 0: none."),
-      count(KEY(checkpoint.keep_best),
-            "Checkpoints with the lowest validation loss that are kept as well."),
+      pair_of(
+          "checkpoint.keep_also", MEMBER(checkpoint.keep_every), MEMBER(checkpoint.keep_best),
+          "Checkpoints kept in addition to the newest: steps between those kept forever (0: none), "
+          "and the number with the lowest validation loss, such as [1000, 2].",
+          from(0, kMaxSteps)),
       boolean(KEY(checkpoint.trainable_only),
               "Checkpoints without frozen weights, which are read from model.weights."),
       count(KEY(checkpoint.memory_every),

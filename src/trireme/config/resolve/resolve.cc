@@ -52,21 +52,11 @@ void check_schedule(const Parallel& parallel) {
   const auto refuse = [&](const char* key, const std::string& value, const std::string& why) {
     fail(ErrorKind::kUsage, "parallel.{}={}: {}; leave it out", key, value, why);
   };
-  const std::string& schedule = parallel.schedule;
-  const bool limited = parallel.activation_limit != plain.activation_limit;
   if (!parallel.schedule_file.empty()) {
     const std::string why = fmt::format("{} has the schedule", parallel.schedule_file);
     if (parallel.virtual_stages != plain.virtual_stages)
       refuse("virtual_stages", std::to_string(parallel.virtual_stages), why);
-    if (limited) refuse("activation_limit", fmt::format("{}", parallel.activation_limit), why);
   }
-  using schedules::ScheduleInfo;
-  const ScheduleInfo& row = schedules::info(schedules::schedule_of(schedule).value());
-  if (limited && !row.limited)
-    refuse("activation_limit", fmt::format("{}", parallel.activation_limit),
-           fmt::format(
-               "schedule {} is not searched within a limit; {} are", schedule,
-               schedules::names_where([](const ScheduleInfo& other) { return other.limited; })));
 }
 
 // Keys that the policy needs, and those that it has no use for.
@@ -232,19 +222,19 @@ void check_training(const Job& job) {
 
 void check_retention(const Job& job) {
   const Checkpoint& checkpoint = job.checkpoint;
-  for (const auto& [key, value] : {std::pair{"keep_every", checkpoint.keep_every},
-                                   std::pair{"keep_best", checkpoint.keep_best}})
-    if (value > 0 && checkpoint.keep_last == 0)
-      fail(ErrorKind::kUsage,
-           "checkpoint.{}={} with checkpoint.keep_last=0, which keeps all; set keep_last to the "
-           "number of newest checkpoints to keep as well",
-           key, value);
+  const std::string also =
+      fmt::format("checkpoint.keep_also=[{}, {}]", checkpoint.keep_every, checkpoint.keep_best);
+  if (checkpoint.keep_last == 0 && (checkpoint.keep_every > 0 || checkpoint.keep_best > 0))
+    fail(ErrorKind::kUsage,
+         "{} with checkpoint.keep_last=0, which keeps all; set keep_last to the number of newest "
+         "checkpoints to keep as well",
+         also);
   if (checkpoint.keep_best > 0 &&
       (job.run.eval_every <= 0 || checkpoint.every % job.run.eval_every != 0))
     fail(ErrorKind::kUsage,
-         "checkpoint.keep_best={} needs a validation at each checkpoint: checkpoint.every={} is "
-         "not a multiple of run.eval_every={}",
-         checkpoint.keep_best, checkpoint.every, job.run.eval_every);
+         "{}: the best need a validation at each checkpoint, but checkpoint.every={} is not a "
+         "multiple of run.eval_every={}",
+         also, checkpoint.every, job.run.eval_every);
 }
 
 void check_device(const Job& job, int world) {
@@ -287,10 +277,9 @@ void resolve_optim(Optim& optim, const Run& run) {
   if (optim.schedule == LrSchedule::kWsd &&
       static_cast<double>(optim.warmup_steps) + decaying > static_cast<double>(optim.decay_steps))
     fail(ErrorKind::kUsage,
-         "optim.warmup_steps={} + optim.wsd_decay_fraction={} x optim.decay_steps={} = {} steps, "
-         "more than "
-         "decay_steps; lower one",
-         optim.warmup_steps, optim.wsd_decay_fraction, optim.decay_steps,
+         "optim.warmup_steps={} + {} (optim.schedule=wsd:{}) x optim.decay_steps={} = {} steps, "
+         "more than decay_steps; lower one",
+         optim.warmup_steps, optim.wsd_decay_fraction, optim.wsd_decay_fraction, optim.decay_steps,
          static_cast<double>(optim.warmup_steps) + decaying);
 }
 

@@ -43,7 +43,7 @@ void check_image(const Job& job) {
 void resolve_budget(Job& job) {
   Arrcoc& arrcoc = job.arrcoc;
   if (arrcoc.least >= arrcoc.most)
-    fail(ErrorKind::kUsage, "arrcoc.least={} is not below arrcoc.most={}; lower it or raise most",
+    fail(ErrorKind::kUsage, "arrcoc.sides=[{}, {}]: the first is not below the second; lower it",
          arrcoc.least, arrcoc.most);
   const std::int64_t regions = arrcoc.grid * arrcoc.grid;
   const std::int64_t least = regions * arrcoc.least * arrcoc.least;
@@ -68,15 +68,14 @@ void check_charges(const Arrcoc& arrcoc) {
   const bool learns = arrcoc.allocation == Allocation::kLearned && arrcoc.gate;
   if ((arrcoc.learn_budget || charges(arrcoc)) && !learns)
     fail(ErrorKind::kUsage,
-         "budget in arrcoc.scorers, arrcoc.budget_weight={}, arrcoc.entropy_weight={}: these need "
-         "scorers that train; name them in arrcoc.scorers and set arrcoc.gate=true, or leave them "
-         "out",
+         "budget in arrcoc.scorers, arrcoc.penalties=[{}, {}]: these need scorers that train; name "
+         "them in arrcoc.scorers and set arrcoc.gate=true, or leave them out",
          arrcoc.budget_weight, arrcoc.entropy_weight);
   if (arrcoc.budget_weight > 0 && !arrcoc.learn_budget)
     fail(ErrorKind::kUsage,
-         "arrcoc.budget_weight={}: all of the budget is always used, so its cost has no effect; "
+         "arrcoc.penalties=[{}, {}]: all of the budget is always used, so its cost has no effect; "
          "set arrcoc.scorers={},budget, or leave it out",
-         arrcoc.budget_weight, arrcoc.scorers);
+         arrcoc.budget_weight, arrcoc.entropy_weight, arrcoc.scorers);
 }
 
 void resolve_scorers(Arrcoc& arrcoc) {

@@ -68,17 +68,19 @@ void check_protocol(const Job& job) {
   const bool plain = probe.augment == 0 && probe.segments == 1 && probe.views == 1;
   if (job.data.source != DataSource::kClips && !plain)
     fail(ErrorKind::kUsage,
-         "probe.augment={}, probe.segments={}, probe.views={}: these keys are for clips in files, "
+         "probe.augment={}, probe.clips=[{}, {}]: these keys are for clips in files, "
          "and data.source makes its clips itself. Set data.source=clips, or leave the keys out.",
          probe.augment, probe.segments, probe.views);
   if (probe.segments > 1 && job.vision.chunked)
-    fail(ErrorKind::kUsage,
-         "probe.segments={}: a tower of chunks (vision.chunked=true) reads one clip of a sample. "
-         "Set probe.segments=1.",
-         probe.segments);
+    fail(
+        ErrorKind::kUsage,
+        "probe.clips=[{}, {}]: a tower of chunks (vision.chunked=true) reads one clip of a sample. "
+        "Set probe.clips=[1, {}].",
+        probe.segments, probe.views, probe.views);
   if (job.run.micro_batch % probe.views != 0)
     fail(ErrorKind::kUsage,
-         "probe.views={} does not divide run.micro_batch={}: all views of a held-out sample are in "
+         "{} in probe.clips does not divide run.micro_batch={}: all views of a held-out sample are "
+         "in "
          "one micro-batch. Set {}.",
          probe.views, job.run.micro_batch,
          nearest_multiples("run.micro_batch", job.run.micro_batch, probe.views));

@@ -109,9 +109,8 @@ Place from_flag(const Variables& variable, const char* flag, Launcher launcher, 
 
 std::string describe(const Place& place) {
   const auto several = [&](const char* what, const char* flag) {
-    return fmt::format("{} as {} ({})",
-                       place.world == 1 ? "1 rank" : fmt::format("{} ranks", place.world), what,
-                       flag);
+    return place.world == 1 ? "1 rank"
+                            : fmt::format("{} ranks as {} ({})", place.world, what, flag);
   };
   const auto one = [&](const char* launcher) {
     return fmt::format("rank {} of {} ({})", place.rank, place.world, launcher);

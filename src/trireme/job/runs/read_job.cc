@@ -78,6 +78,10 @@ config::Job read_job(const JobOptions& options, const Path& run) {
       std::ranges::find(options.allow, config::kVocabularyKey) != options.allow.end();
   if (!other_vocabulary && takes_vocabulary(read_over(options, base).data))
     base.data.tokenizer = origin->vocabulary.value_or(Path(base.data.tokenizer)).string();
+  config::Job over = read_over(options, base);
+  if (over.model.heads == base.model.heads) return over;
+  // The key-value heads of the weights may not fit other heads, which the comparison with the weights names.
+  base.model.kv_heads = 0;
   return read_over(options, base);
 }
 

@@ -3,19 +3,6 @@
 #include "trireme/config/head_width.h"
 
 namespace trireme::model {
-namespace {
-
-// As ops/attention/score_tiles.h and ops/attention/attention_tile.h have them.
-constexpr std::int64_t kTileRows = 64, kTileColumns = 2048;
-// As ops/attention/pair_tiles.h has them.
-constexpr std::int64_t kCacheRows = 16, kPairColumns = 512;
-
-std::int64_t pair_stride(std::int64_t keys) {
-  const std::int64_t columns = std::min(keys, kPairColumns);
-  return columns + 32 - columns % 16;
-}
-
-}  // namespace
 
 AttentionTape::AttentionTape(const config::Model& model, const Sizes& sizes, const PerRank& rank)
     : ranks_(rank.cp / rank.exchanging()),
@@ -24,8 +11,11 @@ AttentionTape::AttentionTape(const config::Model& model, const Sizes& sizes, con
       width_(config::head_width(model)),
       element_(sizes.element),
       statistic_(sizes.statistic),
-      added_product_(sizes.added_product),
-      packs_(rank.compute == DType::kBF16),
+      scratch_{.width = width_,
+               .element = element_,
+               .sum = statistic_,
+               .pairs = rank.compute == DType::kBF16,
+               .product = sizes.added_product},
       tokens_(sizes.attention.tokens / rank.micro_batch),
       queries_(sizes.attention.tokens * sizes.attention.q),
       keys_(sizes.attention.tokens * sizes.attention.kv),
@@ -40,119 +30,104 @@ std::int64_t AttentionTape::made() const {
          statistic_ * log_sums_;
 }
 
-// Scores of a tile and what becomes of them.
-std::int64_t AttentionTape::tile(std::int64_t keys) const {
-  const std::int64_t columns = std::min(keys, kTileColumns);
-  return kTileRows * (columns + 32 - columns % 16) * (statistic_ + element_);
-}
-
-// In addition to tiles of scores, a product that is added to their sums of queries or keys.
-std::int64_t AttentionTape::added(std::int64_t keys) const {
-  return std::min(added_product_,
-                  std::max(kTileRows, std::min(keys, kTileColumns)) * width_ * statistic_);
-}
-
-// Tiles are computed in one of two ways: scores of whole blocks, or packed keys and values with few scores. The plan
-// does not know the choice of the CPU, so the larger one counts. `segment` tokens of keys follow each other.
-std::int64_t AttentionTape::forward_work(std::int64_t segment, std::int64_t keys) const {
-  const std::int64_t packed =
-      kCacheRows * pair_stride(segment) * (statistic_ + element_) + 2 * keys * width_ * element_;
-  return kTileRows * width_ * statistic_ + std::max(tile(segment), packs_ ? packed : 0);
-}
-
-// The same, with the sums of gradients of a block's queries, or of all if keys are not all in one tile. 0 queries: they
-// are counted elsewhere.
-std::int64_t AttentionTape::backward_work(std::int64_t segment, std::int64_t queries) const {
-  const auto sums = [&](std::int64_t columns) {
-    return (segment <= columns && queries > 0 ? kTileRows : queries) * width_ * statistic_;
-  };
-  const std::int64_t stride = pair_stride(segment);
-  const std::int64_t scores = 2 * kCacheRows * statistic_ + 3 * kTileRows * element_;
-  const std::int64_t packed = 3 * std::min(segment, kPairColumns) + 2 * kTileRows;
-  return std::max(2 * tile(segment) + added(segment) + sums(kTileColumns),
-                  packs_ ? stride * scores + packed * width_ * element_ + sums(kPairColumns) : 0);
-}
-
 void AttentionTape::forward(Tape& tape) const {
   const std::int64_t all = element_ * (queries_ + 2 * keys_);
-  if (exchanges_) {  // queries, keys and values: sent, received, in sequence
-    tape.take(2 * all);
-    tape.give(all);
-    tape.take(all);
-    tape.give(all);
+  if (exchanges_) {
+    Held sent(tape, all), received(tape, all);
+    sent.give();
+    Held in_sequence(tape, all);
+    received.give();
+    in_sequence.keep();  // for backward
   }
   core_forward(tape);
-  if (exchanges_) {  // the result: by ranks, sent, received, by heads
-    tape.take(element_ * (2 * queries_ + own_queries_));
-    tape.give(element_ * queries_);
-    tape.take(element_ * own_queries_);
-    tape.give(element_ * (queries_ + own_queries_));
+  if (exchanges_) {  // the result
+    Held by_ranks(tape, element_ * queries_), sent(tape, element_ * queries_),
+        received(tape, element_ * own_queries_);
+    by_ranks.give();
+    Held by_heads(tape, element_ * own_queries_);
+    sent.give();
+    received.give();
+    by_heads.keep();
   }
 }
 
 void AttentionTape::core_forward(Tape& tape) const {
-  tape.take(element_ * queries_);
+  Held result(tape, element_ * queries_);
+  result.keep();
   if (ranks_ == 1) {
-    tape.take(statistic_ * log_sums_);
-    return tape.pass(forward_work(tokens_, tokens_));
+    keep_log_sums(tape);
+    return tape.pass(scratch_.forward(tokens_, tokens_));
   }
+  const std::int64_t keys_and_values = 2 * element_ * keys_;
   if (gathers_) {
-    // Those at hand, by ranks, in sequence.
-    tape.take(2 * element_ * keys_ * (1 + 2 * ranks_));
-    tape.give(2 * element_ * keys_ * (1 + ranks_));
-    tape.take(statistic_ * log_sums_);
-    tape.pass(forward_work(tokens_ * ranks_, tokens_ * ranks_));
-    return tape.give(2 * element_ * keys_ * ranks_);
+    Held own(tape, keys_and_values), by_ranks(tape, keys_and_values * ranks_),
+        in_sequence(tape, keys_and_values * ranks_);
+    own.give();
+    by_ranks.give();
+    keep_log_sums(tape);
+    tape.pass(scratch_.forward(tokens_ * ranks_, tokens_ * ranks_));
+    return in_sequence.give();
   }
-  // Sums, tops and weights so far; keys and values at hand and those to come.
-  const std::int64_t partial = statistic_ * (queries_ + 2 * log_sums_);
-  tape.take(partial + 4 * element_ * keys_);
-  tape.pass(forward_work(tokens_ / 2, tokens_));
-  tape.take(statistic_ * log_sums_);
-  tape.give(partial + 4 * element_ * keys_);
+  Held sums(tape, statistic_ * queries_), tops_and_weights(tape, 2 * statistic_ * log_sums_);
+  Held at_hand(tape, keys_and_values), arriving(tape, keys_and_values);
+  tape.pass(scratch_.forward(tokens_ / 2, tokens_));
+  keep_log_sums(tape);
+  for (Held* held : {&sums, &tops_and_weights, &at_hand, &arriving}) held->give();
 }
+
+void AttentionTape::keep_log_sums(Tape& tape) const { Held(tape, statistic_ * log_sums_).keep(); }
 
 void AttentionTape::backward(Tape& tape) const {
   const std::int64_t all = element_ * (queries_ + 2 * keys_);
-  if (exchanges_) {  // the result's gradient: sent, received, in sequence
-    tape.take(element_ * (own_queries_ + queries_));
+  if (exchanges_) {  // the result's gradient
+    Held sent(tape, element_ * own_queries_), received(tape, element_ * queries_);
     tape.give(element_ * own_queries_);
-    tape.take(element_ * queries_);
-    tape.give(element_ * (queries_ + own_queries_));
+    Held in_sequence(tape, element_ * queries_);
+    sent.give();
+    received.give();
+    in_sequence.keep();
   }
   core_backward(tape);
   tape.give(element_ * queries_);  // the result's gradient
   tape.give(kept());
   if (!exchanges_) return;
-  tape.take(3 * all);  // by ranks, sent, received
-  tape.give(2 * all);
-  tape.take(input());
+  Held by_ranks(tape, all), sent(tape, all), received(tape, all);
+  tape.give(all);  // gradients of the heads that were computed
+  sent.give();
+  Held gradient(tape, input());
   tape.pass(2 * statistic_ * own_keys_);
-  tape.give(2 * all);
+  by_ranks.give();
+  received.give();
+  gradient.keep();
 }
 
 void AttentionTape::core_backward(Tape& tape) const {
-  const std::int64_t head = width_ * statistic_;
-  tape.take(element_ * (queries_ + 2 * keys_));
-  tape.take(statistic_ * log_sums_);  // products of result and gradient
+  Held gradients(tape, element_ * (queries_ + 2 * keys_));
+  gradients.keep();
+  Held delta(tape, statistic_ * log_sums_);  // products of result and gradient
+  const std::int64_t keys_and_values = 2 * element_ * keys_, their_sums = 2 * statistic_ * keys_;
   if (ranks_ == 1) {
-    tape.pass(backward_work(tokens_, tokens_) + 2 * head * tokens_);
+    tape.pass(scratch_.backward(tokens_, tokens_) + 2 * width_ * statistic_ * tokens_);
   } else if (gathers_) {
-    tape.take(2 * element_ * keys_ * (1 + 2 * ranks_));
-    tape.give(2 * element_ * keys_ * (1 + ranks_));
-    tape.take(2 * statistic_ * keys_ * ranks_);
-    tape.pass(backward_work(tokens_ * ranks_, tokens_));
-    tape.pass(2 * statistic_ * keys_ * (1 + ranks_));
-    tape.give(2 * ranks_ * keys_ * (element_ + statistic_));
+    Held own(tape, keys_and_values), by_ranks(tape, keys_and_values * ranks_),
+        in_sequence(tape, keys_and_values * ranks_);
+    own.give();
+    by_ranks.give();
+    Held sums(tape, their_sums * ranks_);
+    tape.pass(scratch_.backward(tokens_ * ranks_, tokens_));
+    tape.pass(their_sums * (1 + ranks_));  // by ranks, and this rank's
+    sums.give();
+    in_sequence.give();
   } else {
-    // Keys and values at hand and to come; their gradients at hand, leaving and arriving; those of queries.
-    const std::int64_t travelling =
-        4 * element_ * keys_ + 6 * statistic_ * keys_ + statistic_ * queries_;
-    tape.take(travelling);
-    tape.pass(backward_work(tokens_ / 2, 0));
-    tape.give(travelling);
+    Held at_hand(tape, keys_and_values), arriving(tape, keys_and_values);
+    Held sums_at_hand(tape, their_sums), sums_leaving(tape, their_sums),
+        sums_arriving(tape, their_sums), sums_of_queries(tape, statistic_ * queries_);
+    tape.pass(scratch_.backward(tokens_ / 2, 0));
+    for (Held* held :
+         {&at_hand, &arriving, &sums_at_hand, &sums_leaving, &sums_arriving, &sums_of_queries})
+      held->give();
   }
-  tape.give(statistic_ * log_sums_);
+  delta.give();
 }
 
 }  // namespace trireme::model

@@ -3,6 +3,7 @@
 
 #include "trireme/model/account/per_rank.h"
 #include "trireme/model/account/tape.h"
+#include "trireme/ops/tiles/attention_scratch.h"
 
 namespace trireme::model {
 
@@ -23,10 +24,7 @@ class AttentionTape {
   std::int64_t result() const;  // bytes of the result as it grows
 
  private:
-  std::int64_t tile(std::int64_t keys) const;
-  std::int64_t forward_work(std::int64_t segment, std::int64_t keys) const;
-  std::int64_t backward_work(std::int64_t segment, std::int64_t queries) const;
-  std::int64_t added(std::int64_t keys) const;
+  void keep_log_sums(Tape& tape) const;
   void core_forward(Tape& tape) const;
   void core_backward(Tape& tape) const;
 
@@ -35,8 +33,8 @@ class AttentionTape {
   bool gathers_;
   std::int64_t width_;  // of a head
   std::int64_t element_, statistic_;
-  std::int64_t added_product_;
-  bool packs_;           // keys and values, where the CPU multiplies pairs of bf16
+  // Kernels compute in one of two ways. The plan does not know the choice of the CPU, so the larger one counts.
+  tiles::AttentionScratch scratch_;
   std::int64_t tokens_;  // of a sample, as attention itself has them
   // Elements as attention has them; keys are as many as values.
   std::int64_t queries_, keys_;

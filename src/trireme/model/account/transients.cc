@@ -31,13 +31,16 @@ struct Layers {
   // From a product of all rows to its sum over tp ranks, of which a rank keeps its rows.
   void sum(Tape& tape) const {
     if (!shared) return;
-    const std::int64_t padding = gathered == partial ? 0 : gathered;
-    tape.take(padding + row);
-    tape.give(padding + partial);
+    Held padded(tape, gathered == partial ? 0 : gathered);
+    Held own(tape, row);
+    padded.give();
+    tape.give(partial);
+    own.keep();
   }
   void column_forward(Tape& tape, std::int64_t output) const {
-    tape.take(gathered + output);
-    tape.give(gathered);
+    Held all_rows(tape, gathered);
+    tape.take(output);
+    all_rows.give();
   }
   void row_forward(Tape& tape) const {
     tape.take(partial);
@@ -53,19 +56,20 @@ struct Layers {
   // Backward of `layers` with one input: leaves its gradient, if that is needed.
   void column_backward(Tape& tape, std::int64_t width, int layers, Half half, bool trains,
                        bool goes_on) const {
-    const std::int64_t recomputed = half == Half::kWhole && trains ? gathered : 0;
-    tape.take(recomputed + (goes_on ? partial : 0));
+    Held all_rows(tape, half == Half::kWhole && trains ? gathered : 0);
+    if (goes_on) tape.take(partial);
     tape.pass(sizes.added_product);
     if (alone && layers > 1 && goes_on) tape.pass(partial);  // each layer's, before it is added
     if (goes_on) sum(tape);
     if (gpt) tape.pass(sums(sizes.tokens, width));
-    tape.give(recomputed);
+    all_rows.give();
   }
   // Uses up the output's gradient and what it kept, leaves the input's.
   void norm_backward(Tape& tape) const {
-    const std::int64_t own = sums(sizes.rows, 2 * sizes.d);
-    tape.take(row + own);
-    tape.give(row + own + statistics);
+    Held scale_sums(tape, sums(sizes.rows, 2 * sizes.d)), gradient(tape, row);
+    scale_sums.give();
+    tape.give(row + statistics);
+    gradient.keep();
   }
 
   const Sizes& sizes;
@@ -153,16 +157,18 @@ class Block {
     drop(tape, trained_.out, attention_.result());
     layers_.row_forward(tape);
     tape.give(passed * (attention_.made() - lasting() + made_));
-    tape.take(layers_.dropped + 2 * layers_.row + layers_.statistics);
-    tape.give(layers_.dropped + passed * layers_.statistics);
+    Held dropped(tape, layers_.dropped);
+    tape.take(2 * layers_.row + layers_.statistics);
+    dropped.give();
+    tape.give(passed * layers_.statistics);
     if (!layers_.gpt) tape.give(layers_.row);
     layers_.column_forward(tape, inner() * feature_);
     drop(tape, trained_.up, layers_.partial);
     tape.pass((1 + trained_.gates) * feature_);
-    tape.take(feature_);
+    Held activation(tape, feature_);
     drop(tape, trained_.down, feature_);
     layers_.row_forward(tape);
-    tape.give(feature_);
+    activation.give();
     tape.take(layers_.dropped + layers_.row);
   }
 
@@ -171,14 +177,17 @@ class Block {
     const auto gone = [&](const LinearLayers& of) {
       return half == Half::kWhole || !trained_.trains(of);
     };
-    tape.take(kept() + layers_.row + layers_.dropped);
+    tape.take(kept() + layers_.row);
+    Held dropped(tape, layers_.dropped);
     layers_.row_backward(tape, feature_);
     drop(tape, trained_.down, feature_, 2);
-    tape.take(inner() * feature_);  // the activation again and, of gate and up, another gradient
+    // The activation again and, of gate and up, another gradient.
+    Held again(tape, inner() * feature_);
     if (trained_.trains(trained_.down)) tape.pass(layers_.sizes.added_product);
     drop(tape, trained_.down, feature_);
     if (gone(trained_.down)) tape.give(feature_ + layers_.gathered);
-    tape.give(layers_.dropped + inner() * feature_);
+    dropped.give();
+    again.give();
     layers_.column_backward(tape, ffn_, inner(), half, trained_.trains(trained_.up),
                             trained_.attended());
     drop(tape, trained_.up, layers_.partial, 2);
@@ -189,11 +198,11 @@ class Block {
   void attention_backward(Tape& tape, Half half, bool out_gone, bool qkv_gone) const {
     layers_.norm_backward(tape);
     tape.give(layers_.row);
-    tape.take(layers_.dropped);
+    Held dropped(tape, layers_.dropped);
     layers_.row_backward(tape, attention_.result());
     drop(tape, trained_.out, attention_.result(), 2);
     if (out_gone) tape.give(layers_.gathered);
-    tape.give(layers_.dropped);
+    dropped.give();
     attention_.backward(tape);
     tape.pass(made_);
     if (heads_kept_ > 0) tape.pass(made_ + layers_.sums(layers_.sizes.tokens, 2 * width_));

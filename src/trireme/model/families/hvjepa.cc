@@ -41,8 +41,8 @@ std::int64_t batch_of_loss(const config::Job& job) {
 // Numbers that all clips of the global batch have for the loss: two views of each, and both sides of matches to and fro.
 std::int64_t gathered(const config::Job& job) {
   const MostMatches most(job);
-  return batch_of_loss(job) * (2 * job.vicreg.width + 4 * (most.by_place + most.by_feature) *
-                                                          job.vicreg.width_of_chunks());
+  return batch_of_loss(job) *
+         (2 * job.vicreg.width + 4 * (most.by_place + most.by_feature) * job.vicreg.local_width);
 }
 
 std::int64_t statistics_bytes(const Graph& graph) {
@@ -65,7 +65,7 @@ Covariances covariances_of(const config::Job& job) {
   add(2, batch, job.vicreg.width);
   const MostMatches most(job);
   for (const std::int64_t matches : {most.by_place, most.by_feature})
-    add(4 * matches, batch, job.vicreg.width_of_chunks());
+    add(4 * matches, batch, job.vicreg.local_width);
   return sum;
 }
 
@@ -144,7 +144,7 @@ std::vector<ParamSpec> vicreg_params(const config::Job& job) {
   return joined({{drawn("vicreg.query", {1, d}, std)},
                  linear_params("vicreg.kv", 2 * d, d, std),
                  expander_params("vicreg.clips", d, job.vicreg.width, std),
-                 expander_params("vicreg.chunks", d, job.vicreg.width_of_chunks(), std)});
+                 expander_params("vicreg.chunks", d, job.vicreg.local_width, std)});
 }
 
 plan::Node vicreg_node(const Graph& graph, const config::Job& job) {
@@ -163,7 +163,7 @@ plan::Node vicreg_node(const Graph& graph, const config::Job& job) {
 }
 
 Work vicreg_work(const Graph& graph, const config::Job& job, const Encoder& chunks) {
-  const std::int64_t d = chunks.hidden, width = job.vicreg.width_of_chunks();
+  const std::int64_t d = chunks.hidden, width = job.vicreg.local_width;
   const std::int64_t rows = chunks.rows() * (config::samples_of_loss(job) / job.run.micro_batch);
   Work work = linear_work(graph, rows, 2 * d * d + d * width + 2 * width * width,
                           rows * (3 * d + 6 * width));

@@ -55,13 +55,12 @@ inline std::int64_t most_tokens(const Segments& pieces) {
   return most;
 }
 
-// The scores of one tile in the type of sums, and what becomes of them in that of activations. Rows are apart by no power
-// of two, which would put a column's elements into few sets of the cache.
+// The scores of one tile in the type of sums, and what becomes of them in that of activations.
 class TileScores {
  public:
   TileScores(std::int64_t columns, at::ScalarType type, std::int64_t raw_rows = kTileRows,
              std::int64_t rows = kTileRows)
-      : stride_(columns + 32 - columns % 16),
+      : stride_(tiles::score_stride(columns)),
         raw_(at::empty({raw_rows * stride_}, at::TensorOptions().dtype(wide(type)))),
         stored_(at::empty({rows * stride_}, at::TensorOptions().dtype(type))) {}
 

@@ -6,14 +6,12 @@
 
 namespace trireme::ops {
 
-// Rows whose scores stay in the L1 cache.
-inline constexpr std::int64_t kCacheRows = 16;
+using tiles::kCacheRows;
 
 struct PairTiles {
   using T = c10::BFloat16;
 
-  // What becomes of the scores of a block, and keys and values, stay in the L2 cache.
-  static constexpr std::int64_t kColumns = 512;
+  static constexpr std::int64_t kColumns = tiles::kPairColumns;
 
   static kernels::PairRows rows_of(const kernels::Matrix& m) {
     return {.data = m.data, .stride = m.row_stride, .rows = m.rows};

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "trireme/ops/tiles/attention_scratch.h"
+
 namespace trireme::ops {
 
 // Places begin .. end - 1; none where end <= begin.
@@ -54,8 +56,8 @@ struct RowMask {
   }
 };
 
-// Scores exist for so many query rows and key columns at a time.
-inline constexpr std::int64_t kTileRows = 64, kTileColumns = 2048;
+using tiles::kTileColumns;
+using tiles::kTileRows;
 // Tiles begin and end at multiples of this within their segment, because each new shape of a product costs preparation.
 inline constexpr std::int64_t kTileStep = 64;
 

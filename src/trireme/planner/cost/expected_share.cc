@@ -90,6 +90,34 @@ double seen_of_frame(std::int64_t rows, std::int64_t columns, std::int64_t block
   return sum / (kAspects * static_cast<double>(rows * columns));
 }
 
+double alone_in_frame(std::int64_t side, std::int64_t blocks, double scale) {
+  constexpr std::int64_t kSamples = 64;  // of each aspect
+  const double tokens = std::floor(scale * static_cast<double>(side * side));
+  std::uint64_t drawn = 0;
+  const auto below = [&](std::int64_t count) {
+    return static_cast<std::int64_t>(trireme::mix(drawn++, 0) % static_cast<std::uint64_t>(count));
+  };
+  double alone = 0;
+  for (int one = 0; one < kAspects; ++one)
+    for (std::int64_t sample = 0; sample < kSamples; ++sample) {
+      const std::int64_t rows = block_side(tokens * aspect_of(one), side);
+      const std::int64_t columns = block_side(tokens / aspect_of(one), side);
+      std::vector<bool> hidden(static_cast<std::size_t>(side * side));
+      for (std::int64_t block = 0; block < blocks; ++block) {
+        const std::int64_t top = below(side - rows + 1), left = below(side - columns + 1);
+        for (std::int64_t row = top; row < top + rows; ++row)
+          std::fill_n(hidden.begin() + row * side + left, columns, true);
+      }
+      const auto seen = [&](std::int64_t row, std::int64_t column) {
+        return row >= 0 && column >= 0 && !hidden[static_cast<std::size_t>(row * side + column)];
+      };
+      for (std::int64_t row = 0; row < side; ++row)
+        for (std::int64_t column = 0; column < side; ++column)
+          alone += seen(row, column) && !seen(row - 1, column) && !seen(row, column - 1);
+    }
+  return alone / static_cast<double>(kAspects * kSamples * side * side);
+}
+
 ExpectedShare::ExpectedShare(const config::Job& job) : family_(job.model.family) {
   using config::Family;
   if (family_ == Family::kJepa || family_ == Family::kHvjepa) {
@@ -107,6 +135,15 @@ ExpectedShare::ExpectedShare(const config::Job& job) : family_(job.model.family)
   }
   if (family_ == Family::kHvjepa || job.vision.chunked)
     chunks_ = 1.0 / static_cast<double>(job.chunk.ratio);
+  if (family_ == Family::kHvjepa) {
+    // Masks hide the same places in all frames, so that only the first has tokens without a neighbour before them.
+    const std::int64_t side = job.vision.image / job.vision.patch;
+    double alone = 0;
+    for (const auto [blocks, scale] : config::mask_rules(job.jepa))
+      alone += alone_in_frame(side, blocks, scale) / 2;
+    alone *= static_cast<double>(job.vision.tubelet) / static_cast<double>(job.vision.frames);
+    seen_chunks_ = alone + std::max(masks_.seen - alone, 0.0) * chunks_;
+  }
   if (family_ == Family::kVlm && !model::sees_clips(job) && !job.vlm.pack)
     tower_ = (1 + mean_tiles(job.vlm.max_tiles)) / (1 + static_cast<double>(job.vlm.max_tiles));
   if (family_ == Family::kArrcoc)
@@ -124,10 +161,11 @@ ExpectedShare::ExpectedShare(const config::Job& job) : family_(job.model.family)
 double ExpectedShare::masked(std::string_view node) const {
   const bool tokens = node.ends_with("embed") || node.find("chunk") != node.npos;
   if (node.starts_with("teacher.")) return tokens ? 1 : chunks_;
-  if (node == "predictor.embed") return masks_.seen * chunks_;
-  if (node.starts_with("predictor.")) return (masks_.seen + masks_.hidden) * chunks_;
+  const double seen = family_ == config::Family::kHvjepa ? seen_chunks_ : masks_.seen;
+  if (node == "predictor.embed") return seen;
+  if (node.starts_with("predictor.")) return seen + masks_.hidden * chunks_;
   if (node == "loss") return masks_.hidden * chunks_;
-  return masks_.seen * (tokens ? 1 : chunks_);
+  return tokens ? masks_.seen : seen;
 }
 
 bool ExpectedShare::varies() const {

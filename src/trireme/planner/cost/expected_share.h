@@ -15,7 +15,8 @@ struct MaskShares {
 };
 
 // For rows that vary, memory is counted for the maximum and time for the expected number. Expected are: for masks the
-// tokens of a frame outside their blocks; for chunks one of `ratio`; for tiles the mean over all grids, unless samples
+// tokens of a frame outside their blocks; for chunks one of `ratio`, and all tokens whose neighbours before them are
+// hidden; for tiles the mean over all grids, unless samples
 // are packed into rows; for regions their budget. Shares belong to a node of a resolved job and are 1 where nothing
 // varies.
 class ExpectedShare {
@@ -33,13 +34,18 @@ class ExpectedShare {
 
   config::Family family_;
   MaskShares masks_{.seen = 1, .hidden = 0};
-  double chunks_ = 1;  // of tokens, in a tower of clips
-  double tower_ = 1;   // of tiles or of regions' tokens
+  double chunks_ = 1;       // of tokens, in a tower of clips
+  double seen_chunks_ = 1;  // of the student, as a share of a clip's tokens
+  double tower_ = 1;        // of tiles or of regions' tokens
   std::vector<double> stages_;
 };
 
 // Share of a grid of rows x columns outside `blocks` blocks of `scale` of it, on average over places and aspects.
 double seen_of_frame(std::int64_t rows, std::int64_t columns, std::int64_t blocks, double scale);
+
+// Share of a square frame that is seen while the places above and to the left are hidden, on average over a fixed set of
+// draws.
+double alone_in_frame(std::int64_t side, std::int64_t blocks, double scale);
 
 // Share of a square grid outside the blocks that jepa.cut_batch masks, on average over a fixed set of draws. Each draw
 // takes the minimum over `samples` samples, whose blocks have one size.

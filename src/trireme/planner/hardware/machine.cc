@@ -23,7 +23,7 @@ constexpr char kHow[] = "trireme bench calibrate";
 // Tensors take so many times their bytes, as not all fit into what others have left: docs/performance.md, Memory of a process.
 constexpr double kWithGaps = 1.02;
 // Where rows vary, gaps take all that the allocator allows (apps/worker/memory/arena.cc): this part of the tensors, and so many bytes.
-constexpr double kMostGaps = 1.0625, kGapBytes = 4 << 20;
+constexpr double kMostGaps = 1.0625, kGapBytes = 6 << 20;
 
 // Numbers by name, as text and back.
 using Fields = std::vector<std::pair<const char*, double*>>;

@@ -65,7 +65,7 @@ void RunHealth::check_stragglers(std::int64_t step, const exec::StepResult& resu
     formats::Event event{.kind = "straggler",
                          .rank = one.rank,
                          .step = step,
-                         .op = std::string(exec::kBusyNames[one.kind]),
+                         .op = std::string(one.kind),
                          .cause = describe(one),
                          .action = "report"};
     event.lost_s = one.seconds - one.others;
@@ -88,7 +88,7 @@ std::int64_t RunHealth::rewind_spike(std::int64_t step) {
     report_fault(fault);
     fail(ErrorKind::kNonFinite,
          "step {}: {}, and {} rewinds have not passed it; lower optim.lr, raise "
-         "run.spike_window, or check the data",
+         "run.spikes, or check the data",
          step, fault.cause, rewinds);
   }
   const std::int64_t last = step - job_.run.spike_window;

@@ -42,6 +42,7 @@ void Validation::run(std::int64_t step) {
     loss_sum += result.loss;
     metrics.add(result.counts);
     weight += samples.weight(batch * batch_size, batch_size);
+    notify(callbacks_, [&](Callback& callback) { callback.on_eval_batch(batch + 1, count); });
   }
   if (weight == 0) return;
   const double loss = loss_sum / weight;

@@ -107,7 +107,7 @@ std::vector<at::Tensor> region_prompt(const config::Job& job, const media::Image
   if (const auto most = config::text_tokens(job); std::ssize(tokens) > most)
     fail(ErrorKind::kUsage,
          "{} tokens of prompt and answer are more than the {} that the model has after an image "
-         "(model.seq_len={}, arrcoc.budget={}); ask for fewer --tokens",
+         "(model.seq_len={}, arrcoc.budget={}); shorten the prompt",
          std::ssize(tokens), most, job.model.seq_len, job.arrcoc.budget);
   tokens.push_back(config::kEndToken);  // what is asked for is not read
   Row row(job);

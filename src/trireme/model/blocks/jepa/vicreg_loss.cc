@@ -114,7 +114,7 @@ at::Tensor VicregLoss::loss(const at::Tensor& samples, const MatchCounts& counts
   Sharing sharing;
   if (const comm::Group* group = across().batch())
     sharing = {.rank = group->rank(), .ranks = group->size()};
-  const std::int64_t clips = model::kMasks * keys.width, of_match = 4 * keys.width_of_chunks();
+  const std::int64_t clips = model::kMasks * keys.width, of_match = 4 * keys.local_width;
   const std::vector<at::Tensor> parts = samples.split_with_sizes(
       {clips, counts.by_place * of_match, counts.by_feature * of_match}, 1);
   const auto local = [&](const at::Tensor& part, std::int64_t count) {
