@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -59,7 +60,7 @@ class Loss : public exec::Block {
 
 ;
 
-exec::Model layers() {
+exec::Model layers(std::int64_t width) {
   exec::Model model;
   plan::Program& program = model.spec.program;
   program.name = "layers";
@@ -68,9 +69,9 @@ exec::Model layers() {
     const std::string name = fmt::format("layer.{}", i);
     model::UnitSpec unit{.name = name,
                          .params = {{.name = name + ".weight",
-                                     .shape = {kWidth, kWidth},
+                                     .shape = {width, width},
                                      .init = {model::Init::Kind::kNormal, 0.2}},
-                                    {.name = name + ".bias", .shape = {kWidth}}}};
+                                    {.name = name + ".bias", .shape = {width}}}};
     program.units.push_back({.name = name, .numel = unit.numel()});
     program.values.push_back({.name = name});
     program.nodes.push_back({.name = name, .reads = {i}, .writes = {i + 1}, .units = {i}});
@@ -109,8 +110,8 @@ class CheckpointTest : public testing::Test {
     const mesh::Mesh mesh(layout.degrees);
     comm::run_local_ranks(mesh.world(), 60, [&](comm::World& world) {
       harness::MomentumSgd optimizer;
-      exec::Session session(layers(), {.mesh = mesh, .recipe = layout.recipe, .seed = 3}, world,
-                            optimizer);
+      exec::Session session(layers(width_), {.mesh = mesh, .recipe = layout.recipe, .seed = 3},
+                            world, optimizer);
       if (first > 0) {
         const auto manifest = load(root_ / fmt::format("step-{}", first), session.units(),
                                    session.model().spec.units);
@@ -127,7 +128,7 @@ class CheckpointTest : public testing::Test {
                    .seed = 9,
                    .step = step,
                    .micro_batch = plan::micro_batch_id(mesh, layout.recipe, world.rank(), mb)};
-               at::Tensor x = at::empty({2, kWidth}).normal_(0, 1, key.generator(0));
+               at::Tensor x = at::empty({2, width_}).normal_(0, 1, key.generator(0));
                return std::vector<at::Tensor>{x.to(comm::scalar_type(layout.recipe.compute))};
              }});
         if (world.rank() == 0) losses.push_back(result.loss);
@@ -139,7 +140,68 @@ class CheckpointTest : public testing::Test {
   }
 
   Path root_;
+  std::int64_t width_ = kWidth;
 };
+
+class ResidualTest : public CheckpointTest {
+ protected:
+  void SetUp() override {
+    CheckpointTest::SetUp();
+    width_ = 256;  // units of 65,792 parameters, which are coded
+  }
+  static Layout coded(Layout one, int senders, std::optional<DType> residual) {
+    one.recipe.coded = {.codec = codec::parse("q4"), .senders = senders, .residual = residual};
+    return one;
+  }
+  at::Tensor total(std::int64_t step, int senders) {
+    at::Tensor sum = at::zeros({width_ * (width_ + 1)}, at::kDouble);
+    const Layout one = coded(layout(1, 1, 0), senders, DType::kF32);
+    comm::run_local_ranks(1, 60, [&](comm::World& world) {
+      harness::MomentumSgd optimizer;
+      exec::Session session(layers(width_), {.mesh = mesh::Mesh(one.degrees), .recipe = one.recipe},
+                            world, optimizer);
+      load(root_ / fmt::format("step-{}", step), session.units(), session.model().spec.units);
+      int found = 0;
+      for (const exec::StateSlice& slice : session.units().owned_slices())
+        if (slice.unit == 0 && slice.sender >= 0) {
+          sum.add_(session.units().read(slice).to(at::kDouble));
+          ++found;
+        }
+      EXPECT_EQ(found, senders);
+    });
+    return sum;
+  }
+};
+
+TEST_F(ResidualTest, AResumedRunHasTheBitsOfOneThatWasNotStopped) {
+  for (const DType residual : {DType::kF32, DType::kBF16}) {
+    const auto with = [&](const Layout& one) { return coded(one, 2, residual); };
+    const std::vector<double> straight = run(with(layout(1, 1, 0)), 0, 6);
+    const std::vector<Layout> layouts = {with(layout(1, 1, 0)), with(layout(2, 1, 0)),
+                                         with(layout(1, 2, 1))};
+    for (const Layout& before : layouts)
+      for (const Layout& after : layouts) {
+        std::vector<double> losses = run(before, 0, 3);
+        const std::vector<double> rest = run(after, 3, 6);
+        losses.insert(losses.end(), rest.begin(), rest.end());
+        EXPECT_EQ(losses, straight) << before.name() << " -> " << after.name();
+      }
+  }
+}
+
+TEST_F(ResidualTest, OtherSendersKeepTheTotal) {
+  run(coded(layout(1, 2, 1), 2, DType::kF32), 0, 3);
+  const at::Tensor two = total(3, 2);
+  EXPECT_GT(two.norm().item<double>(), 0);
+  for (const int senders : {1, 4})
+    EXPECT_LT((total(3, senders) - two).norm().item<double>(), 1e-6 * two.norm().item<double>())
+        << senders;
+}
+
+TEST_F(ResidualTest, ACheckpointWithoutResidualsBeginsWithZeros) {
+  run(coded(layout(1, 1, 0), 2, std::nullopt), 0, 3);
+  EXPECT_EQ(total(3, 2).norm().item<double>(), 0);
+}
 
 TEST_F(CheckpointTest, AnyLayoutContinuesAnyOther) {
   for (DType compute : {DType::kF32, DType::kBF16}) {
@@ -182,7 +244,7 @@ TEST_F(CheckpointTest, FailureToWriteIsToldToEveryRankAndKeepsWhatWasThere) {
   int told = 0;
   comm::run_local_ranks(2, 60, [&](comm::World& world) {
     harness::MomentumSgd optimizer;
-    exec::Session session(layers(),
+    exec::Session session(layers(kWidth),
                           {.mesh = mesh::Mesh({.dp_shard = 2}), .recipe = layout(1, 2, 1).recipe},
                           world, optimizer);
     try {
@@ -217,7 +279,7 @@ TEST_P(FailingScratch, WhileSavingIsToldToEveryRankAndKeepsWhatWasThere) {
       harness::MomentumSgd optimizer;
       plan::Recipe recipe = layout(1, 2, 1).recipe;
       recipe.offload = {.optimizer = plan::Tier::kNvme, .params = plan::Tier::kNvme};
-      exec::Session session(layers(),
+      exec::Session session(layers(kWidth),
                             {.mesh = mesh::Mesh({.dp_shard = 2}),
                              .recipe = recipe,
                              .scratch =
@@ -326,7 +388,7 @@ TEST_F(CheckpointTest, AnOlderGenerationCommitsNothing) {
     comm::run_local_ranks(2, 60, [&](comm::World& world) {
       harness::MomentumSgd optimizer;
       const Layout two = layout(1, 2, 1);
-      exec::Session session(layers(), {.mesh = mesh::Mesh(two.degrees), .recipe = two.recipe},
+      exec::Session session(layers(kWidth), {.mesh = mesh::Mesh(two.degrees), .recipe = two.recipe},
                             world, optimizer);
       OlderWorld older(world, fenced);
       const auto save_it = [&] {
@@ -352,7 +414,7 @@ TEST_F(CheckpointTest, BytesAreThoseOfThePlan) {
     const mesh::Mesh mesh(one.degrees);
     comm::run_local_ranks(mesh.world(), 60, [&](comm::World& world) {
       harness::MomentumSgd optimizer;
-      exec::Session session(layers(), {.mesh = mesh, .recipe = one.recipe}, world, optimizer);
+      exec::Session session(layers(kWidth), {.mesh = mesh, .recipe = one.recipe}, world, optimizer);
       std::int64_t bytes = 0;
       for (const exec::StateSlice& slice : session.units().owned_slices())
         bytes += slice.count * static_cast<std::int64_t>(size_of(slice.type));
@@ -365,7 +427,7 @@ TEST_F(CheckpointTest, BytesAreThoseOfThePlan) {
 TEST_F(CheckpointTest, ACopyIsWrittenWhateverHappensToTheTensors) {
   comm::run_local_ranks(2, 60, [&](comm::World& world) {
     harness::MomentumSgd optimizer;
-    exec::Session session(layers(),
+    exec::Session session(layers(kWidth),
                           {.mesh = mesh::Mesh({.dp_shard = 2}), .recipe = layout(1, 2, 3).recipe},
                           world, optimizer);
     exec::Units& units = session.units();
@@ -404,7 +466,7 @@ TEST_F(CheckpointTest, HoldsOneSliceAtATime) {
   const harness::CountAllocations count;
   comm::run_local_ranks(1, 60, [&](comm::World& world) {
     harness::MomentumSgd optimizer;
-    exec::Session session(layers(), {.recipe = layout(1, 1, 0).recipe}, world, optimizer);
+    exec::Session session(layers(kWidth), {.recipe = layout(1, 1, 0).recipe}, world, optimizer);
     const auto& specs = session.model().spec.units;
     EXPECT_EQ(session.units().local_slices().size(), 4u);
     EXPECT_EQ(count.peak_of([&] { save(root_, {.step = 1}, session.units(), specs, world); }), 0);

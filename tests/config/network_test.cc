@@ -40,14 +40,16 @@ TEST(Network, CodecsThatNeedResidualsAreRefused) {
   EXPECT_THAT(refusal({"network.codec=q8", "network.back=int8"}), HasSubstr("network.back=int8"));
   for (const char* codec : {"sign", "topk:0.01:16"}) {
     const std::string set = std::string("network.codec=") + codec;
-    EXPECT_THAT(refusal({set}), HasSubstr("set network.residual=fp32"));
-    EXPECT_EQ(senders_of({set, "network.residual=bf16"}, 2), 2);
-    EXPECT_THAT(refusal({set, "network.residual=fp16"}), HasSubstr("network.residual"));
-    EXPECT_THAT(refusal({"network.codec=q8", "network.residual=fp32",
-                         std::string("network.back=") + codec}),
+    EXPECT_THAT(refusal({set}), HasSubstr("set network.codec=" + std::string(codec) + ":fp32"));
+    EXPECT_EQ(senders_of({set + ":bf16"}, 2), 2);
+    EXPECT_THAT(refusal({set + ":fp16"}), HasSubstr("no such codec"));
+    EXPECT_THAT(refusal({set + ":fp32", "offload.optimizer=host"}),
+                HasSubstr("residuals stay in memory"));
+    EXPECT_THAT(refusal({"network.codec=q8:fp32", std::string("network.back=") + codec}),
                 HasSubstr("needs residuals, which only network.codec has"));
   }
-  EXPECT_THAT(refusal({"network.residual=fp32"}), HasSubstr("network.codec=none"));
+  EXPECT_EQ(senders_of({"network.codec=q4:fp32"}, 2), 2);
+  EXPECT_THAT(refusal({"network.codec=none:fp32"}), HasSubstr("no such codec"));
   EXPECT_EQ(senders_of({"network.codec=randk:0.1:32"}, 2), 2);
 }
 

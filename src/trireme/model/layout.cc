@@ -74,9 +74,9 @@ plan::Cuts parse_cuts(const std::string& text, const plan::Program& program, int
 std::optional<plan::CodedSums> coded_sums_of(const config::Job& job) {
   const config::Network& network = job.network;
   if (!config::codes_sums(job)) return std::nullopt;
-  plan::CodedSums sums{.codec = codec::parse(network.codec),
-                       .senders = config::senders(job),
-                       .residual = network.residual};
+  const auto [codec, residual] = config::codec_and_residual(network);
+  plan::CodedSums sums{
+      .codec = codec::parse(codec), .senders = config::senders(job), .residual = residual};
   if (network.back != config::Network().back) sums.back = codec::parse(network.back);
   return sums;
 }

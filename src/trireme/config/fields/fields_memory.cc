@@ -70,18 +70,16 @@ std::vector<Field> network_fields() {
   return {
       text(KEY(network.codec),
            "Codec of gradient sums between data-parallel ranks: bf16, q8, q4, f4, "
-           "randk:SHARE:BITS, or with residuals also sign and topk:SHARE:BITS "
-           "(docs/numerics.md). none: sums travel as they are."),
+           "randk:SHARE:BITS, sign or topk:SHARE:BITS. A last part bf16 or fp32, as in q4:bf16, "
+           "keeps "
+           "residuals of that type; sign and topk need them (docs/numerics.md). none: sums travel "
+           "as they are."),
       integer(KEY(network.senders),
               "Blocks of micro-batches whose sums are coded; equal numbers have equal bits. 0: the "
               "number of data-parallel ranks, or of dp_replicate with ZeRO and shards.",
               from(0, kMaxBatch)),
       text(KEY(network.back),
            "Codec of the whole sum on its way back to all ranks: bf16, q8, q4 or f4. none: fp32."),
-      choice(KEY(network.residual),
-             "Error feedback: type of what each sender's code left out, which it adds to its next "
-             "sum. none: it is lost.",
-             {{"none", std::nullopt}, {"bf16", DType::kBF16}, {"fp32", DType::kF32}}),
   };
 }
 

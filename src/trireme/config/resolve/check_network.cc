@@ -27,11 +27,12 @@ codec::Codec codec_of(const char* key, const std::string& text) {
 }
 
 void check_codecs(const Network& network) {
-  if (codec::needs_residual(codec_of("codec", network.codec)) && !network.residual)
+  const auto [text, residual] = codec_and_residual(network);
+  if (codec::needs_residual(codec_of("codec", text)) && !residual)
     fail(ErrorKind::kUsage,
-         "network.codec={}: this codec diverges without residuals; set network.residual=fp32, or "
+         "network.codec={}: this codec diverges without residuals; set network.codec={}:fp32, or "
          "choose bf16, q8, q4 or f4",
-         network.codec);
+         text, text);
   if (network.back == Network().back) return;
   const codec::Codec back = codec_of("back", network.back);
   if (codec::is_sparse(back) || codec::needs_residual(back))
@@ -63,6 +64,8 @@ void check_layout(const Job& job) {
     refuse(job, fmt::format("precision.grads={}", name(precision.grads.value())),
            "precision.grads=fp32");
   if (job.offload.grads != Tier::kNone) refuse(job, "offload.grads", "offload.grads=none");
+  if (job.offload.optimizer != Tier::kNone && codec_and_residual(job.network).second)
+    refuse(job, "offload.optimizer", "offload.optimizer=none, since residuals stay in memory");
 }
 
 void check_senders(const Job& job) {
@@ -94,6 +97,15 @@ void check_senders(const Job& job) {
 
 bool codes_sums(const Job& job) { return job.network.codec != Network().codec; }
 
+std::pair<std::string, std::optional<DType>> codec_and_residual(const Network& network) {
+  const std::string& text = network.codec;
+  const std::size_t colon = text.rfind(':');
+  if (colon != std::string::npos)
+    for (const DType type : {DType::kBF16, DType::kF32})
+      if (text.substr(colon + 1) == name(type)) return {text.substr(0, colon), type};
+  return {text, std::nullopt};
+}
+
 int senders(const Job& job) {
   return job.network.senders > 0 ? static_cast<int>(job.network.senders) : exchanging(job.parallel);
 }
@@ -103,7 +115,7 @@ void check_network(const Job& job) {
   if (!codes_sums(job)) {
     if (job.network != plain)
       fail(ErrorKind::kUsage,
-           "network.senders, back or residual is set with network.codec=none, which codes nothing; "
+           "network.senders or network.back is set with network.codec=none, which codes nothing; "
            "choose a codec or leave it out");
     return;
   }
