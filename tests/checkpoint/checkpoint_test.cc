@@ -4,7 +4,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include <mutex>
 #include <set>
 
+#include "tests/checkpoint/layers.h"
 #include "tests/harness/count_allocations.h"
 #include "tests/harness/file_limit.h"
 #include "tests/harness/layouts.h"
@@ -31,177 +31,6 @@
 
 namespace trireme::checkpoint::checkpoint_test {
 namespace {
-
-using exec::BlockContext;
-using harness::Layout;
-
-constexpr std::int64_t kWidth = 37;  // odd: shards are padded
-
-class Layer : public exec::Block {
- public:
-  void bind(std::vector<at::Tensor> params) override { params_ = std::move(params); }
-  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
-                                  const BlockContext&) override {
-    return {at::linear(inputs[0], params_[0], params_[1]).tanh()};
-  }
-
- private:
-  std::vector<at::Tensor> params_;
-};
-
-class Loss : public exec::Block {
- public:
-  void bind(std::vector<at::Tensor>) override {}
-  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
-                                  const BlockContext&) override {
-    return {inputs[0].to(at::kFloat).square().sum()};
-  }
-};
-
-;
-
-exec::Model layers(std::int64_t width) {
-  exec::Model model;
-  plan::Program& program = model.spec.program;
-  program.name = "layers";
-  program.values = {{.name = "x", .differentiable = false}};
-  for (int i = 0; i < 2; ++i) {
-    const std::string name = fmt::format("layer.{}", i);
-    model::UnitSpec unit{.name = name,
-                         .params = {{.name = name + ".weight",
-                                     .shape = {width, width},
-                                     .init = {model::Init::Kind::kNormal, 0.2}},
-                                    {.name = name + ".bias", .shape = {width}}}};
-    program.units.push_back({.name = name, .numel = unit.numel()});
-    program.values.push_back({.name = name});
-    program.nodes.push_back({.name = name, .reads = {i}, .writes = {i + 1}, .units = {i}});
-    model.spec.units.push_back(unit);
-    model.spec.node_params.push_back({{i, 0}, {i, 1}});
-    model.blocks.push_back(std::make_unique<Layer>());
-  }
-  program.values.push_back({.name = "loss"});
-  program.nodes.push_back({.name = "loss", .reads = {2}, .writes = {3}, .loss = true});
-  model.spec.node_params.push_back({});
-  model.blocks.push_back(std::make_unique<Loss>());
-  return model;
-}
-
-Layout layout(int replicate, int shard, int zero, DType compute = DType::kF32) {
-  return {.degrees = {.dp_replicate = replicate, .dp_shard = shard},
-          .recipe = {.zero = zero,
-                     .micro_batches = 4 / (replicate * shard),
-                     .compute = compute,
-                     .optimizer_states = 1}};
-}
-
-class CheckpointTest : public testing::Test {
- protected:
-  void SetUp() override {
-    root_ = std::filesystem::temp_directory_path() / fmt::format("trireme_ckpt_{}", ::getpid());
-    std::filesystem::remove_all(root_);
-    std::filesystem::create_directories(root_);
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  // Steps [first, last) under a layout, loading before when first > 0 and saving after; the digest is the
-  // losses' and, through them, every parameter's.
-  std::vector<double> run(const Layout& layout, std::int64_t first, std::int64_t last) {
-    std::vector<double> losses;
-    const mesh::Mesh mesh(layout.degrees);
-    comm::run_local_ranks(mesh.world(), 60, [&](comm::World& world) {
-      harness::MomentumSgd optimizer;
-      exec::Session session(layers(width_), {.mesh = mesh, .recipe = layout.recipe, .seed = 3},
-                            world, optimizer);
-      if (first > 0) {
-        const auto manifest = load(root_ / fmt::format("step-{}", first), session.units(),
-                                   session.model().spec.units);
-        EXPECT_EQ(manifest.step, first);
-        session.units().refresh();
-      }
-      for (std::int64_t step = first; step < last; ++step) {
-        const exec::StepResult result = session.step(
-            {.step = step,
-             .loss_scale = 0.1,
-             .update = {.lr = 0.05, .step = step + 1},
-             .load = [&](int mb) {
-               const BlockContext key{
-                   .seed = 9,
-                   .step = step,
-                   .micro_batch = plan::micro_batch_id(mesh, layout.recipe, world.rank(), mb)};
-               at::Tensor x = at::empty({2, width_}).normal_(0, 1, key.generator(0));
-               return std::vector<at::Tensor>{x.to(comm::scalar_type(layout.recipe.compute))};
-             }});
-        if (world.rank() == 0) losses.push_back(result.loss);
-      }
-      save(root_, {.step = last, .consumed_samples = last * 8, .job = "job"}, session.units(),
-           session.model().spec.units, world);
-    });
-    return losses;
-  }
-
-  Path root_;
-  std::int64_t width_ = kWidth;
-};
-
-class ResidualTest : public CheckpointTest {
- protected:
-  void SetUp() override {
-    CheckpointTest::SetUp();
-    width_ = 256;  // units of 65,792 parameters, which are coded
-  }
-  static Layout coded(Layout one, int senders, std::optional<DType> residual) {
-    one.recipe.coded = {.codec = codec::parse("q4"), .senders = senders, .residual = residual};
-    return one;
-  }
-  at::Tensor total(std::int64_t step, int senders) {
-    at::Tensor sum = at::zeros({width_ * (width_ + 1)}, at::kDouble);
-    const Layout one = coded(layout(1, 1, 0), senders, DType::kF32);
-    comm::run_local_ranks(1, 60, [&](comm::World& world) {
-      harness::MomentumSgd optimizer;
-      exec::Session session(layers(width_), {.mesh = mesh::Mesh(one.degrees), .recipe = one.recipe},
-                            world, optimizer);
-      load(root_ / fmt::format("step-{}", step), session.units(), session.model().spec.units);
-      int found = 0;
-      for (const exec::StateSlice& slice : session.units().owned_slices())
-        if (slice.unit == 0 && slice.sender >= 0) {
-          sum.add_(session.units().read(slice).to(at::kDouble));
-          ++found;
-        }
-      EXPECT_EQ(found, senders);
-    });
-    return sum;
-  }
-};
-
-TEST_F(ResidualTest, AResumedRunHasTheBitsOfOneThatWasNotStopped) {
-  for (const DType residual : {DType::kF32, DType::kBF16}) {
-    const auto with = [&](const Layout& one) { return coded(one, 2, residual); };
-    const std::vector<double> straight = run(with(layout(1, 1, 0)), 0, 6);
-    const std::vector<Layout> layouts = {with(layout(1, 1, 0)), with(layout(2, 1, 0)),
-                                         with(layout(1, 2, 1))};
-    for (const Layout& before : layouts)
-      for (const Layout& after : layouts) {
-        std::vector<double> losses = run(before, 0, 3);
-        const std::vector<double> rest = run(after, 3, 6);
-        losses.insert(losses.end(), rest.begin(), rest.end());
-        EXPECT_EQ(losses, straight) << before.name() << " -> " << after.name();
-      }
-  }
-}
-
-TEST_F(ResidualTest, OtherSendersKeepTheTotal) {
-  run(coded(layout(1, 2, 1), 2, DType::kF32), 0, 3);
-  const at::Tensor two = total(3, 2);
-  EXPECT_GT(two.norm().item<double>(), 0);
-  for (const int senders : {1, 4})
-    EXPECT_LT((total(3, senders) - two).norm().item<double>(), 1e-6 * two.norm().item<double>())
-        << senders;
-}
-
-TEST_F(ResidualTest, ACheckpointWithoutResidualsBeginsWithZeros) {
-  run(coded(layout(1, 1, 0), 2, std::nullopt), 0, 3);
-  EXPECT_EQ(total(3, 2).norm().item<double>(), 0);
-}
 
 TEST_F(CheckpointTest, AnyLayoutContinuesAnyOther) {
   for (DType compute : {DType::kF32, DType::kBF16}) {

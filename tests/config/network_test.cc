@@ -53,6 +53,25 @@ TEST(Network, CodecsThatNeedResidualsAreRefused) {
   EXPECT_EQ(senders_of({"network.codec=randk:0.1:32"}, 2), 2);
 }
 
+TEST(Network, ARunKeepsItsResiduals) {
+  const auto refusal_of = [](const std::string& saved, const std::string& now) -> std::string {
+    Job before, after;
+    before.network.codec = saved;
+    after.network.codec = now;
+    try {
+      check_resumable(before, after);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal_of("q4:bf16", "q4"), HasSubstr("network.codec was q4:bf16, is q4"));
+  EXPECT_THAT(refusal_of("q4:bf16", "none"), HasSubstr("drops the residuals"));
+  for (const char* now : {"q4:bf16", "q8:fp32", "topk:0.01:16:fp32"})
+    EXPECT_EQ(refusal_of("q4:bf16", now), "") << now;
+  EXPECT_EQ(refusal_of("q4", "q4:bf16"), "");
+}
+
 TEST(Network, LayoutsWithoutCodedSumsAreRefused) {
   const auto with = [](std::vector<std::string> sets, int world) {
     sets.emplace_back("network.codec=q8");

@@ -3,6 +3,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/fields/help.h"
+#include "trireme/config/resolve/check_network.h"
 
 namespace trireme::config {
 namespace {
@@ -76,6 +77,11 @@ void check_resumable(const Job& saved, const Job& now) {
          "cannot resume: {}; these keys are fixed for the life of a run: restore them, or start a "
          "new run",
          changed);
+  if (codec_and_residual(saved.network).second && !codec_and_residual(now.network).second)
+    fail(ErrorKind::kUsage,
+         "cannot resume: network.codec was {}, is {}, which drops the residuals of the checkpoint; "
+         "set a codec with residuals, or start a new run with model.weights",
+         saved.network.codec, now.network.codec);
 }
 
 std::string help_config() {

@@ -30,7 +30,7 @@ struct RunInfo {
   std::string job_yaml;         // resolved
   std::string plan_summary;     // `trireme explain` of this run
   std::int64_t first_step = 0;  // > 0 after a resume: steps already done
-  std::string resumed{};        // where from, if it was memory
+  std::string resumed{};        // where from, if it was memory, or what became of residuals
   std::int64_t steps = 0;       // the run ends after this many
   std::int64_t parameters = 0;
   int world = 1;

@@ -6,6 +6,7 @@
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/checkpoint/on_rank_zero.h"
+#include "trireme/config/resolve/check_network.h"
 #include "trireme/config/saving.h"
 #include "trireme/formats/checkpoint_draft.h"
 #include "trireme/formats/checkpoint_files.h"
@@ -103,7 +104,7 @@ Path RunCheckpoints::newest_anywhere() {
 }
 
 std::string RunCheckpoints::resumed() const {
-  if (!from_memory()) return {};
+  if (!from_memory()) return other_senders_;
   return fmt::format("step {} from memory, {} steps after {}", found_.step, found_.step - on_disk_,
                      on_disk_ == 0 ? "the beginning" : "the newest checkpoint");
 }
@@ -129,8 +130,13 @@ formats::Manifest RunCheckpoints::load(const Path& directory, checkpoint::Files 
     fail(ErrorKind::kData,
          "{}: was trained on dataset {}, {} is {}; point data.path to the same data",
          directory.string(), manifest.dataset_digest, setup_.dataset.string(), data_.digest);
-  config::check_resumable(config::parse_job(manifest.job, directory.string()), job_);
+  const config::Job saved = config::parse_job(manifest.job, directory.string());
+  config::check_resumable(saved, job_);
   check_base(manifest, directory);
+  if (const int before = config::senders(saved), now = config::senders(job_);
+      before != now && config::codec_and_residual(saved.network).second)
+    other_senders_ = fmt::format(
+        "residuals of {} senders go to {}: their total is kept, other bits follow", before, now);
   units_.refresh();
   newest_ = directory;
   std::error_code absent;

@@ -83,8 +83,9 @@ class RunCheckpoints {
   std::string base_;  // of what checkpoints leave out
   checkpoint::Saver saver_;
   std::optional<MemorySnapshots> memory_;
-  checkpoint::InMemory::Found found_;    // there, when the run began
-  std::int64_t on_disk_ = 0;             // the newest step there, then
+  checkpoint::InMemory::Found found_;  // there, when the run began
+  std::int64_t on_disk_ = 0;           // the newest step there, then
+  std::string other_senders_;  // of the checkpoint, whose residuals went to those of this job
   std::vector<formats::Event> refused_;  // on rank 0: what was of no use
   Path newest_;
   Stopwatch clock_;
