@@ -27,7 +27,7 @@ struct Precision {
 
 // Sums of gradients between ranks; codecs are texts of comm/codec.
 struct Network {
-  std::string codec = "none";  // a type behind the last colon, "q4:bf16", is that of residuals
+  std::string codec = "none";  // a type after the last colon, "q4:bf16", is that of residuals
   std::int64_t senders = 0;    // 0: as many as ranks, or replicas of sharded units
   std::string back = "none";
   bool operator==(const Network&) const = default;

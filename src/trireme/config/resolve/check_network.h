@@ -10,7 +10,7 @@
 namespace trireme::config {
 
 bool codes_sums(const Job& job);
-// Of network.codec: its codec, and the type behind the last colon, in which each sender keeps what its codes left out.
+// Of network.codec: its codec, and the type after the last colon, in which each sender keeps what its codes left out.
 std::pair<std::string, std::optional<DType>> codec_and_residual(const Network& network);
 // Senders of a resolved job that codes sums.
 int senders(const Job& job);

@@ -14,11 +14,10 @@ struct MaskShares {
   double hidden = 0;
 };
 
-// For rows that vary, memory is counted for the maximum and time for the expected number. Expected are: for masks the
-// tokens of a frame outside their blocks; for chunks one of `ratio`, and all tokens whose neighbours before them are
-// hidden; for tiles the mean over all grids, unless samples
-// are packed into rows; for regions their budget. Shares belong to a node of a resolved job and are 1 where nothing
-// varies.
+// For rows that vary, memory is counted for the maximum and time for the expected number. Masks: the tokens of a frame
+// outside their blocks. Chunks: one of `ratio`, and all tokens whose neighbours before them are hidden. Tiles: the mean
+// over all grids, unless samples are packed into rows. Regions: their budget. Shares belong to a node of a resolved job
+// and are 1 where nothing varies.
 class ExpectedShare {
  public:
   explicit ExpectedShare(const config::Job& job);

@@ -101,7 +101,7 @@ std::size_t Stragglers::cause(std::size_t rank) const {
 }
 
 Straggler Stragglers::straggler(std::size_t rank, std::size_t kind) const {
-  // Where only some steps are late, the mean tells.
+  // Where only some steps are late, the mean is reported.
   const auto typical = ranks_[rank].series[kind].late_steps() >= kMost ? middle : mean;
   std::vector<double> mine, others;
   for (const std::vector<Times>& step : last_) {
