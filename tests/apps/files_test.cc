@@ -129,7 +129,7 @@ TEST(Files, APictureIsAskedAboutAndItsRegionsAreShown) {
   desk.write("job.yaml",
              "model: {family: arrcoc, layers: 1, hidden: 32, heads: 2, ffn: 48, seq_len: 24}\n"
              "vision: {image: 32, patch: 4, layers: 1, hidden: 16, heads: 2}\n"
-             "arrcoc: {grid: 2, least: 1, most: 3, budget: 12, hidden: 8}\n"
+             "arrcoc: {grid: 2, sides: [1, 3], budget: 12, hidden: 8}\n"
              "data: {source: pairs, path: asked}\n"
              "run: {steps: 2, global_batch: 4, micro_batch: 2}\n");
   const Result trained = desk.run({"train", "job.yaml", "--ranks", "2", "--out", "run"});
