@@ -78,6 +78,9 @@ TEST(Codec, ProcessesHaveTheBitsOfOneRank) {
                                    "4", "--set", "network.senders=0"});
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_THAT(resumed.out, HasSubstr("network.senders: was 2, now 4"));
+  const Result text_of =
+      desk.run({"generate", "--checkpoint", "two", "--prompt", "v", "--tokens", "2"});
+  EXPECT_EQ(text_of.exit_code, 0) << text_of.err;
   const Result nothing = desk.run({"explain", "job.yaml", "--set", "model.hidden=32"});
   EXPECT_EQ(nothing.exit_code, 2) << nothing.out;
   EXPECT_THAT(nothing.err, HasSubstr("network.codec=q4: no unit has 65536 parameters"));

@@ -28,6 +28,7 @@ config::Job job_to_ask(const Path& checkpoint) {
   job.parallel = {};
   job.recompute = {};
   job.offload = {};
+  job.network = {};
   job.run.global_batch = job.run.micro_batch =
       2;  // some losses compare samples, which are not asked for here
   job.run.find_micro_batch = false;

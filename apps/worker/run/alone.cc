@@ -14,6 +14,7 @@ config::Job alone(const std::string& yaml, const std::string& what) {
   job.parallel = {};
   job.recompute = {};
   job.offload = {};
+  job.network = {};
   job.run.global_batch = job.run.micro_batch = 1;
   job.run.find_micro_batch = false;
   job.run.memory_limit = {};
