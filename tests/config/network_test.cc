@@ -9,6 +9,7 @@
 namespace trireme::config::network_test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 Job job_of(const std::vector<std::string>& sets) {
@@ -42,13 +43,16 @@ TEST(Network, CodecsThatNeedResidualsAreRefused) {
     const std::string set = std::string("network.codec=") + codec;
     EXPECT_THAT(refusal({set}), HasSubstr("set network.codec=" + std::string(codec) + ":fp32"));
     EXPECT_EQ(senders_of({set + ":bf16"}, 2), 2);
-    EXPECT_THAT(refusal({set + ":fp16"}), HasSubstr("no such codec"));
+    EXPECT_THAT(refusal({set + ":fp16"}), HasSubstr(set + ":fp16: no such codec"));
     EXPECT_THAT(refusal({set + ":fp32", "offload.optimizer=host"}),
                 HasSubstr("residuals stay in memory"));
     EXPECT_THAT(refusal({"network.codec=q8:fp32", std::string("network.back=") + codec}),
                 HasSubstr("needs residuals, which only network.codec has"));
   }
   EXPECT_EQ(senders_of({"network.codec=q4:fp32"}, 2), 2);
+  EXPECT_THAT(refusal({"network.codec=topk:fp32"}),
+              AllOf(HasSubstr("network.codec=topk:fp32: no such codec"),
+                    HasSubstr("topk:SHARE:BITS:fp32")));
   EXPECT_THAT(refusal({"network.codec=none:fp32"}), HasSubstr("no such codec"));
   EXPECT_EQ(senders_of({"network.codec=randk:0.1:32"}, 2), 2);
 }

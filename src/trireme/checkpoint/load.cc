@@ -100,10 +100,6 @@ void check_base(const formats::Manifest& manifest, const Path& directory, const 
          directory.string(), manifest.base, base.string(), is);
 }
 
-}  // namespace
-
-namespace {
-
 // Residuals of other senders may be added to a residual.
 bool is_kind(const std::string& stored, const exec::StateSlice& slice) {
   return stored == slice.kind || (slice.sender >= 0 && stored.starts_with("residual"));

@@ -18,23 +18,27 @@ int exchanging(const Parallel& parallel) {
                                   : parallel.dp_shard * parallel.dp_replicate;
 }
 
-codec::Codec codec_of(const char* key, const std::string& text) {
+codec::Codec codec_of(const std::string& text, const std::string& seen, const char* more) {
   try {
     return codec::parse(text);
   } catch (const Error&) {
-    fail(ErrorKind::kUsage, "network.{}={}: no such codec; choose bf16, q8, q4 or f4", key, text);
+    fail(ErrorKind::kUsage, "{}: no such codec; choose bf16, q8, q4 or f4{}", seen, more);
   }
 }
 
 void check_codecs(const Network& network) {
   const auto [text, residual] = codec_and_residual(network);
-  if (codec::needs_residual(codec_of("codec", text)) && !residual)
+  const codec::Codec codec =
+      codec_of(text, "network.codec=" + network.codec,
+               ", alone or with the type of residuals, such as q4:bf16, or sign:fp32, "
+               "topk:SHARE:BITS:fp32 or randk:SHARE:BITS");
+  if (codec::needs_residual(codec) && !residual)
     fail(ErrorKind::kUsage,
          "network.codec={}: this codec diverges without residuals; set network.codec={}:fp32, or "
          "choose bf16, q8, q4 or f4",
          text, text);
   if (network.back == Network().back) return;
-  const codec::Codec back = codec_of("back", network.back);
+  const codec::Codec back = codec_of(network.back, "network.back=" + network.back, "");
   if (codec::is_sparse(back) || codec::needs_residual(back))
     fail(ErrorKind::kUsage,
          "network.back={}: this codec needs residuals, which only network.codec has; choose bf16, "
