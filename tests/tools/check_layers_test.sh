@@ -29,6 +29,8 @@ CMAKE
 #include "trireme/plan/p.h"
 void at_exit(int); void abort(int); // a comment may say getenv("X"), std::cout and exit(1)
 int printed = snprintf(nullptr, 0, "x");
+struct Rows {
+};
 CODE
   echo 'const char* home = getenv("HOME");' >"$house/apps/trireme/main.cc"
   echo '#include "trireme/exec/e.h"' >"$house/apps/worker/main.cc"
@@ -54,6 +56,8 @@ build_house
 if said=$("$check" "$house"); then verdict yes; else verdict no "the clean house: $said"; fi
 
 plant src/trireme/base/a.h '#include "trireme/plan/p.h"' 'base may not use component plan'
+plant src/trireme/exec/f.cc 'struct Rows { int n; };' 'another Rows is in src/trireme/exec/e.cc'
+plant src/trireme/exec/f.cc 'using Rows = long;' 'another Rows is in src/trireme/exec/e.cc'
 plant src/trireme/plan/p.h '#  include "trireme/comm/c.h"' 'plan may not use component comm'
 plant src/trireme/comm/c.h '#include "trireme/plan/p.h"' 'comm may not use component plan'
 plant src/trireme/plan/p.h '#include "trireme/plan/mesh/m.h"' 'plan may not use component plan/mesh'

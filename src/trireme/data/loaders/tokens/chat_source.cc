@@ -17,7 +17,7 @@
 namespace trireme::loaders {
 namespace {
 
-using Rows = std::vector<std::vector<PackedPiece>>;
+using PackedRows = std::vector<std::vector<PackedPiece>>;
 using Opened = std::shared_ptr<const text::Dataset>;
 
 struct LongDocuments {
@@ -48,7 +48,7 @@ std::int64_t trained(const text::TokenFile& loss, const PackedPiece& piece) {
 }
 
 // Without ranges of long conversations that lost all answers. Throws Error{kData} if none is left.
-Rows with_answers(Rows rows, const text::TokenFile& loss, std::int64_t seq_len) {
+PackedRows with_answers(PackedRows rows, const text::TokenFile& loss, std::int64_t seq_len) {
   for (std::vector<PackedPiece>& row : rows)
     std::erase_if(row, [&](const PackedPiece& piece) { return trained(loss, piece) == 0; });
   std::erase_if(rows, [](const std::vector<PackedPiece>& row) { return row.empty(); });
@@ -130,14 +130,14 @@ class ChatSource final : public Source {
   const text::TokenFile& tokens_;
   const text::TokenFile& loss_;
   std::int64_t seq_len_, vocab_;
-  Rows rows_;
+  PackedRows rows_;
   std::optional<SampleOrder> order_;
 };
 
 }  // namespace
 
-Rows packed_documents(const text::TokenFile& tokens, std::int64_t seq_len,
-                      config::Chat::Long longer) {
+PackedRows packed_documents(const text::TokenFile& tokens, std::int64_t seq_len,
+                            config::Chat::Long longer) {
   using Long = config::Chat::Long;
   if (const LongDocuments found = longer_than(tokens, seq_len);
       found.count > 0 && longer == Long::kRefuse)
@@ -155,7 +155,7 @@ Rows packed_documents(const text::TokenFile& tokens, std::int64_t seq_len,
   }
   std::vector<std::int64_t> lengths;
   for (const PackedPiece& piece : pieces) lengths.push_back(piece.count);
-  Rows rows;
+  PackedRows rows;
   for (const PackedRow& packed : best_fit_rows(lengths, seq_len)) {
     rows.emplace_back();
     for (const std::int64_t index : packed)
