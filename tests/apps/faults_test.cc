@@ -202,8 +202,7 @@ TEST_F(FaultPoints, AKillAtAnyDiskCallOfASaveLosesNoCheckpoint) {
     EXPECT_GE(calls, kFewest[rank]);
     EXPECT_LT(calls, kSteps - 3) << "some are beyond the last call";
     for (int n = 1; n <= calls; ++n)
-      EXPECT_TRUE(done.contains("rank " + std::to_string(rank) + ": " +
-                                faults[static_cast<std::size_t>(n - 1)]));
+      EXPECT_TRUE(done.contains("rank " + std::to_string(rank) + ": " + faults[n - 1]));
     std::istringstream told(result.out);
     std::vector<int> resumed;
     for (std::string line; std::getline(told, line);)
@@ -212,8 +211,8 @@ TEST_F(FaultPoints, AKillAtAnyDiskCallOfASaveLosesNoCheckpoint) {
         resumed.push_back(std::stoi(line.substr(at + 6)));
     ASSERT_THAT(resumed, SizeIs(calls));
     for (int n = 1; n <= calls; ++n) {
-      EXPECT_GE(resumed[static_cast<std::size_t>(n - 1)], n) << "of the save after step " << n + 1;
-      EXPECT_LE(resumed[static_cast<std::size_t>(n - 1)], n + 1);
+      EXPECT_GE(resumed[n - 1], n) << "of the save after step " << n + 1;
+      EXPECT_LE(resumed[n - 1], n + 1);
     }
   }
 }

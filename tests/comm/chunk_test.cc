@@ -83,7 +83,7 @@ struct Work {
 
 Floats data_of(int rank, std::uint64_t step, std::int64_t count) {
   Floats x(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) x[static_cast<std::size_t>(i)] = value(rank, step, i);
+  for (std::int64_t i = 0; i < count; ++i) x[i] = value(rank, step, i);
   return x;
 }
 

@@ -75,8 +75,7 @@ Bytes reduced(DType type, int n, std::int64_t count, Reduce reduce) {
   std::vector<Bytes> leaves;
   std::vector<const void*> pointers;
   for (int r = 0; r < n; ++r) pointers.push_back(leaves.emplace_back(data(type, r, count)).data());
-  for (int r = 0; r < n; ++r)
-    pointers[static_cast<std::size_t>(r)] = leaves[static_cast<std::size_t>(r)].data();
+  for (int r = 0; r < n; ++r) pointers[r] = leaves[r].data();
   Bytes out(leaves[0].size());
   tree_reduce(out.data(), pointers, count, type, reduce);
   return out;
@@ -109,7 +108,7 @@ void check_reductions(Group& group, DType type, std::int64_t count, Reduce reduc
   EXPECT_TRUE(out == part(expected, type, even * r, even));
 
   const auto counts = uneven(n, count / 2);
-  const std::int64_t begin = sum_before(counts, r), own = counts[static_cast<std::size_t>(r)];
+  const std::int64_t begin = sum_before(counts, r), own = counts[r];
   in = data(type, r, total(counts));
   // In place: the output is the own slice of the input.
   group
@@ -134,11 +133,11 @@ void check_moves(Group& group, DType type, std::int64_t count) {
 
   const auto counts = uneven(n, count);
   gathered.assign(static_cast<std::size_t>(total(counts)) * size_of(type), std::byte{0xEE});
-  mine = data(type, r, counts[static_cast<std::size_t>(r)]);
+  mine = data(type, r, counts[r]);
   group.all_gather_v(buffer(mine, type), buffer(gathered, type), counts).wait();
   expected.clear();
   for (int p = 0; p < n; ++p) {
-    const Bytes theirs = data(type, p, counts[static_cast<std::size_t>(p)]);
+    const Bytes theirs = data(type, p, counts[p]);
     expected.insert(expected.end(), theirs.begin(), theirs.end());
   }
   EXPECT_TRUE(gathered == expected);
@@ -315,7 +314,7 @@ TEST_P(GroupOn, GroupRanksFollowTheList) {
 TEST_P(GroupOn, WorldExchangesTexts) {
   harness::run_ranks(GetParam(), 3, 20.0, [](World& world) {
     const std::vector<std::string> texts = {"", "plan 0123456789abcdef", std::string(100'000, 'x')};
-    EXPECT_EQ(world.exchange(texts[static_cast<std::size_t>(world.rank())]), texts);
+    EXPECT_EQ(world.exchange(texts[world.rank()]), texts);
     EXPECT_EQ(world.exchange("same"), (std::vector<std::string>{"same", "same", "same"}));
   });
 }
@@ -372,8 +371,7 @@ TEST(Group, RefusesWrongArguments) {
     expect_refused([&] { group->reduce_scatter_v(all, half, three); }, "3 counts");
     expect_refused(
         [&] {
-          group->reduce_scatter_v(
-              all, {x, negative[static_cast<std::size_t>(group->rank())], DType::kF32}, negative);
+          group->reduce_scatter_v(all, {x, negative[group->rank()], DType::kF32}, negative);
         },
         "negative");
     expect_refused([&] { group->broadcast(all, 2); }, "root 2");

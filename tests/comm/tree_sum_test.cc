@@ -24,8 +24,7 @@ std::vector<std::vector<T>> random_leaves(int n, std::int64_t count) {
       const std::uint64_t key =
           mix(mix(7, static_cast<std::uint64_t>(r)), static_cast<std::uint64_t>(i));
       const double unit = static_cast<double>(key >> 11) * 0x1p-53 - 0.5;
-      leaves[static_cast<std::size_t>(r)].push_back(
-          static_cast<T>(std::ldexp(unit, static_cast<int>(key % 24))));
+      leaves[r].push_back(static_cast<T>(std::ldexp(unit, static_cast<int>(key % 24))));
     }
   return leaves;
 }
@@ -119,7 +118,7 @@ TEST(TreeSum, AlignedBlocksGiveTheSameBits) {
     for (int r = 0; r < ranks; ++r) {
       std::vector<std::pair<int, std::vector<float>>> counter;  // (leaves held, sum)
       for (int i = r * leaves / ranks; i < (r + 1) * leaves / ranks; ++i) {
-        counter.emplace_back(1, x[static_cast<std::size_t>(i)]);
+        counter.emplace_back(1, x[i]);
         while (counter.size() > 1 && counter[counter.size() - 2].first == counter.back().first) {
           auto& earlier = counter[counter.size() - 2];
           add_into(earlier.second.data(), counter.back().second.data(), std::ssize(earlier.second),
@@ -135,9 +134,7 @@ TEST(TreeSum, AlignedBlocksGiveTheSameBits) {
   }
   // Negative control: blocks that are not aligned subtrees give other bits.
   std::vector<std::vector<float>> strided(2, std::vector<float>(777, 0.0f));
-  for (int i = 0; i < leaves; ++i)
-    add_into(strided[static_cast<std::size_t>(i % 2)].data(), x[static_cast<std::size_t>(i)].data(),
-             777, DType::kF32);
+  for (int i = 0; i < leaves; ++i) add_into(strided[i % 2].data(), x[i].data(), 777, DType::kF32);
   EXPECT_FALSE(same_bits(tree(strided, DType::kF32), whole));
 }
 

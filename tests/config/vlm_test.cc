@@ -187,7 +187,7 @@ TEST(Mrope, SectionsShareOutAHeadsFrequencies) {
   // Qwen3-VL: 24 of time, 20 of row, 20 of column; behind the 60th all of time.
   std::array<int, 3> counted{};
   const std::vector<std::int64_t> qwen = axes(parse_mrope("24,20,20 interleaved"));
-  for (const std::int64_t axis : qwen) ++counted[static_cast<std::size_t>(axis)];
+  for (const std::int64_t axis : qwen) ++counted[axis];
   EXPECT_THAT(counted, ElementsAre(24, 20, 20));
   EXPECT_THAT(std::vector(qwen.end() - 4, qwen.end()), ElementsAre(0, 0, 0, 0));
   EXPECT_EQ(vlm_resolved({"vlm.mrope=4,2,2"}).vlm.mrope, "4,2,2");

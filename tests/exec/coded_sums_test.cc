@@ -289,8 +289,7 @@ TEST(CodedSums, MemoryIsWhatThePlanPredicted) {
         for (const plan::MemoryPoint& point : account.at_line) {
           std::int64_t sum = 0;
           for (int kind = 0; kind < plan::kMemoryKinds; ++kind)
-            if (kind != static_cast<int>(plan::MemoryKind::kActivations))
-              sum += point[static_cast<std::size_t>(kind)];
+            if (kind != static_cast<int>(plan::MemoryKind::kActivations)) sum += point[kind];
           peak = std::max(peak, sum);
         }
         EXPECT_EQ(session.units().memory().peak, peak) << one.name() << " rank " << world.rank();

@@ -120,7 +120,7 @@ std::int64_t without_activations(const plan::MemoryPoint& point) {
   for (int kind = 0; kind < plan::kMemoryKinds; ++kind)
     if (kind != static_cast<int>(plan::MemoryKind::kActivations) &&
         kind != static_cast<int>(plan::MemoryKind::kHost))
-      sum += point[static_cast<std::size_t>(kind)];
+      sum += point[kind];
   return sum;
 }
 
@@ -183,8 +183,7 @@ TEST_P(UnitMemory, IsWhatThePlanPredicted) {
                     optimizer);
     const plan::MemoryAccount account = plan::memory_account(session.plan(), world.rank());
     EXPECT_EQ(session.units().memory().live, without_activations(account.persistent));
-    EXPECT_EQ(session.units().memory().host,
-              account.persistent[static_cast<std::size_t>(plan::MemoryKind::kHost)]);
+    EXPECT_EQ(session.units().memory().host, account.persistent[plan::MemoryKind::kHost]);
     session.step({.load = [&](int) {
       return std::vector<at::Tensor>{
           at::empty({2, kWidth}, at::TensorOptions().dtype(compute)).fill_(0.5)};
@@ -294,8 +293,7 @@ constexpr const char* kVariants[] = {"",        "_grads", "_reduce", "_master",
 INSTANTIATE_TEST_SUITE_P(Layouts, UnitMemory, testing::ValuesIn(cases()), [](const auto& info) {
   const Case& c = info.param;
   return fmt::format("zero{}_r{}_s{}_mb{}_{}_{}{}", c.zero, c.replicate, c.shard, c.micro_batches,
-                     name(c.compute), c.canonical ? "canonical" : "fast",
-                     kVariants[static_cast<std::size_t>(c.variant)]);
+                     name(c.compute), c.canonical ? "canonical" : "fast", kVariants[c.variant]);
 });
 
 std::vector<Case> offload_cases() {

@@ -90,8 +90,7 @@ Ending train(bool frozen, int steps) {
                     .update = {.lr = 1e-2, .step = step + 1},
                     .load = [&](int mb) { return run.batch(step, mb); }});
     for (const StateSlice& slice : session.units().owned_slices()) {
-      const std::string& unit =
-          session.plan().program.units[static_cast<std::size_t>(slice.unit)].name;
+      const std::string& unit = session.plan().program.units[slice.unit].name;
       const float* values = session.units().read(slice).data_ptr<float>();
       if (slice.kind == "param")
         ending.params[unit].assign(values, values + slice.count);

@@ -96,7 +96,7 @@ Model encoder_decoder() {
     down.push_back(make.node({down.back()}, {make.unit()}, make.split()));
   plan::ValueId up = down.back();
   for (int level = 3; level > 0; --level)
-    up = make.node({up, down[static_cast<std::size_t>(level)]}, {make.unit()}, make.split());
+    up = make.node({up, down[level]}, {make.unit()}, make.split());
   make.node({up}, {make.unit()}, make.loss());
   return make.take();
 }

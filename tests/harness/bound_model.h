@@ -37,8 +37,7 @@ class BoundModel {
     for (std::size_t node = 0; node < model_.blocks.size(); ++node) {
       std::vector<at::Tensor> bound;
       for (const model::ParamRef& ref : model_.spec.node_params[node])
-        bound.push_back(
-            units[static_cast<std::size_t>(ref.unit)][static_cast<std::size_t>(ref.param)]);
+        bound.push_back(units[ref.unit][ref.param]);
       model_.blocks[node]->bind(std::move(bound));
     }
   }

@@ -62,7 +62,7 @@ void place_states(exec::Session& session, JobTrace& trace) {
   const exec::Units& units = session.units();
   for (const exec::StateSlice& slice : units.local_slices()) {
     if (slice.block > 1) continue;  // scales of codes, which are compared
-    const model::UnitSpec& spec = session.model().spec.units[static_cast<std::size_t>(slice.unit)];
+    const model::UnitSpec& spec = session.model().spec.units[slice.unit];
     const at::Tensor values = units.read(slice).to(at::kDouble).contiguous();
     const auto within =
         model::extents_within(spec, units.tp_rank(), units.tp(), slice.offset, values.numel());
@@ -71,7 +71,7 @@ void place_states(exec::Session& session, JobTrace& trace) {
       state.resize(static_cast<std::size_t>(spec.params[p].numel()), NAN);
       for (const model::Extent& extent : within[p])
         for (std::int64_t i = 0; i < extent.count; ++i) {
-          double& element = state[static_cast<std::size_t>(extent.global + i)];
+          double& element = state[extent.global + i];
           const double value = values.data_ptr<double>()[extent.local + i];
           if (!std::isnan(element))
             trace.replicas_apart = std::max(trace.replicas_apart, relative(element, value));
@@ -87,7 +87,7 @@ std::vector<double> evaluate_job(const config::Job& job) {
   comm::run_local_ranks(world_of(job), 120, [&](comm::World& rank) {
     train::JobSession session(resolved, rank);
     const Samples samples(resolved);
-    losses[static_cast<std::size_t>(rank.rank())] = session.evaluate(0, 0, samples.load()).loss;
+    losses[rank.rank()] = session.evaluate(0, 0, samples.load()).loss;
   });
   return losses;
 }

@@ -35,7 +35,7 @@ inline void run_ranks_on(const std::vector<int>& hosts, double timeout_s,
     return comm::connect_processes({.rank = rank,
                                     .size = size,
                                     .port = port,
-                                    .host_name = host_of[static_cast<std::size_t>(rank)],
+                                    .host_name = host_of[rank],
                                     .timeout_s = timeout_s});
   });
 }

@@ -55,7 +55,7 @@ struct SmallCheckpoint {
       for (const char* kind : kKinds)
         tensors.push_back({.name = std::string("u.") + kind, .shape = {elements}});
       std::vector<float> now;
-      formats::ManifestFile& file = manifest.files[static_cast<std::size_t>(rank)];
+      formats::ManifestFile& file = manifest.files[rank];
       file =
           formats::write_shard(files, directory, file.name, step, tensors, [&](std::size_t kind) {
             now = values(step, rank, static_cast<int>(kind), elements);

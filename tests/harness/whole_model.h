@@ -37,8 +37,7 @@ class WholeModel {
     for (std::size_t n = 0; n < model_.blocks.size(); ++n) {
       std::vector<at::Tensor> bound;
       for (const model::ParamRef& ref : model_.spec.node_params[n])
-        bound.push_back(
-            units[static_cast<std::size_t>(ref.unit)][static_cast<std::size_t>(ref.param)]);
+        bound.push_back(units[ref.unit][ref.param]);
       model_.blocks[n]->bind(std::move(bound));
     }
   }
@@ -50,13 +49,11 @@ class WholeModel {
     for (std::size_t n = 0; n < model_.blocks.size(); ++n) {
       const plan::Node& node = model_.spec.program.nodes[n];
       std::vector<at::Tensor> reads;
-      for (const plan::ValueId id : node.reads)
-        reads.push_back(values[static_cast<std::size_t>(id)]);
+      for (const plan::ValueId id : node.reads) reads.push_back(values[id]);
       const exec::BlockContext context{.node = static_cast<int>(n),
                                        .counts = node.loss ? &counts : nullptr};
       const auto written = model_.blocks[n]->forward(reads, context);
-      for (std::size_t i = 0; i < written.size(); ++i)
-        values[static_cast<std::size_t>(node.writes[i])] = written[i];
+      for (std::size_t i = 0; i < written.size(); ++i) values[node.writes[i]] = written[i];
     }
     std::map<std::string, at::Tensor> named;
     for (std::size_t v = 0; v < values.size(); ++v)

@@ -27,8 +27,8 @@ Holders holders(const ParamSpec& param, int size) {
       EXPECT_EQ(extent.local, at);
       at += extent.count;
       for (std::int64_t i = 0; i < extent.count; ++i) {
-        ++result.held[static_cast<std::size_t>(extent.global + i)];
-        result.owned[static_cast<std::size_t>(extent.global + i)] += extent.owned;
+        ++result.held[extent.global + i];
+        result.owned[extent.global + i] += extent.owned;
       }
     }
     EXPECT_EQ(local.numel(), at);

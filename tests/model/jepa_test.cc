@@ -245,8 +245,7 @@ TEST_P(Teacher, FollowsTheStudent) {
     EXPECT_EQ(unit.trainable, !teacher) << unit.name;
     ASSERT_EQ(unit.ema_of >= 0, teacher) << unit.name;
     if (teacher) {
-      EXPECT_EQ("teacher." + spec.program.units[static_cast<std::size_t>(unit.ema_of)].name,
-                unit.name);
+      EXPECT_EQ("teacher." + spec.program.units[unit.ema_of].name, unit.name);
     }
   }
 }

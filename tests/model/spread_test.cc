@@ -37,7 +37,7 @@ const plan::Node& node(const ModelSpec& spec, std::string_view name) {
 }
 
 const plan::Value& read_by(const ModelSpec& spec, std::string_view name) {
-  return spec.program.values[static_cast<std::size_t>(node(spec, name).reads[0])];
+  return spec.program.values[node(spec, name).reads[0]];
 }
 
 std::int64_t bytes_of(const plan::Node& node, Exchange kind) {

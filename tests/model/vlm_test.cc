@@ -247,9 +247,7 @@ TEST(VlmSpec, DeepstackAddsAProjectorForEachLayerBehindABlock) {
   const auto node = [&](const std::string& name) {
     return *std::ranges::find(program.nodes, name, &plan::Node::name);
   };
-  const auto value = [&](plan::ValueId id) {
-    return program.values[static_cast<std::size_t>(id)].name;
-  };
+  const auto value = [&](plan::ValueId id) { return program.values[id].name; };
   for (const auto& [i, layer] : {std::pair{0, 5}, std::pair{1, 11}, std::pair{2, 17}}) {
     const std::string n = std::to_string(i);
     EXPECT_EQ(value(node("deepstack." + n).reads[0]), "vision.x." + std::to_string(layer + 1));

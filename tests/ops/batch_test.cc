@@ -40,8 +40,8 @@ TEST(GatherBatch, HasTheGradientOfTheSumOfAllLosses) {
       EXPECT_TRUE(at::equal(all, whole));
       const at::Tensor mine = loss(own, all, first);
       mine.backward();
-      losses[static_cast<std::size_t>(world.rank())] = mine.item<double>();
-      gradients[static_cast<std::size_t>(world.rank())] = own.grad();
+      losses[world.rank()] = mine.item<double>();
+      gradients[world.rank()] = own.grad();
     });
     EXPECT_NEAR(std::accumulate(losses.begin(), losses.end(), 0.0), expected.item<double>(), 1e-12);
     EXPECT_LT((at::cat(gradients) - one.grad()).abs().max().item<double>(), 1e-12);

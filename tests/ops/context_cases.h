@@ -100,7 +100,7 @@ class Shards {
     shards_.resize(tensors.size());
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       shards_[i].resize(static_cast<std::size_t>(ranks));
-      shards_[i][static_cast<std::size_t>(rank)] = tensors[i];
+      shards_[i][rank] = tensors[i];
     }
   }
   Tensors whole(const Case& c) const {

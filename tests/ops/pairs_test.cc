@@ -46,11 +46,9 @@ struct Rows {
       for (std::int64_t j = 0; j < columns; ++j)
         (*this)(i, j) = BF16(static_cast<float>(random[i][j].item<double>()));
   }
-  BF16& operator()(std::int64_t r, std::int64_t c) {
-    return at[static_cast<std::size_t>(r * stride + c)];
-  }
+  BF16& operator()(std::int64_t r, std::int64_t c) { return at[r * stride + c]; }
   double value(std::int64_t r, std::int64_t c) const {
-    return static_cast<float>(at[static_cast<std::size_t>(r * stride + c)]);
+    return static_cast<float>(at[r * stride + c]);
   }
 
   std::int64_t rows, columns, stride;
@@ -97,8 +95,8 @@ TEST(Pairs, ScoresEqualTheFormula) {
                                               out.data(), stride);
         for (std::int64_t r = 0; r < rows; ++r)
           for (std::int64_t c = 0; c < columns; ++c) {
-            const Interval& strip = seen[static_cast<std::size_t>(r / kStrip)];
-            const float value = out[static_cast<std::size_t>(r * stride + c)];
+            const Interval& strip = seen[r / kStrip];
+            const float value = out[r * stride + c];
             double sum = 0, size = 0;
             for (std::int64_t i = 0; i < width; ++i) {
               sum += q.value(r, i) * k.value(c, i);
@@ -124,7 +122,7 @@ void expect_parts(std::int64_t rows, std::int64_t inner, std::int64_t columns, b
   const std::vector<Interval> parts =
       strips(rows, {{0, inner}, {inner / 2, inner}, {}, {0, (inner + 1) / 2}});
   for (std::int64_t r = 0; r < rows; ++r) {
-    const Interval& part = parts[static_cast<std::size_t>(r / kStrip)];
+    const Interval& part = parts[r / kStrip];
     for (std::int64_t k = 0; k < even; ++k) {
       if (k >= part.begin && k < part.end) continue;
       const bool read =
@@ -134,8 +132,7 @@ void expect_parts(std::int64_t rows, std::int64_t inner, std::int64_t columns, b
   }
   std::vector<std::uint16_t> pairs(static_cast<std::size_t>(rows * even));
   for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t k = 0; k < even; ++k)
-      pairs[static_cast<std::size_t>((k / 2 * rows + r) * 2 + k % 2)] = a(r, k).x;
+    for (std::int64_t k = 0; k < even; ++k) pairs[(k / 2 * rows + r) * 2 + k % 2] = a(r, k).x;
   const std::int64_t stride = columns + 5;
   std::vector<float> out(static_cast<std::size_t>(rows * stride), 0.5f);
   const PairRows left =
@@ -144,12 +141,12 @@ void expect_parts(std::int64_t rows, std::int64_t inner, std::int64_t columns, b
   kernels::pair_kernels().multiply_part(left, parts, right.view(), out.data(), stride, add);
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < stride; ++c) {
-      const float value = out[static_cast<std::size_t>(r * stride + c)];
+      const float value = out[r * stride + c];
       if (c >= columns) {
         ASSERT_EQ(value, 0.5f);
         continue;
       }
-      const Interval& part = parts[static_cast<std::size_t>(r / kStrip)];
+      const Interval& part = parts[r / kStrip];
       double sum = add ? 0.5 : 0, size = 1;
       for (std::int64_t k = part.begin; k < part.end; ++k) {
         sum += a.value(r, k) * b.value(k, c);

@@ -26,7 +26,7 @@ Tensors on_ranks(int ranks, const std::function<at::Tensor(const ContextParallel
     const ContextGroups groups(world, everyone, ContextMethod::kAllGather);
     ContextParallel context = groups.parallel();
     context.layout = mesh::in_order(kRows, ranks);
-    all[static_cast<std::size_t>(world.rank())] = body(context);
+    all[world.rank()] = body(context);
   });
   return all;
 }

@@ -105,7 +105,7 @@ inline Result with_sharing(const Layer& layer, at::ScalarType type, World world,
   std::size_t outputs = 0;
   harness::run_ranks(harness::Backend::kLocal, world.size, 60, [&](comm::World& ranks_world) {
     std::vector<int> everyone(static_cast<std::size_t>(world.size));
-    for (int rank = 0; rank < world.size; ++rank) everyone[static_cast<std::size_t>(rank)] = rank;
+    for (int rank = 0; rank < world.size; ++rank) everyone[rank] = rank;
     const auto group = ranks_world.make_group("tp", everyone);
     CountingGroup counted(*group);
     const TensorParallel tp{.group = &counted, .sequence = world.sequence, .tokens = 7};
@@ -120,7 +120,7 @@ inline Result with_sharing(const Layer& layer, at::ScalarType type, World world,
       seeds.push_back(part_of(normal(shapes[i].sizes().vec(), 90 + i).to(out[i].scalar_type()),
                               layer.output, tp));
     torch::autograd::backward(out, seeds);
-    Tensors& mine = ranks[static_cast<std::size_t>(tp.rank())];
+    Tensors& mine = ranks[tp.rank()];
     for (const at::Tensor& each : out) mine.push_back(each.detach());
     for (const at::Tensor& leaf : leaves) mine.push_back(leaf.grad());
     if (tp.rank() > 0) return;

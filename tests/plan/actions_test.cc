@@ -90,7 +90,7 @@ class Planted : public testing::TestWithParam<Schedule> {
     ADD_FAILURE() << "no such line";
     return 0;
   }
-  Instr& line(int index) { return list()[static_cast<std::size_t>(index)]; }
+  Instr& line(int index) { return list()[index]; }
   // What the grid has for the forward of the rank's first chunk.
   std::string marked(int mb) const {
     return fmt::format(">{}<", action_text(grid_of(plan_), 2, {.mb = mb}));

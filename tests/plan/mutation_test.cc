@@ -82,7 +82,7 @@ int find(const List& list, const std::function<bool(const Instr&)>& wanted) {
 int find(const List& list, Verb verb) {
   return find(list, [&](const Instr& line) { return line.verb == verb; });
 }
-Instr& first(List& list, Verb verb) { return list[static_cast<std::size_t>(find(list, verb))]; }
+Instr& first(List& list, Verb verb) { return list[find(list, verb)]; }
 
 TEST(Mutation, DroppedReductionIsNamed) {
   PlanSet plan = sharded();
@@ -131,7 +131,7 @@ TEST(Mutation, ReductionBeforeTheLastUserIsNamed) {
   const int reduce =
       find(list, [](const Instr& l) { return l.verb == Verb::kReduceGrads && l.unit == 0; });
   const int backward = find(list, Verb::kBackward);
-  Instr early = list[static_cast<std::size_t>(reduce)];
+  Instr early = list[reduce];
   early.after = {backward};
   drop(list, reduce);
   for (Instr& line : list)
@@ -145,10 +145,9 @@ TEST(Mutation, ReshardMovedUpIsNamed) {
   List& list = plan.lists[0];
   const int reshard = find(list, Verb::kReshard);
   ASSERT_EQ(list[static_cast<std::size_t>(reshard) - 1].verb, Verb::kForward);
-  std::swap(list[static_cast<std::size_t>(reshard)], list[static_cast<std::size_t>(reshard) - 1]);
+  std::swap(list[reshard], list[static_cast<std::size_t>(reshard) - 1]);
   EXPECT_THAT(refusal(plan), HasSubstr("does not wait for line"));
-  std::swap(list[static_cast<std::size_t>(reshard)].after,
-            list[static_cast<std::size_t>(reshard) - 1].after);
+  std::swap(list[reshard].after, list[static_cast<std::size_t>(reshard) - 1].after);
   EXPECT_THAT(refusal(plan), HasSubstr("is not gathered"));
 }
 
@@ -158,7 +157,7 @@ TEST(Mutation, MissingGatherAndUnitLeftGatheredAreNamed) {
   EXPECT_THAT(refusal(plan), HasSubstr("unit embed is not gathered"));
   plan = sharded();
   for (int i = static_cast<int>(plan.lists[0].size()) - 1; i >= 0; --i)
-    if (plan.lists[0][static_cast<std::size_t>(i)].verb == Verb::kReshard) {
+    if (plan.lists[0][i].verb == Verb::kReshard) {
       drop(plan.lists[0], i);
       break;
     }

@@ -25,7 +25,7 @@ inline std::string refusal(const PlanSet& plan) {
 // The list without a line. What it waited for, the next line of its lane waits for instead, so that
 // the validator has to miss the line itself.
 inline void drop(List& list, int line) {
-  const Instr dropped = list[static_cast<std::size_t>(line)];
+  const Instr dropped = list[line];
   list.erase(list.begin() + line);
   for (Instr& instr : list) {
     std::erase(instr.after, line);
@@ -41,7 +41,7 @@ inline void drop(List& list, int line) {
 
 // The list with a line a second time behind itself.
 inline void repeat(List& list, int line) {
-  const Instr again = list[static_cast<std::size_t>(line)];
+  const Instr again = list[line];
   for (std::size_t k = static_cast<std::size_t>(line) + 1; k < list.size(); ++k)
     for (int& earlier : list[k].after) earlier += earlier > line;
   list.insert(list.begin() + line + 1, again);

@@ -143,10 +143,9 @@ TEST(Offload, StepsHoldFewUnits) {
     const PlanSet plan = compile(
         program, mesh::Mesh(),
         {.compute = DType::kBF16, .offload = {.optimizer = Tier::kNvme, .prefetch = prefetch}});
-    EXPECT_EQ(memory_account(plan, 0).peak[static_cast<std::size_t>(MemoryKind::kStaging)],
+    EXPECT_EQ(memory_account(plan, 0).peak[MemoryKind::kStaging],
               (prefetch + 2) * std::int64_t{3} * (4 << 16));
-    EXPECT_EQ(memory_account(plan, 0).persistent[static_cast<std::size_t>(MemoryKind::kOptimizer)],
-              0);
+    EXPECT_EQ(memory_account(plan, 0).persistent[MemoryKind::kOptimizer], 0);
   }
 }
 
@@ -158,8 +157,7 @@ TEST(Offload, UnitsOfANodeAreThereForIt) {
         compile(forward_only(program), mesh::Mesh(),
                 {.zero = 0, .offload = {.params = Tier::kNvme, .prefetch = prefetch}});
     // The last node uses two units.
-    EXPECT_EQ(memory_account(plan, 0).peak[static_cast<std::size_t>(MemoryKind::kStaging)],
-              (prefetch + 2) * (4 << 16));
+    EXPECT_EQ(memory_account(plan, 0).peak[MemoryKind::kStaging], (prefetch + 2) * (4 << 16));
   }
 }
 
@@ -224,8 +222,7 @@ TEST(Offload, RatioIsKeptForUnitsOfAnySize) {
         for (int stage = 0; stage < pp; ++stage) {
           double stage_all = 0, stage_gone = 0;
           for (UnitId unit : units_of_stage(program, stage)) {
-            const auto numel =
-                static_cast<double>(program.units[static_cast<std::size_t>(unit)].numel);
+            const auto numel = static_cast<double>(program.units[unit].numel);
             stage_all += numel;
             if (away(unit, TensorKind::kStates)) stage_gone += numel;
           }
@@ -256,7 +253,7 @@ TEST(Offload, ExplainTellsTheShareThatLeaves) {
 TEST(Offload, HostMemoryIsCounted) {
   const auto host = [](const Offload& offload) {
     const PlanSet plan = compile(harness::chain_example(), mesh::Mesh(), {.offload = offload});
-    return memory_account(plan, 0).persistent[static_cast<std::size_t>(MemoryKind::kHost)];
+    return memory_account(plan, 0).persistent[MemoryKind::kHost];
   };
   std::int64_t states = 0, params = 0;
   for (const Unit& unit : harness::chain_example().units) {
@@ -294,12 +291,10 @@ TEST(Offload, MistakesAreNamed) {
   EXPECT_THAT(broken(without(Verb::kReload, TensorKind::kGrads)),
               HasSubstr("its gradient is away"));
   EXPECT_THAT(broken(without(Verb::kOffload, TensorKind::kGrads)), HasSubstr("has not left"));
-  EXPECT_THAT(
-      broken([](List& list) {
-        list[static_cast<std::size_t>(find(list, Verb::kReload, TensorKind::kStates))].lane =
-            Lane::kComp;
-      }),
-      HasSubstr("needs h2d"));
+  EXPECT_THAT(broken([](List& list) {
+                list[find(list, Verb::kReload, TensorKind::kStates)].lane = Lane::kComp;
+              }),
+              HasSubstr("needs h2d"));
   // All states at once do not fit.
   PlanSet plan = everything_away();
   plan.recipe.offload.prefetch = 0;
@@ -340,7 +335,7 @@ TEST(Offload, TensorRanksShareValuesOut) {
         compile(recompute_whole(program), mesh, {.offload = {.activations = tier}});
     EXPECT_EQ(refusal(plan), "");
     EXPECT_EQ(parse(print(plan)), plan);
-    return memory_account(plan, 0).peak[static_cast<std::size_t>(MemoryKind::kActivations)];
+    return memory_account(plan, 0).peak[MemoryKind::kActivations];
   };
   EXPECT_LT(peak(Tier::kTp), peak(Tier::kNone));
   EXPECT_LT(peak(Tier::kNvme), peak(Tier::kTp));

@@ -24,7 +24,7 @@ Program chain(const std::vector<double>& flops, int frozen = 0,
   program.values.push_back({.name = "x", .bytes = 4, .differentiable = false});
   for (int n = 0; n < static_cast<int>(flops.size()); ++n) {
     const std::string name = fmt::format("n{}", n);
-    const auto size = numel.empty() ? 128 : numel[static_cast<std::size_t>(n)];
+    const auto size = numel.empty() ? 128 : numel[n];
     program.units.push_back({.name = name, .numel = size, .trainable = n >= frozen});
     program.values.push_back({.name = name + ".out", .bytes = 4});
     program.nodes.push_back({.name = name,
@@ -32,7 +32,7 @@ Program chain(const std::vector<double>& flops, int frozen = 0,
                              .writes = {n + 1},
                              .units = {n},
                              .loss = n + 1 == static_cast<int>(flops.size()),
-                             .flops = flops[static_cast<std::size_t>(n)]});
+                             .flops = flops[n]});
   }
   return program;
 }
@@ -83,7 +83,7 @@ TEST(Balance, WeighsBlocks) {
   EXPECT_GT(trained[0], 24);
   // Frozen, it costs a third.
   std::vector<double> weighed = flops;
-  for (int n = 0; n < 24; ++n) weighed[static_cast<std::size_t>(n)] = 1.0 / 3;
+  for (int n = 0; n < 24; ++n) weighed[n] = 1.0 / 3;
   const Cuts frozen = balance(chain(flops, 24), {.ranks = 4}, {});
   EXPECT_LE(slowest(weighed, frozen), 1.01 * least(weighed, 0, 4) + 1e-9);
 }

@@ -82,7 +82,7 @@ TEST(Recompute, ValidatorNamesWhatIsMissingOrMoved) {
   const auto moved = [&](int from, int to) {  // to before the line that was at `to`
     PlanSet plan = good;
     List& list = plan.lists[0];
-    const Instr line = list[static_cast<std::size_t>(from)];
+    const Instr line = list[from];
     list.erase(list.begin() + from);
     list.insert(list.begin() + (to > from ? to - 1 : to), line);
     return refusal(plan);
@@ -108,7 +108,7 @@ TEST(Recompute, ValidatorNamesWhatIsMissingOrMoved) {
   EXPECT_THAT(moved(block0, back0 + 1),
               HasSubstr("no forward or recompute has kept what it needs"));
   PlanSet keeps = good;
-  keeps.lists[0][static_cast<std::size_t>(find(list, Verb::kForward, 1))].keep = true;
+  keeps.lists[0][find(list, Verb::kForward, 1)].keep = true;
   EXPECT_THAT(refusal(keeps), HasSubstr("keeps, but segment 0 is recomputed"));
   PlanSet free = good;
   free.program.nodes[0].segment = -1;
@@ -133,16 +133,14 @@ TEST(Recompute, InnerValuesAreWrittenAgainAndGoAgain) {
   EXPECT_THAT(retired("embed.out"), ElementsAre(Verb::kForward, Verb::kRecompute));
   EXPECT_THAT(retired("block0.out"), ElementsAre(Verb::kRecompute));
   EXPECT_THAT(retired("block2.out"), ElementsAre(Verb::kForward));
-  EXPECT_THAT(all[static_cast<std::size_t>(find(list, Verb::kRecompute, 0))].writes,
-              ElementsAre(value("embed.out")));
-  EXPECT_THAT(all[static_cast<std::size_t>(find(list, Verb::kRecompute, 1))].writes,
-              testing::IsEmpty());
+  EXPECT_THAT(all[find(list, Verb::kRecompute, 0)].writes, ElementsAre(value("embed.out")));
+  EXPECT_THAT(all[find(list, Verb::kRecompute, 1)].writes, testing::IsEmpty());
 }
 
 TEST(Recompute, PartsShowInTextCostAndMemory) {
   Program program = harness::chain_example(3);
   for (NodeId node : {1, 2, 3})
-    program.nodes[static_cast<std::size_t>(node)].parts = {
+    program.nodes[node].parts = {
         {.name = "a", .saved_bytes = 20000, .work_bytes = 7000, .flops = 1e6},
         {.name = "b", .saved_bytes = 8000, .work_bytes = 8000, .flops = 2e6, .whole = true}};
   program.nodes[1].exchanges = {{.kind = Exchange::kAllGather,
@@ -151,8 +149,7 @@ TEST(Recompute, PartsShowInTextCostAndMemory) {
                                  .backward = 1,
                                  .part = "a"}};
   const auto peak = [](const Program& one) {
-    return memory_account(compile(one, mesh::Mesh(), {}), 0)
-        .peak[static_cast<std::size_t>(MemoryKind::kActivations)];
+    return memory_account(compile(one, mesh::Mesh(), {}), 0).peak[MemoryKind::kActivations];
   };
   const std::int64_t all = peak(program);
   EXPECT_EQ(times(program.nodes[1], program.nodes[1].exchanges[0], Verb::kBackward), 0);
@@ -297,9 +294,7 @@ TEST(CheapestWithin, KeepsEverythingWhereThatFitsAndTouchesOnlyItsNodes) {
   const std::int64_t all = peak_of(compiled(program));
   EXPECT_EQ(cheapest_within(program, {1, 2, 3, 4}, {all}, compiled), program);
   const Program chosen = cheapest_within(program, {2, 3}, {all - 1}, compiled);
-  for (NodeId node : {0, 1, 4, 5})
-    EXPECT_EQ(chosen.nodes[static_cast<std::size_t>(node)],
-              program.nodes[static_cast<std::size_t>(node)]);
+  for (NodeId node : {0, 1, 4, 5}) EXPECT_EQ(chosen.nodes[node], program.nodes[node]);
   EXPECT_THROW(cheapest_within(program, {}, {all - 1}, compiled), Error);
 }
 

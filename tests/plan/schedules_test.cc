@@ -91,8 +91,7 @@ TEST(Schedules, TakeAsLongAndHoldAsMuchAsTheZeroBubbleSchedulerSays) {
   for (const auto& [p, m] : {std::pair{4, 8}, {4, 12}, {2, 4}, {8, 24}, {5, 9}, {1, 3}}) {
     const GridTimes one = times(Schedule::k1F1B, p, m);
     EXPECT_EQ(one.makespan, 3 * m + 3 * (p - 1));
-    for (int rank = 0; rank < p; ++rank)
-      EXPECT_EQ(one.peak_activations[static_cast<std::size_t>(rank)], p - rank);
+    for (int rank = 0; rank < p; ++rank) EXPECT_EQ(one.peak_activations[rank], p - rank);
     const GridTimes zero = times(Schedule::kZbH1, p, m);
     EXPECT_EQ(zero.makespan, 3 * m + (p - 1));
     EXPECT_THAT(zero.peak_activations, Each(p));

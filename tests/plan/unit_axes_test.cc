@@ -88,7 +88,7 @@ TEST(UnitAxes, SharesAreOverItsShards) {
   for (int rank = 0; rank < plan.mesh.world(); ++rank)
     for (const SavedRange& range : saved_ranges(plan, rank))
       if (range.unit == kBlock)
-        for (std::int64_t i = range.begin; i < range.end; ++i) ++saved[static_cast<std::size_t>(i)];
+        for (std::int64_t i = range.begin; i < range.end; ++i) ++saved[i];
   EXPECT_THAT(saved, testing::Each(1));
 }
 
@@ -126,11 +126,11 @@ TEST(UnitAxes, OtherAxesOfALineAreRefused) {
 TEST(UnitAxes, ReductionsAreOfOneKind) {
   Program program = harness::spread_example(1);
   UnitId partial = 0;
-  while (program.units[static_cast<std::size_t>(partial)].tp_partial == 0) ++partial;
+  while (program.units[partial].tp_partial == 0) ++partial;
   const auto kind = [&](const Instr& line) { return reduction_of(program, line); };
   Instr line{.verb = Verb::kReduceGrads, .unit = partial, .axes = Axis::kTp};
   EXPECT_EQ(kind(line), Reduction::kParts);
-  program.units[static_cast<std::size_t>(partial)].axes.partial = Axis::kCp;
+  program.units[partial].axes.partial = Axis::kCp;
   EXPECT_EQ(kind(line), Reduction::kAllReduce);
   line.scatter = true;
   EXPECT_EQ(kind(line), Reduction::kScatter);

@@ -26,7 +26,7 @@ Program working(Program program) {
 
 std::int64_t expected(const Program& program, const Instr& line) {
   if (line.node < 0) return 0;
-  const NodeWork& work = program.nodes[static_cast<std::size_t>(line.node)].work;
+  const NodeWork& work = program.nodes[line.node].work;
   switch (line.verb) {
     case Verb::kForward: return line.keep ? work.forward : work.passing;
     case Verb::kRecompute: return work.forward;

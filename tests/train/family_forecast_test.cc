@@ -83,14 +83,13 @@ void expect_enough(const FamilyRecipe& recipe, const RandomLayout& layout) {
   std::vector<MemoryTrial> ranks(static_cast<std::size_t>(layout.world));
   comm::run_local_ranks(layout.world, 120, [&](comm::World& world) {
     const app::ChargeAnew charge;
-    ranks[static_cast<std::size_t>(world.rank())] =
-        try_memory(job, world, &app::charged_here(), 2, scratch);
+    ranks[world.rank()] = try_memory(job, world, &app::charged_here(), 2, scratch);
   });
   const plan::PlanSet expected = planner::with_expected_rows(
       plan::compile(model::describe(job).program, model::mesh_of(job), model::recipe_of(job)), job);
   const bool varies = planner::ExpectedShare(job).varies();
   for (int rank = 0; rank < layout.world; ++rank) {
-    const MemoryTrial& one = ranks[static_cast<std::size_t>(rank)];
+    const MemoryTrial& one = ranks[rank];
     const auto measured = static_cast<double>(one.measured.steps);
     const auto bound = static_cast<double>(one.forecast);
     // A rank that is a thread may read another's buffer a moment longer than that one does.

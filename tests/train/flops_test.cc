@@ -60,7 +60,7 @@ Flops flops_of(const config::Job& job, int world) {
     walked = 0;
     const double reported = session.train(1, false, load).flops;
     at::removeCallback(handle);
-    ranks[static_cast<std::size_t>(own.rank())] = {reported, walked};
+    ranks[own.rank()] = {reported, walked};
   });
   Flops sum{.reported = ranks[0].reported};
   for (const Flops& rank : ranks) {

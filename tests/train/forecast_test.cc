@@ -49,8 +49,7 @@ std::vector<MemoryTrial> try_layout(const Layout& layout) {
   std::vector<MemoryTrial> ranks(static_cast<std::size_t>(layout.world));
   comm::run_local_ranks(layout.world, 120, [&](comm::World& world) {
     const app::ChargeAnew charge;
-    ranks[static_cast<std::size_t>(world.rank())] =
-        try_memory(job, world, &app::charged_here(), 2, scratch);
+    ranks[world.rank()] = try_memory(job, world, &app::charged_here(), 2, scratch);
   });
   return ranks;
 }

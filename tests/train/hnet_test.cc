@@ -165,7 +165,7 @@ TEST(HnetJobs, EveryParameterLearnsAtTheRateOfItsOwnStage) {
       const int stage = param.starts_with("backbone.main_network.main_network.") ? 2
                         : param.starts_with("backbone.main_network.")            ? 1
                                                                                  : 0;
-      const double rate = std::array{2.63, 1.52, 0.71}[static_cast<std::size_t>(stage)];
+      const double rate = std::array{2.63, 1.52, 0.71}[stage];
       const std::vector<double>& moments = after.states.at(param + " exp_avg");
       double most = 0;
       for (std::size_t i = 0; i < values.size(); ++i) {

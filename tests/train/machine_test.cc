@@ -37,7 +37,7 @@ TEST(Machine, PeakOfTheCpuIsMeasuredAndTheSameOnAllRanks) {
   const auto find = [&](const Path& file) {
     comm::run_local_ranks(2, 60, [&](comm::World& world) {
       SeenPeaks seen(file);
-      peaks[static_cast<std::size_t>(world.rank())] = find_peak(DType::kF32, at::kCPU, world, seen);
+      peaks[world.rank()] = find_peak(DType::kF32, at::kCPU, world, seen);
     });
   };
   find({});

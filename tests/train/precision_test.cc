@@ -112,8 +112,7 @@ TEST(Precision, TensorRanksStayTogether) {
       const JobTrace one = run(policy), several = run(policy, layout);
       EXPECT_EQ(several.replicas_apart, 0) << text(policy) << text(layout);
       for (int step = 0; step < kSteps; ++step)
-        EXPECT_NEAR(several.losses[static_cast<std::size_t>(step)],
-                    one.losses[static_cast<std::size_t>(step)], 0.02);
+        EXPECT_NEAR(several.losses[step], one.losses[step], 0.02);
     }
 }
 

@@ -25,7 +25,7 @@ std::string moving_square(std::int64_t number, int dx, int dy) {
   const int x = 10 + static_cast<int>(draws.below(13)), y = 10 + static_cast<int>(draws.below(13));
   std::vector<media::Image> frames(4, media::Image(44, 44));
   for (int frame = 0; frame < 4; ++frame) {
-    media::Image& image = frames[static_cast<std::size_t>(frame)];
+    media::Image& image = frames[frame];
     std::ranges::fill(image.rgb, std::uint8_t{90});
     const int left = x + dx * (2 * frame - 3) / 2, top = y + dy * (2 * frame - 3) / 2;
     for (int row = top; row < top + 12; ++row)

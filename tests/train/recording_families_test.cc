@@ -164,7 +164,7 @@ TEST(Copies, WithOtherRowsAreTold) {
   merge_activation(seen, contents, {}, place, *chunks);
   EXPECT_THAT(chunks->rows, testing::ElementsAre(4, 4, 4, 4));
   EXPECT_EQ(chunks->values[0], 0);
-  EXPECT_EQ(chunks->values[static_cast<std::size_t>(2 * width)], 1);  // the second cp rank's
+  EXPECT_EQ(chunks->values[2 * width], 1);  // the second cp rank's
   EXPECT_TRUE(chunks->strays.empty());
   ASSERT_EQ(chunks->miscounts.size(), 2u);
   const Miscount& last = chunks->miscounts.back();

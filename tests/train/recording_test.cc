@@ -160,8 +160,7 @@ TEST(Recordings, WithAnUpdateScaledOnOneRankNameTheRank) {
     });
     ASSERT_NE(tensor, two.tensors.end()) << layout;
     for (const model::Extent& extent : tensor->holders[1].extents)
-      for (std::int64_t i = 0; i < extent.count; ++i)
-        tensor->values[static_cast<std::size_t>(extent.global + i)] *= 1.01;
+      for (std::int64_t i = 0; i < extent.count; ++i) tensor->values[extent.global + i] *= 1.01;
     const std::vector<Comparison> rows = compare(one, two);
     const auto first = std::ranges::find_if(
         rows, [](const Comparison& row) { return row.relative > default_tolerance(DType::kF32); });

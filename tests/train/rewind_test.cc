@@ -49,8 +49,7 @@ std::string text_with_noise(std::int64_t first, std::int64_t last) {
   const auto offset = static_cast<std::int64_t>(key % kTokens);
   for (std::int64_t sample = first * kBatch; sample < (last + 1) * kBatch; ++sample)
     for (std::int64_t i = 0; i < kTokens; ++i)
-      text[static_cast<std::size_t>(order.at(sample).sample * kTokens + offset + i)] =
-          static_cast<char>('0' + random() % 70);
+      text[order.at(sample).sample * kTokens + offset + i] = static_cast<char>('0' + random() % 70);
   return text;
 }
 

@@ -53,7 +53,7 @@ class Snapshots : public harness::WatchedRuns {
          .sets = plain() + Sets{fmt::format("checkpoint.memory_every={}", kEvery)} + start.sets,
          .ranks = static_cast<int>(start.hosts.size()),
          .resume = start.resume,
-         .memory = [&](int rank) { return memory(start.hosts[static_cast<std::size_t>(rank)]); },
+         .memory = [&](int rank) { return memory(start.hosts[rank]); },
          .memory_files = start.files},
         watch);
   }

@@ -79,8 +79,7 @@ TEST_P(Vjepa, EveryComputeTypeTrains) {
   for (const char* type : {"fp32", "bf16"}) {
     const JobTrace trace = run(GetParam(), {fmt::format("precision.compute={}", type)});
     for (int step = 0; step < kSteps; ++step)
-      EXPECT_NEAR(trace.losses[static_cast<std::size_t>(step)],
-                  reference().losses[static_cast<std::size_t>(step)], 2e-2 * reference().losses[0])
+      EXPECT_NEAR(trace.losses[step], reference().losses[step], 2e-2 * reference().losses[0])
           << type;
   }
 }

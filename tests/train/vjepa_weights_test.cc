@@ -33,7 +33,7 @@ const std::vector<model::UnitSpec>& specs(exec::Session& session) {
 // The whole unit of this name, on one rank.
 at::Tensor unit(exec::Session& session, const std::string& name) {
   for (const exec::StateSlice& slice : session.units().local_slices())
-    if (slice.kind == "param" && specs(session)[static_cast<std::size_t>(slice.unit)].name == name)
+    if (slice.kind == "param" && specs(session)[slice.unit].name == name)
       return session.units().read(slice);
   return {};
 }

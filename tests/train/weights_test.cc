@@ -66,7 +66,7 @@ Parameters with_session(const config::Job& job,
     const std::lock_guard lock(mutex);
     for (const exec::StateSlice& slice : units.local_slices()) {
       if (slice.kind != "param") continue;
-      const model::UnitSpec& spec = specs[static_cast<std::size_t>(slice.unit)];
+      const model::UnitSpec& spec = specs[slice.unit];
       const at::Tensor values = units.read(slice).to(at::kDouble).contiguous();
       const auto within =
           model::extents_within(spec, units.tp_rank(), units.tp(), slice.offset, slice.count);

@@ -84,8 +84,7 @@ Result measured_once(const Variant& layout, const BenchForecastOptions& options,
   result.memory = {.forecast = expected.process_bytes,
                    .measured = ranks[0]["resident"].get<double>()};
   for (int rank = 0; rank < (place.launcher == Launcher::kProcesses ? place.world : 1); ++rank)
-    result.cpu_s +=
-        undisturbed(ranks[static_cast<std::size_t>(rank)]["cpu_s"].get<std::vector<double>>());
+    result.cpu_s += undisturbed(ranks[rank]["cpu_s"].get<std::vector<double>>());
   return result;
 }
 

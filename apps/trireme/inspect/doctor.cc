@@ -44,10 +44,9 @@ std::string memory() {
   std::vector<char> from(kBytes, 1), to(kBytes, 2);
   const Stopwatch watch;
   for (int round = 0; round < kRounds; ++round) {
-    from[static_cast<std::size_t>(round)] = static_cast<char>(round);
+    from[round] = static_cast<char>(round);
     std::memcpy(to.data(), from.data(), kBytes);
-    TRIREME_CHECK(to[static_cast<std::size_t>(round)] == static_cast<char>(round),
-                  "memcpy of round {}", round);
+    TRIREME_CHECK(to[round] == static_cast<char>(round), "memcpy of round {}", round);
   }
   return fmt::format("{} available, copies {:.1f} GB/s",
                      proc_value("/proc/meminfo", "MemAvailable:"),

@@ -60,8 +60,7 @@ std::string priced(const Planned& planned, const planner::StepForecast& expected
   const plan::PlanSet& plan = planned.plan;
   const simulate::Forecast& forecast = expected.lines;
   const plan::StepNumbers numbers = numbers_of(planned, expected, 0);
-  const plan::MemoryAccount& memory =
-      forecast.lists[static_cast<std::size_t>(plan.list_of_rank.front())].memory;
+  const plan::MemoryAccount& memory = forecast.lists[plan.list_of_rank.front()].memory;
   const Json json = plan::explain_json(plan, 0, memory, numbers);
   write_json(options.json, json);
   return options.format == "json" ? json.dump(1) + "\n"

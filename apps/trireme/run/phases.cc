@@ -78,7 +78,7 @@ int train_phases(const TrainOptions& options) {
   for (std::size_t i = 0; i < phases.size(); ++i) {
     const config::Phase& phase = phases[i];
     const Path run = out / phase.name;
-    const Path weights = phase.from ? ends[static_cast<std::size_t>(*phase.from)] : Path();
+    const Path weights = phase.from ? ends[*phase.from] : Path();
     const bool done = has_ended(run, job_of(options, phase).run.steps);
     fmt::print("phase     {} ({} of {}){}\n", phase.name, i + 1, phases.size(),
                done ? ": done before" : "");

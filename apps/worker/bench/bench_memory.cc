@@ -29,8 +29,7 @@ std::vector<train::MemoryTrial> try_job(const BenchJob& one, int steps) {
   std::vector<train::MemoryTrial> ranks(static_cast<std::size_t>(one.ranks));
   comm::run_local_ranks(one.ranks, kTimeoutS, [&](comm::World& world) {
     const ChargeAnew charge;
-    ranks[static_cast<std::size_t>(world.rank())] =
-        train::try_memory(job, world, &charged_here(), steps, scratch);
+    ranks[world.rank()] = train::try_memory(job, world, &charged_here(), steps, scratch);
   });
   return ranks;
 }

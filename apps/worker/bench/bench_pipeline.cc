@@ -195,7 +195,7 @@ PipelineFigures measure(const PipelineProblem& problem, Schedule schedule) {
                           return std::vector{at::zeros({1, kPipelineWidth})};
                         }});
       if (world.rank() == 0 && step >= 0) steps.push_back(watch.seconds());
-      figures.kept[static_cast<std::size_t>(world.rank())] = result.kept_forwards;
+      figures.kept[world.rank()] = result.kept_forwards;
     }
     if (world.rank() > 0) return;
     simulate::CostModel instant;  // what does not sleep takes no time worth a figure

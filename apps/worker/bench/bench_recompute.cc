@@ -27,8 +27,7 @@ namespace {
 
 // Activations and what nodes hold while they run, of a point of the account.
 std::int64_t activations(const plan::MemoryPoint& point) {
-  return point[static_cast<std::size_t>(plan::MemoryKind::kActivations)] +
-         point[static_cast<std::size_t>(plan::MemoryKind::kWork)];
+  return point[plan::MemoryKind::kActivations] + point[plan::MemoryKind::kWork];
 }
 
 // What one rank saw.
@@ -56,7 +55,7 @@ Seen measure(const config::Job& job, comm::World& world, int warmup, int steps) 
   }
   const plan::PlanSet& plan = session.session().plan();
   const plan::MemoryAccount account = plan::memory_account(plan, world.rank());
-  const plan::MemoryPoint& peak = account.at_line[static_cast<std::size_t>(account.peak_line)];
+  const plan::MemoryPoint& peak = account.at_line[account.peak_line];
   seen.planned = activations(peak);
   seen.measured -= account.peak_of_tensors() - seen.planned;
   seen.choice = plan::recomputation_text(plan.program);

@@ -30,13 +30,12 @@ std::vector<Product> linear_layers(const config::Job& job, const model::ModelSpe
   for (std::size_t node = 0; node < model.program.nodes.size(); ++node) {
     const auto& reads = model.program.nodes[node].reads;
     const bool multiplies = std::any_of(reads.begin(), reads.end(), [&](plan::ValueId value) {
-      return model.program.values[static_cast<std::size_t>(value)].differentiable;
+      return model.program.values[value].differentiable;
     });
     if (!multiplies) continue;
     const bool here = model.program.nodes[node].stage == stage;
     for (const model::ParamRef& ref : model.node_params[node]) {
-      const model::ParamSpec& param = model.units[static_cast<std::size_t>(ref.unit)]
-                                          .params[static_cast<std::size_t>(ref.param)];
+      const model::ParamSpec& param = model.units[ref.unit].params[ref.param];
       const auto shape = model::local_param(param, tp_rank, job.parallel.tp).shape;
       if (shape.size() != 2) continue;
       const auto same = std::find_if(products.begin(), products.end(), [&](const Product& p) {

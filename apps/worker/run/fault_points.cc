@@ -59,7 +59,7 @@ void FaultPoints::start(const char* stage) {
 
 void FaultPoints::arm(comm::World& world, train::TrainSetup& setup) {
   if (ranks_.empty()) return;
-  faults::Injector& rank = *ranks_[static_cast<std::size_t>(world.rank() - first_rank_)];
+  faults::Injector& rank = *ranks_[world.rank() - first_rank_];
   rank.start("mesh");
   world.flight().show(&rank);
   setup.files = &rank.files(*setup.files);

@@ -125,8 +125,7 @@ void show_regions(const exec::Model& model, const config::Arrcoc& arrcoc,
   const std::vector<plan::Value>& all = model.spec.program.values;
   const auto found = std::ranges::find(all, "levels", &plan::Value::name);
   TRIREME_CHECK(found != all.end(), "{} has no levels", model.spec.program.name);
-  const at::Tensor levels =
-      values[static_cast<std::size_t>(found - all.begin())][0].to(at::kDouble).contiguous();
+  const at::Tensor levels = values[found - all.begin()][0].to(at::kDouble).contiguous();
   std::string rows;
   std::int64_t sum = 0;
   for (std::int64_t p = 0; p < levels.numel(); ++p) {

@@ -56,7 +56,7 @@ Saver::Setup InMemory::setup() const {
   for (std::size_t host = 0; host < ranks_.size(); ++host) {
     const std::vector<int>& others = ranks_[(host + distance_) % ranks_.size()];
     for (std::size_t place = 0; place < ranks_[host].size(); ++place)
-      setup.replicas[static_cast<std::size_t>(ranks_[host][place])] = others[place % others.size()];
+      setup.replicas[ranks_[host][place]] = others[place % others.size()];
   }
   return setup;
 }
@@ -115,7 +115,7 @@ std::string InMemory::gather(const Candidate& candidate, const exec::Units& unit
   const std::string text = on_every_rank(world_, [&] {
     if (world_.rank() != candidate.ranks.front()) return std::string();
     return text_of(directory(candidate.step) / formats::kManifestName, files_);
-  })[static_cast<std::size_t>(candidate.ranks.front())];
+  })[candidate.ranks.front()];
   const formats::Manifest manifest =
       formats::parse_manifest(text, fmt::format("snapshot of step {}", candidate.step));
   const Inventory stock = take_stock(candidate, manifest, units, specs);
@@ -182,9 +182,8 @@ std::vector<Parcel> InMemory::missing(const Inventory& stock,
       if (!stock.need[host].contains(file.name) || stock.have[host].contains(file.name)) continue;
       const auto source = std::ranges::find_if(
           stock.have, [&](const std::set<std::string>& have) { return have.contains(file.name); });
-      const int from = source == stock.have.end()
-                           ? -1
-                           : ranks_[static_cast<std::size_t>(source - stock.have.begin())].front();
+      const int from =
+          source == stock.have.end() ? -1 : ranks_[source - stock.have.begin()].front();
       parcels.push_back({.from = from, .to = ranks_[host].front(), .file = file});
     }
   return parcels;

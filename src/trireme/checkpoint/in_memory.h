@@ -53,7 +53,7 @@ class InMemory {
   std::vector<Parcel> missing(const Inventory& stock, const formats::Manifest& manifest) const;
   void fetch(const Candidate& candidate, const std::string& manifest,
              const std::vector<Parcel>& parcels);
-  std::size_t host() const { return host_of_[static_cast<std::size_t>(world_.rank())]; }
+  std::size_t host() const { return host_of_[world_.rank()]; }
   bool leads() const { return ranks_[host()].front() == world_.rank(); }
   Path directory(std::int64_t step) const;
 

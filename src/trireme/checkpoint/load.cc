@@ -78,7 +78,7 @@ std::vector<plan::UnitId> left_out(const convert::StateReader& stored, const Pat
       fail(ErrorKind::kData,
            "{}: has no unit {}, which this job trains; resume with the job that "
            "wrote it",
-           directory.string(), specs[static_cast<std::size_t>(unit)].name);
+           directory.string(), specs[unit].name);
     missing.push_back(unit);
   }
   return missing;
@@ -87,7 +87,7 @@ std::vector<plan::UnitId> left_out(const convert::StateReader& stored, const Pat
 void check_base(const formats::Manifest& manifest, const Path& directory, const Path& base,
                 const std::vector<plan::UnitId>& missing, const std::vector<UnitSpec>& specs) {
   std::vector<std::string> names;
-  for (plan::UnitId unit : missing) names.push_back(specs[static_cast<std::size_t>(unit)].name);
+  for (plan::UnitId unit : missing) names.push_back(specs[unit].name);
   if (base.empty())
     fail(ErrorKind::kData,
          "{}: leaves out frozen units (checkpoint.trainable_only): {}; set model.weights to the "
@@ -115,11 +115,10 @@ std::set<std::string> needed_files(const formats::Manifest& manifest, const exec
   const bool whole = parts != units.tp();  // units are joined and cut in a new way
   std::set<std::string> needed;
   for (const exec::StateSlice& slice : units.local_slices()) {
-    const int place = places[static_cast<std::size_t>(slice.unit)];
+    const int place = places[slice.unit];
     for (int part = 0; place >= 0 && part < parts; ++part) {
       if (!whole && part != units.tp_rank()) continue;
-      for (const auto& stored :
-           manifest.units[static_cast<std::size_t>(place * parts + part)].slices)
+      for (const auto& stored : manifest.units[place * parts + part].slices)
         if (is_kind(stored.kind, slice) &&
             (whole || (stored.offset < slice.offset + slice.count &&
                        slice.offset < stored.offset + stored.length)))

@@ -185,7 +185,7 @@ Share Saver::make() {
 // Its file, with the digest of that.
 Share Saver::write() const {
   if (slices_.empty()) return {};
-  const Share& own = shares_[static_cast<std::size_t>(world_.rank())];
+  const Share& own = shares_[world_.rank()];
   std::vector<formats::TensorInfo> tensors;
   for (std::size_t i = 0; i < slices_.size(); ++i)
     tensors.push_back({.name = own.slices[i].second.tensor,

@@ -46,14 +46,13 @@ Share make_share(int rank, const exec::Units& units, const std::vector<exec::Sta
   share.file.name = fmt::format("rank-{:05}.safetensors", rank);
   for (const exec::StateSlice& slice : slices)
     share.slices.emplace_back(
-        slice.unit, formats::ManifestSlice{
-                        .file = share.file.name,
-                        .tensor = fmt::format(
-                            "{}.{}", specs[static_cast<std::size_t>(slice.unit)].name, slice.kind),
-                        .kind = slice.kind,
-                        .offset = slice.offset,
-                        .length = slice.count,
-                        .block = slice.block});
+        slice.unit,
+        formats::ManifestSlice{.file = share.file.name,
+                               .tensor = fmt::format("{}.{}", specs[slice.unit].name, slice.kind),
+                               .kind = slice.kind,
+                               .offset = slice.offset,
+                               .length = slice.count,
+                               .block = slice.block});
   return share;
 }
 
@@ -77,16 +76,14 @@ formats::Manifest make_manifest(const Header& header, const exec::Units& units,
     places.push_back(manifest.units.size());
     if (!header.base.empty() && !units.trains(unit)) continue;
     for (int part = 0; part < tp; ++part)
-      manifest.units.push_back(
-          convert::manifest_unit(specs[static_cast<std::size_t>(unit)], part, tp));
+      manifest.units.push_back(convert::manifest_unit(specs[unit], part, tp));
   }
   for (const Share& share : shares) {
     if (share.file.name.empty()) continue;
     manifest.files.push_back(share.file);
     for (const auto& [unit, slice] : share.slices)
-      manifest
-          .units[places[static_cast<std::size_t>(unit)] + static_cast<std::size_t>(share.tp_rank)]
-          .slices.push_back(slice);
+      manifest.units[places[unit] + static_cast<std::size_t>(share.tp_rank)].slices.push_back(
+          slice);
   }
   for (formats::ManifestUnit& unit : manifest.units)
     std::stable_sort(unit.slices.begin(), unit.slices.end(), [](const auto& a, const auto& b) {

@@ -103,7 +103,7 @@ void check_all(const Parameters& stored, const std::vector<model::UnitSpec>& spe
   constexpr std::size_t kNamed = 5;
   std::vector<std::string> missing;
   for (plan::UnitId unit : wanted) {
-    const model::UnitSpec& spec = specs[static_cast<std::size_t>(unit)];
+    const model::UnitSpec& spec = specs[unit];
     for (const model::ParamSpec& param : spec.params) {
       if (stored.has(param))
         stored.check(param);
@@ -130,7 +130,7 @@ void for_stored(const Parameters& stored, const exec::Units& units,
   check_all(stored, specs, wanted);
   for (const exec::StateSlice& slice : units.local_slices()) {
     if (slice.kind != "param" || std::ranges::find(wanted, slice.unit) == wanted.end()) continue;
-    const model::UnitSpec& spec = specs[static_cast<std::size_t>(slice.unit)];
+    const model::UnitSpec& spec = specs[slice.unit];
     const at::Tensor value = units.read(slice).cpu().clone();
     const auto within =
         model::extents_within(spec, units.tp_rank(), units.tp(), slice.offset, slice.count);
@@ -171,7 +171,7 @@ void check_frozen(const Path& base, const exec::Units& units,
                  fail(ErrorKind::kData,
                       "checkpoint.trainable_only: unit {} here is not that of model.weights={}; "
                       "name the checkpoint that this run began with, or leave trainable_only out",
-                      specs[static_cast<std::size_t>(slice.unit)].name, base.string());
+                      specs[slice.unit].name, base.string());
              });
 }
 
@@ -180,8 +180,7 @@ void load_weights(const Path& directory, exec::Units& units,
   const Parameters stored(directory);
   std::vector<plan::UnitId> wanted;
   for (plan::UnitId unit = 0; unit < std::ssize(specs); ++unit)
-    if (news == NewUnits::kRefused || !units.trains(unit) ||
-        stored.has_any(specs[static_cast<std::size_t>(unit)]))
+    if (news == NewUnits::kRefused || !units.trains(unit) || stored.has_any(specs[unit]))
       wanted.push_back(unit);
   fill(stored, units, specs, wanted);
 }

@@ -46,7 +46,7 @@ ComposedGroup::~ComposedGroup() {
   std::unique_lock lock(mutex_);
   if (!queue_.empty())
     transport_->abort(fmt::format("rank {} left group '{}' with {} unfinished operation(s)",
-                                  ranks_[static_cast<std::size_t>(rank())], name(), queue_.size()));
+                                  ranks_[rank()], name(), queue_.size()));
   closing_ = true;
   changed_.notify_all();
   if (lane_.joinable()) {
@@ -123,13 +123,12 @@ std::optional<Error> ComposedGroup::run(Job& job) {
     return Error(ErrorKind::kPeerLost, fmt::format("{} not started: {}", describe(job), *cause));
   const Operation& op = job.op;
   const bool pair = op.verb == Verb::kSend || op.verb == Verb::kRecv;
-  const watch::Underway underway(
-      *common_->flight, track_,
-      {.what = comm::name(op.verb),
-       .sequence = job.sequence,
-       .bytes = op.bytes(),
-       .peer = pair ? ranks_[static_cast<std::size_t>(op.peer)] : watch::kAllMembers,
-       .line = op.line});
+  const watch::Underway underway(*common_->flight, track_,
+                                 {.what = comm::name(op.verb),
+                                  .sequence = job.sequence,
+                                  .bytes = op.bytes(),
+                                  .peer = pair ? ranks_[op.peer] : watch::kAllMembers,
+                                  .line = op.line});
   try {
     collectives_.run(op, job.sequence);
     return std::nullopt;
@@ -166,14 +165,12 @@ Error ComposedGroup::mismatch(const Mismatch& m) const {
       ErrorKind::kInternal,
       fmt::format("group '{}': rank {} runs {} but rank {} runs {}; every rank must submit the "
                   "same operations in the same order",
-                  name(), ranks_[static_cast<std::size_t>(rank())], spell(m.mine), m.rank,
-                  spell(m.theirs)));
+                  name(), ranks_[rank()], spell(m.mine), m.rank, spell(m.theirs)));
 }
 
 std::string ComposedGroup::describe(const Job& job) const {
-  return fmt::format("rank {}: {} #{} of group '{}' ({} bytes)",
-                     ranks_[static_cast<std::size_t>(rank())], comm::name(job.op.verb),
-                     job.sequence, name(), job.op.bytes());
+  return fmt::format("rank {}: {} #{} of group '{}' ({} bytes)", ranks_[rank()],
+                     comm::name(job.op.verb), job.sequence, name(), job.op.bytes());
 }
 
 }  // namespace trireme::comm

@@ -72,7 +72,7 @@ class Exchange {
                        std::byte* out);
   void check(Incoming& message, int peer, std::size_t bytes) const;
   Stamp stamp(std::size_t bytes) const;
-  int rank_of(int peer) const { return ranks_[static_cast<std::size_t>(peer)]; }
+  int rank_of(int peer) const { return ranks_[peer]; }
   int others() const { return static_cast<int>(ranks_.size()) - 1; }
   // The i-th other rank, starting after this one so that ranks do not all begin with rank 0.
   int other(int i) const { return (rank_ + 1 + i) % static_cast<int>(ranks_.size()); }

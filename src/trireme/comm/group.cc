@@ -82,7 +82,7 @@ Ticket Group::reduce_scatter_v(ConstBuffer in, Buffer out, std::span<const std::
   check(in.type == out.type, verb, "input and output differ in type");
   check(in.count == total(counts), verb,
         fmt::format("input holds {} elements, the slices {}", in.count, total(counts)));
-  const std::int64_t own = counts[static_cast<std::size_t>(rank_)];
+  const std::int64_t own = counts[rank_];
   check(out.count == own, verb,
         fmt::format("output holds {} elements, the slice {}", out.count, own));
   return submit({.verb = verb,
@@ -105,7 +105,7 @@ Ticket Group::all_gather_v(ConstBuffer in, Buffer out, std::span<const std::int6
   check(in.type == out.type, verb, "input and output differ in type");
   check(out.count == total(counts), verb,
         fmt::format("output holds {} elements, the slices {}", out.count, total(counts)));
-  const std::int64_t own = counts[static_cast<std::size_t>(rank_)];
+  const std::int64_t own = counts[rank_];
   check(in.count == own, verb, fmt::format("input holds {} elements, the slice {}", in.count, own));
   return submit({.verb = verb,
                  .type = in.type,

@@ -26,7 +26,7 @@ std::size_t longest(const Slices& slices) {
 
 std::optional<Levels> levels_of(const std::vector<int>& ranks, int position,
                                 const std::vector<int>& hosts) {
-  const auto host = [&](std::size_t at) { return hosts[static_cast<std::size_t>(ranks[at])]; };
+  const auto host = [&](std::size_t at) { return hosts[ranks[at]]; };
   std::size_t block = 0;
   while (block < ranks.size() && host(block) == host(0)) ++block;
   const bool even = ranks.size() % block == 0 && std::has_single_bit(block);

@@ -7,13 +7,13 @@ namespace trireme::comm {
 
 std::string_view name(Reduce reduce) {
   constexpr std::string_view kNames[] = {"sum", "max", "avg"};
-  return kNames[static_cast<std::size_t>(reduce)];
+  return kNames[reduce];
 }
 
 std::string_view name(Verb verb) {
   constexpr std::string_view kNames[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
                                          "all_to_all", "send",           "recv",       "barrier"};
-  return kNames[static_cast<std::size_t>(verb)];
+  return kNames[verb];
 }
 
 std::int64_t total(std::span<const std::int64_t> counts) {
@@ -24,7 +24,7 @@ std::int64_t Operation::count() const { return std::max(total(in_counts), total(
 
 std::vector<std::int64_t> even_split(std::int64_t count, int parts) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(parts), count / parts);
-  for (std::int64_t i = 0; i < count % parts; ++i) ++counts[static_cast<std::size_t>(i)];
+  for (std::int64_t i = 0; i < count % parts; ++i) ++counts[i];
   return counts;
 }
 

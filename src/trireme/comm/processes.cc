@@ -37,8 +37,7 @@ std::unique_ptr<World> connect_processes(const RendezvousConfig& config, Route r
     return make_network_world(config.rank, config.size, make_network(rendezvous, route));
   const std::vector<int> hosts = rendezvous->ranks_by_text("host", this_host() + config.host_name);
   const bool shared = std::set<int>(hosts.begin(), hosts.end()).size() < hosts.size();
-  auto memory =
-      shared ? ShmLink::join(rendezvous, hosts[static_cast<std::size_t>(config.rank)]) : nullptr;
+  auto memory = shared ? ShmLink::join(rendezvous, hosts[config.rank]) : nullptr;
   if (memory && std::ranges::count(hosts, 0) == config.size) {
     rendezvous->watch({});
     return make_hosts_world(config.rank, hosts, std::move(memory), nullptr);

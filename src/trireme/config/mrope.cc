@@ -40,7 +40,7 @@ std::vector<std::int64_t> axes(const Mrope& mrope) {
   for (std::int64_t i = 0; i < all; ++i) {
     const std::int64_t turn = i % 3;
     if (mrope.interleaved)
-      axis_of.push_back(turn > 0 && i < 3 * sections[static_cast<std::size_t>(turn)] ? turn : 0);
+      axis_of.push_back(turn > 0 && i < 3 * sections[turn] ? turn : 0);
     else
       axis_of.push_back(i < sections[0] ? 0 : i < sections[0] + sections[1] ? 1 : 2);
   }

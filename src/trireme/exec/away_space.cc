@@ -30,7 +30,7 @@ AwaySpace::AwaySpace(const plan::PlanSet& plan, int rank, const OpenScratch& ope
       tiers_[tier] = open(tier);
   for (plan::UnitId id : plan::units_of_stage(plan.program, stage)) {
     const plan::UnitSpace space = plan::space_of(plan, id, stage);
-    UnitExtents& extents = units_[static_cast<std::size_t>(id)];
+    UnitExtents& extents = units_[id];
     if (away(id, TensorKind::kStates))
       for (std::int64_t bytes : space.states)
         extents.states.push_back(reserve(offload.optimizer, bytes));
@@ -73,7 +73,7 @@ scratch::Scratch& AwaySpace::of(TensorKind tensors) const {
 scratch::Scratch& AwaySpace::of_values() const { return at(plan_.recipe.offload.activations); }
 
 scratch::Extent AwaySpace::value(plan::ValueId value, int mb) const {
-  return values_[static_cast<std::size_t>(slots_.of.at({value, mb}))];
+  return values_[slots_.of.at({value, mb})];
 }
 
 std::vector<std::string> AwaySpace::describe() const {

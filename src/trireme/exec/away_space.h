@@ -31,9 +31,7 @@ class AwaySpace {
   AwaySpace(const plan::PlanSet& plan, int rank, const OpenScratch& open);
 
   bool away(plan::UnitId unit, plan::TensorKind tensors) const { return away_(unit, tensors); }
-  const UnitExtents& unit(plan::UnitId unit) const {
-    return units_[static_cast<std::size_t>(unit)];
-  }
+  const UnitExtents& unit(plan::UnitId unit) const { return units_[unit]; }
   scratch::Scratch& of(plan::TensorKind tensors) const;
   scratch::Extent value(plan::ValueId value, int mb) const;
   scratch::Scratch& of_values() const;

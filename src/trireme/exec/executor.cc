@@ -79,7 +79,7 @@ StepResult Executor::run(const StepArgs& args) {
   };
   const double waited_before_s = flight_.waited_s();
   for (int index = 0; index < static_cast<int>(list_.size()); ++index) {
-    const Instr& line = list_[static_cast<std::size_t>(index)];
+    const Instr& line = list_[index];
     flight_.begin_line(plan::name(line.verb), described_, index, line.mb);
     wait_for(index, args);
     const Stopwatch running;
@@ -105,7 +105,7 @@ StepResult Executor::run(const StepArgs& args) {
 }
 
 void Executor::run_line(int index, const StepArgs& args, StepResult& result) {
-  const Instr& line = list_[static_cast<std::size_t>(index)];
+  const Instr& line = list_[index];
   if (line.lane == plan::Lane::kDp && line.verb != Verb::kGradNorm)
     in_flight(line.lane).push_back({.line = index, .movement = {}});
   switch (line.verb) {
@@ -153,9 +153,9 @@ void Executor::run_line(int index, const StepArgs& args, StepResult& result) {
 }
 
 void Executor::wait_for(int index, const StepArgs& args) {
-  const Instr& line = list_[static_cast<std::size_t>(index)];
+  const Instr& line = list_[index];
   for (int earlier : line.after) {
-    const Instr& made = list_[static_cast<std::size_t>(earlier)];
+    const Instr& made = list_[earlier];
     if (made.lane != plan::Lane::kComp && !plan::is_transfer(made))
       settle(made.lane, earlier, args);
     if (plan::is_transfer(made))
@@ -172,14 +172,14 @@ void Executor::settle(plan::Lane lane, int line, const StepArgs& args) {
   for (; !issued.empty() && issued.front().line <= line; issued.pop_front()) {
     finish(issued.front());
     if (args.times == nullptr) continue;
-    LineTime& time = (*args.times)[static_cast<std::size_t>(issued.front().line)];
+    LineTime& time = (*args.times)[issued.front().line];
     time.end = lane == plan::Lane::kDp ? now() : issued.front().movement.ended_s(time.end);
   }
   if (lane != plan::Lane::kDp) offload_wait_s_ += waiting.seconds();
 }
 
 void Executor::finish(InFlight& issued) {
-  const Instr& line = list_[static_cast<std::size_t>(issued.line)];
+  const Instr& line = list_[issued.line];
   switch (line.verb) {
     case Verb::kUnshard: units_.finish_unshard(line.unit); break;
     case Verb::kReload:
@@ -195,14 +195,14 @@ void Executor::finish(InFlight& issued) {
 }
 
 void Executor::reload(int index) {
-  const Instr& line = list_[static_cast<std::size_t>(index)];
+  const Instr& line = list_[index];
   Movement movement = line.value >= 0 ? value_moves_.reload(line) : units_.reload_begin(line);
   if (line.lane == plan::Lane::kDp) return;  // a collective, which is in its lane already
   in_flight(line.lane).push_back({.line = index, .movement = std::move(movement)});
 }
 
 void Executor::offload(int index) {
-  const Instr& line = list_[static_cast<std::size_t>(index)];
+  const Instr& line = list_[index];
   Movement movement =
       line.value >= 0 ? value_moves_.offload(line, values_.activations.take(line.value, line.mb))
                       : units_.offload_begin(line);
@@ -211,8 +211,8 @@ void Executor::offload(int index) {
 }
 
 void Executor::arrived(int index, at::Tensor tensor, const StepArgs& args) {
-  const Instr& line = list_[static_cast<std::size_t>(index)];
-  if (args.times != nullptr) (*args.times)[static_cast<std::size_t>(index)].end = now();
+  const Instr& line = list_[index];
+  if (args.times != nullptr) (*args.times)[index].end = now();
   if (line.verb == Verb::kSend) return;
   if (line.gradient)
     add_gradient(line.value, line.mb, std::move(tensor));
@@ -221,11 +221,11 @@ void Executor::arrived(int index, at::Tensor tensor, const StepArgs& args) {
 }
 
 void Executor::retire(int index, const StepArgs& args) {
-  const Instr& line = list_[static_cast<std::size_t>(index)];
-  const plan::Retirement& retirement = retirements_[static_cast<std::size_t>(index)];
+  const Instr& line = list_[index];
+  const plan::Retirement& retirement = retirements_[index];
   for (const auto& [value, mb] : retirement.values) values_.activations.drop(value, mb);
   for (plan::UnitId unit : retirement.gradients) {
-    const int chunk = plan_.program.nodes[static_cast<std::size_t>(line.node)].chunk;
+    const int chunk = plan_.program.nodes[line.node].chunk;
     if (args.observer != nullptr)
       args.observer->on_micro_batch_gradient(
           units_, unit, plan::micro_batch_id(plan_.mesh, plan_.recipe, rank_, line.mb),
@@ -244,7 +244,7 @@ void Executor::load(const Instr& line, const StepArgs& args) {
 }
 
 void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
-  const plan::Node& node = plan_.program.nodes[static_cast<std::size_t>(line.node)];
+  const plan::Node& node = plan_.program.nodes[line.node];
   at::AutoGradMode grad_mode(keep);
   Saved saved;
   std::vector<at::Tensor> inputs;
@@ -252,8 +252,7 @@ void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
     std::vector<at::Tensor> parts;  // of each micro-batch
     for (int mb : plan::batches(node, line.mb, plan_.recipe.micro_batches)) {
       parts.push_back(values_.activations.get(value, mb).detach());
-      if (keep && flow_.value_has_grad[static_cast<std::size_t>(value)])
-        parts.back().set_requires_grad(true);
+      if (keep && flow_.value_has_grad[value]) parts.back().set_requires_grad(true);
     }
     inputs.push_back(parts.size() == 1 ? parts[0] : at::cat(parts));
     if (keep) saved.inputs.push_back(std::move(parts));
@@ -266,21 +265,17 @@ void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
       .node = line.node,
       .training = !node.no_grad,
       .weight_gradients = saved.weights,
-      .counts = node.loss && line.verb == Verb::kForward
-                    ? &counts_[static_cast<std::size_t>(line.mb)]
-                    : nullptr};
+      .counts = node.loss && line.verb == Verb::kForward ? &counts_[line.mb] : nullptr};
   const ops::FlopCount count;
-  std::vector<at::Tensor> outputs =
-      model_.blocks[static_cast<std::size_t>(line.node)]->forward(inputs, context);
-  if (line.verb == Verb::kForward)
-    flops_ += flop_factors_[static_cast<std::size_t>(line.node)] * count.flops();
+  std::vector<at::Tensor> outputs = model_.blocks[line.node]->forward(inputs, context);
+  if (line.verb == Verb::kForward) flops_ += flop_factors_[line.node] * count.flops();
   TRIREME_CHECK(outputs.size() == node.writes.size(), "{} wrote {} values, its node declares {}",
                 node.name, outputs.size(), node.writes.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (keep) saved.outputs.push_back(torch::autograd::impl::gradient_edge(outputs[i]));
     if (node.loss && line.verb == Verb::kForward) {
       saved.loss = outputs[i].options();
-      at::Tensor& loss = losses_[static_cast<std::size_t>(line.mb)];
+      at::Tensor& loss = losses_[line.mb];
       const at::Tensor sum = outputs[i].detach().to(at::kDouble);
       loss = loss.defined() ? loss.add(sum) : sum;
     }
@@ -294,7 +289,7 @@ void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
 }
 
 void Executor::backward(const Instr& line, const StepArgs& args) {
-  const plan::Node& node = plan_.program.nodes[static_cast<std::size_t>(line.node)];
+  const plan::Node& node = plan_.program.nodes[line.node];
   Saved saved = values_.saved.take(line.node, line.mb);
   torch::autograd::edge_list roots;
   torch::autograd::variable_list seeds;
@@ -322,7 +317,7 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
   const auto batches = plan::batches(node, line.mb, plan_.recipe.micro_batches);
   for (std::size_t i = 0; i < node.reads.size(); ++i)
     for (const int mb : batches) {
-      at::Tensor gradient = saved.inputs[i][static_cast<std::size_t>(mb - batches.front())].grad();
+      at::Tensor gradient = saved.inputs[i][mb - batches.front()].grad();
       if (gradient.defined()) add_gradient(node.reads[i], mb, std::move(gradient));
     }
   if (line.verb == Verb::kBackwardInput)
@@ -337,7 +332,7 @@ void Executor::backward_weight(const Instr& line) {
 }
 
 void Executor::open_gradients(const Instr& line, ops::WeightGradients& gradients) {
-  const plan::Node& node = plan_.program.nodes[static_cast<std::size_t>(line.node)];
+  const plan::Node& node = plan_.program.nodes[line.node];
   const std::vector<plan::UnitId>& opens = retirement_of(line).opens;
   for (plan::UnitId unit : node.units)
     if (units_.trains(unit))

@@ -92,9 +92,7 @@ class Executor {
     int line = -1;
     Movement movement;
   };
-  std::deque<InFlight>& in_flight(plan::Lane lane) {
-    return in_flight_[static_cast<std::size_t>(lane)];
-  }
+  std::deque<InFlight>& in_flight(plan::Lane lane) { return in_flight_[lane]; }
   void reload(int index);
   void offload(int index);
   // Everything up to `line` in its lane, of the lanes whose lines the list does not run itself.
@@ -102,7 +100,7 @@ class Executor {
   void finish(InFlight& issued);
   void arrived(int line, at::Tensor tensor, const StepArgs& args);
   const plan::Retirement& retirement_of(const plan::Instr& line) const {
-    return retirements_[static_cast<std::size_t>(&line - list_.data())];
+    return retirements_[&line - list_.data()];
   }
   void retire(int line, const StepArgs& args);
 

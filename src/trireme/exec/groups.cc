@@ -31,7 +31,7 @@ void Groups::make_channels(comm::World& world, const plan::PlanSet& plan) {
     for (const plan::Instr& line : plan.list(rank))
       if (line.verb == plan::Verb::kSend)
         wanted[{plan.mesh.coordinate(rank, Axis::kPp), line.peer}] |=
-            plan.program.values[static_cast<std::size_t>(line.value)].varies;
+            plan.program.values[line.value].varies;
   const int stage = plan.mesh.coordinate(world.rank(), Axis::kPp);
   for (const auto& [stages, announces] : wanted) {
     const auto [from, to] = stages;
@@ -50,8 +50,7 @@ void Groups::make_tied(comm::World& world, const plan::PlanSet& plan) {
     std::vector<int> ranks;
     for (int stage : plan::stages_of_unit(plan.program, line.unit))
       ranks.push_back(plan.mesh.peer(world.rank(), Axis::kPp, stage));
-    tied_[line.unit] = world.make_group(
-        "tied " + plan.program.units[static_cast<std::size_t>(line.unit)].name, ranks);
+    tied_[line.unit] = world.make_group("tied " + plan.program.units[line.unit].name, ranks);
   }
 }
 

@@ -55,15 +55,13 @@ Session::Session(Model model, const SessionSetup& setup, comm::World& world, Opt
     std::vector<at::Tensor> params;
     for (std::size_t i = 0; i < refs.size(); ++i) {
       params.push_back(units_.param(refs[i].unit, refs[i].param));
-      auto& source =
-          sources[static_cast<std::size_t>(refs[i].unit)][static_cast<std::size_t>(refs[i].param)];
+      auto& source = sources[refs[i].unit][refs[i].param];
       if (source.first == nullptr) source = {model_.blocks[node].get(), i};
     }
     model_.blocks[node]->bind(std::move(params));
   }
   units_.initialise(setup.seed, [&](plan::UnitId unit, int param) {
-    const auto& [block, index] =
-        sources[static_cast<std::size_t>(unit)][static_cast<std::size_t>(param)];
+    const auto& [block, index] = sources[unit][param];
     return block == nullptr ? at::Tensor() : block->initial_value(index);
   });
 }

@@ -22,13 +22,12 @@ Transfers::Transfers(const plan::PlanSet& plan, int rank, const Groups& groups, 
       groups_(groups),
       device_(device) {
   for (const plan::Instr& line : list_)
-    if (plan::is_transfer(line) &&
-        plan.program.values[static_cast<std::size_t>(line.value)].shape.empty())
+    if (plan::is_transfer(line) && plan.program.values[line.value].shape.empty())
       fail(
           ErrorKind::kUsage,
           "value {} crosses from one pipeline stage to another, but the model does not declare its "
           "shape; declare it, or keep its writer and readers on one stage",
-          plan.program.values[static_cast<std::size_t>(line.value)].name);
+          plan.program.values[line.value].name);
 }
 
 Transfers::~Transfers() {

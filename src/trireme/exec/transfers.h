@@ -48,10 +48,8 @@ class Transfers {
     std::deque<Transfer> transfers{};
   };
   std::deque<Transfer>& at(const plan::Queue& queue);
-  const plan::Instr& line(int index) const { return list_[static_cast<std::size_t>(index)]; }
-  const plan::Value& value(int index) const {
-    return plan_.program.values[static_cast<std::size_t>(line(index).value)];
-  }
+  const plan::Instr& line(int index) const { return list_[index]; }
+  const plan::Value& value(int index) const { return plan_.program.values[line(index).value]; }
   void finish(Transfer& transfer, const Arrived& arrived) const;
   at::ScalarType type(const plan::Value& value) const;
 

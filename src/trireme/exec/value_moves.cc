@@ -24,7 +24,7 @@ Movement ValueMoves::offload(const plan::Instr& line, at::Tensor tensor) {
   tensor = tensor.contiguous();
   Movement movement;
   if (line.axes.empty()) {
-    const plan::Value& value = plan_.program.values[static_cast<std::size_t>(line.value)];
+    const plan::Value& value = plan_.program.values[line.value];
     TRIREME_CHECK(static_cast<std::int64_t>(tensor.nbytes()) <= value.bytes,
                   "value {} has {} bytes, its model declares {}", value.name, tensor.nbytes(),
                   value.bytes);

@@ -50,7 +50,7 @@ std::vector<Run> runs_of(const Cut& cut, int rank, int size) {
 std::vector<std::int64_t> local_shape(const ParamSpec& param, const std::vector<Run>& runs) {
   std::vector<std::int64_t> shape = param.shape;
   if (param.cut.dim < 0) return shape;
-  std::int64_t& cut = shape[static_cast<std::size_t>(param.cut.dim)];
+  std::int64_t& cut = shape[param.cut.dim];
   cut = 0;
   for (const Run& run : runs) cut += run.end - run.begin;
   return shape;

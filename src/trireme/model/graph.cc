@@ -39,7 +39,7 @@ plan::UnitId Graph::unit(UnitSpec unit, bool trains) {
 
 plan::UnitId Graph::average(plan::UnitId followed, std::string name, std::string_view prefix,
                             std::string_view followed_prefix) {
-  UnitSpec copy = spec_.units[static_cast<std::size_t>(followed)];
+  UnitSpec copy = spec_.units[followed];
   copy.name = std::move(name);
   for (ParamSpec& param : copy.params) {
     TRIREME_CHECK(param.name.starts_with(followed_prefix), "{} does not begin with {}", param.name,
@@ -48,8 +48,7 @@ plan::UnitId Graph::average(plan::UnitId followed, std::string name, std::string
   }
   const plan::UnitId id = unit(std::move(copy), false);
   // A student that does not train is not averaged.
-  if (spec_.program.units[static_cast<std::size_t>(followed)].trainable)
-    spec_.program.units[static_cast<std::size_t>(id)].ema_of = followed;
+  if (spec_.program.units[followed].trainable) spec_.program.units[id].ema_of = followed;
   return id;
 }
 
@@ -58,8 +57,7 @@ std::vector<plan::ValueId> Graph::node(plan::Node node, const Work& work,
                                        std::vector<plan::Value> writes) {
   bool reached =
       std::ranges::any_of(node.reads, [&](plan::ValueId id) { return this->reached(id); });
-  for (const plan::UnitId unit : units)
-    reached = reached || spec_.program.units[static_cast<std::size_t>(unit)].trainable;
+  for (const plan::UnitId unit : units) reached = reached || spec_.program.units[unit].trainable;
   reached = reached && !node.no_grad;
   node.saved_bytes = work.saved_bytes;
   node.parts = work.parts;
@@ -84,7 +82,7 @@ void Graph::spread_rows() { row_wise_.back() = true; }
 
 void Graph::bind_all(plan::UnitId unit) {
   spec_.program.nodes.back().units.push_back(unit);
-  const std::size_t params = spec_.units[static_cast<std::size_t>(unit)].params.size();
+  const std::size_t params = spec_.units[unit].params.size();
   for (std::size_t i = 0; i < params; ++i) bind({.unit = unit, .param = static_cast<int>(i)});
 }
 
@@ -98,8 +96,7 @@ void Graph::adapt(std::vector<int> weights, UnitSpec adapters) {
   if (weights.empty()) return;
   bind_all(unit(std::move(adapters), true));
   spec_.adapted.back() = std::move(weights);
-  for (const plan::ValueId id : spec_.program.nodes.back().writes)
-    reached_[static_cast<std::size_t>(id)] = true;
+  for (const plan::ValueId id : spec_.program.nodes.back().writes) reached_[id] = true;
 }
 
 ModelSpec Graph::build() && {

@@ -25,7 +25,7 @@ class Graph {
   // An input of `load`, in the order of these calls; it has no gradient.
   plan::ValueId input(std::string name, std::int64_t bytes);
   // Whether one does to a value that a node has written.
-  bool reached(plan::ValueId value) const { return reached_[static_cast<std::size_t>(value)]; }
+  bool reached(plan::ValueId value) const { return reached_[value]; }
 
   // Parameters that train unless the job freezes the unit of this name.
   plan::UnitId unit(UnitSpec unit);

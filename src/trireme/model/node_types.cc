@@ -60,15 +60,15 @@ void NodeTypes::apply(plan::Program& program) const {
   for (const plan::Node& node : program.nodes) {
     const DType type = of(node.name);
     for (plan::UnitId unit : node.units) {
-      const plan::Node*& first = first_user[static_cast<std::size_t>(unit)];
+      const plan::Node*& first = first_user[unit];
       if (first == nullptr) {
         first = &node;
-        if (type != compute_) program.units[static_cast<std::size_t>(unit)].type = type;
+        if (type != compute_) program.units[unit].type = type;
       } else if (of(first->name) != type) {
         fail(ErrorKind::kUsage,
              "precision.nodes={}: unit {} is used by {} in {} and by {} in {}; give both one type",
-             text_, program.units[static_cast<std::size_t>(unit)].name, first->name,
-             name(of(first->name)), node.name, name(type));
+             text_, program.units[unit].name, first->name, name(of(first->name)), node.name,
+             name(type));
       }
     }
   }

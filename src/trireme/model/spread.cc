@@ -54,7 +54,7 @@ std::vector<bool> spread_values(const plan::Program& program, const std::vector<
     if (row_wise[node])
       for (const plan::ValueId id :
            {program.nodes[node].reads.front(), program.nodes[node].writes.front()})
-        spread[static_cast<std::size_t>(id)] = true;
+        spread[id] = true;
   return spread;
 }
 

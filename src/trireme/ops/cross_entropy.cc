@@ -202,7 +202,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     Pending gathered = later || !trains ? Pending() : gather_rows(x, targets.numel(), tp);
     at::Tensor dx = input_gradient(context, targets, weight);
     for_pieces(weight, [&](std::int64_t first, const at::Tensor& rows) {
-      const at::Tensor& logits = pieces[static_cast<std::size_t>(first / kLogitColumns)];
+      const at::Tensor& logits = pieces[first / kLogitColumns];
       to_gradient(logits, targets, first_row + first, saved[3], seed);
       if (dx.defined()) add_product(logits, rows, dx);
     });

@@ -37,12 +37,10 @@ struct Occurrences {
     for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row)
       starts[row + 1] += starts[row];
     std::vector<std::int64_t> next(starts.begin(), starts.end() - 1);
-    for_each([&](std::size_t row, std::int64_t i) {
-      places[static_cast<std::size_t>(next[row]++)] = i;
-    });
+    for_each([&](std::size_t row, std::int64_t i) { places[next[row]++] = i; });
   }
   std::span<const std::int64_t> of(std::int64_t row) const {
-    const auto first = static_cast<std::size_t>(starts[static_cast<std::size_t>(row)]);
+    const auto first = static_cast<std::size_t>(starts[row]);
     const auto last = static_cast<std::size_t>(starts[static_cast<std::size_t>(row) + 1]);
     return std::span(places).subspan(first, last - first);
   }

@@ -47,7 +47,7 @@ struct AllRows : torch::autograd::Function<AllRows> {
     const RankParts all(grads[0], dim, lengths);
     std::int64_t first = 0;
     for (int rank = 0; rank < group->size(); ++rank) {
-      const std::int64_t length = lengths[static_cast<std::size_t>(rank)];
+      const std::int64_t length = lengths[rank];
       all.of(rank).copy_(grads[0].narrow(dim, first, length));
       first += length;
     }
@@ -62,7 +62,7 @@ struct AllRows : torch::autograd::Function<AllRows> {
 RankParts::RankParts(const at::Tensor& like, std::int64_t dim,
                      const std::vector<std::int64_t>& lengths) {
   std::vector<std::int64_t> shape = like.sizes().vec();
-  std::int64_t& length = shape[static_cast<std::size_t>(dim)];
+  std::int64_t& length = shape[dim];
   for (const std::int64_t own : lengths) {
     length = own;
     counts_.push_back(1);

@@ -18,7 +18,7 @@ class RankParts {
 
   const at::Tensor& memory() const { return memory_; }
   const std::vector<std::int64_t>& counts() const { return counts_; }  // elements of each rank
-  const at::Tensor& of(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
+  const at::Tensor& of(int rank) const { return parts_[rank]; }
   const std::vector<at::Tensor>& all() const { return parts_; }
 
  private:

@@ -86,7 +86,7 @@ void update_blocks(const AdamWOptions& options, const at::Tensor& param, const a
       moments.load(from, length, m + at, v + at);
       widen(params + from, p, length);
       widen(grads + from, g, length);
-      step(all[static_cast<std::size_t>(segment - segments.begin())], p, g, m + at, v + at, length);
+      step(all[segment - segments.begin()], p, g, m + at, v + at, length);
       store(rounding, place, p, params + from, length);
     }
     moments.store(begin, end - begin, m, v);

@@ -19,14 +19,12 @@ class Reading {
 
   std::vector<ActionLines> run() && {
     for (int i = 0; i < static_cast<int>(list_.size()); ++i)
-      if (const Instr& line = list_[static_cast<std::size_t>(i)]; computes(line)) add(line, i);
+      if (const Instr& line = list_[i]; computes(line)) add(line, i);
     return std::move(all_);
   }
 
  private:
-  const Node& node(const Instr& line) const {
-    return program_.nodes[static_cast<std::size_t>(line.node)];
-  }
+  const Node& node(const Instr& line) const { return program_.nodes[line.node]; }
 
   void add(const Instr& line, int index) {
     if (node(line).joint && !all_.empty()) {  // belongs to what it follows
@@ -55,7 +53,7 @@ class Reading {
     if (before.chunk != action.chunk || before.mb != action.mb ||
         (before.work == Work::kForward) != (action.work == Work::kForward))
       return false;
-    const Instr& previous = list_[static_cast<std::size_t>(all_.back().last)];
+    const Instr& previous = list_[all_.back().last];
     return action.work == Work::kForward || line.node < previous.node ||
            (previous.verb == Verb::kRecompute && node(previous).segment == node(line).segment);
   }
@@ -113,7 +111,7 @@ std::vector<double> peak_activations(const PlanSet& plan) {
     std::size_t peak = 0;
     for (const Instr& line : list) {
       if (!computes(line)) continue;
-      const Node& node = plan.program.nodes[static_cast<std::size_t>(line.node)];
+      const Node& node = plan.program.nodes[line.node];
       const std::pair of_mb{node.chunk, line.mb};
       if (line.keep || line.verb == Verb::kRecompute) ++keeping[of_mb];
       peak = std::max(peak, keeping.size());

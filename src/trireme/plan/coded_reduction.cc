@@ -35,22 +35,22 @@ std::int64_t CodedReduction::back_bytes(std::int64_t elements) const {
 }
 
 std::int64_t CodedReduction::sent_codes(int rank) const {
-  const std::int64_t kept = slices()[static_cast<std::size_t>(rank)];
+  const std::int64_t kept = slices()[rank];
   return own() * (code_bytes(count) - code_bytes(kept));
 }
 
 std::int64_t CodedReduction::sent_results(int rank) const {
-  return scatters ? 0 : (ranks - 1) * back_bytes(slices()[static_cast<std::size_t>(rank)]);
+  return scatters ? 0 : (ranks - 1) * back_bytes(slices()[rank]);
 }
 
 std::int64_t CodedReduction::buffers(int rank) const {
-  const std::int64_t slice = slices()[static_cast<std::size_t>(rank)];
+  const std::int64_t slice = slices()[rank];
   const std::int64_t codes = own() * code_bytes(count) + sums.senders * code_bytes(slice);
   return std::max(codes, sums.back && !scatters ? back_bytes(count) : 0);
 }
 
 CodedReduction coded_reduction(const PlanSet& plan, UnitId id) {
-  const Unit& unit = plan.program.units[static_cast<std::size_t>(id)];
+  const Unit& unit = plan.program.units[id];
   const UnitSharing sharing = sharing_of(plan.mesh, plan.recipe, unit);
   TRIREME_CHECK(sharing.coded, "sums of unit {} are not coded", unit.name);
   const UnitShare share = share_of(plan, id);
@@ -65,12 +65,12 @@ CodedReduction coded_reduction(const PlanSet& plan, UnitId id) {
 }
 
 int senders_of_rank(const PlanSet& plan, UnitId unit) {
-  if (!codes(plan.recipe, plan.program.units[static_cast<std::size_t>(unit)])) return 1;
+  if (!codes(plan.recipe, plan.program.units[unit])) return 1;
   return coded_reduction(plan, unit).own();
 }
 
 std::int64_t residual_bytes(const PlanSet& plan, UnitId unit) {
-  if (!has_residual(plan.recipe, plan.program.units[static_cast<std::size_t>(unit)])) return 0;
+  if (!has_residual(plan.recipe, plan.program.units[unit])) return 0;
   return coded_reduction(plan, unit).residual_bytes();
 }
 

@@ -20,7 +20,7 @@ GradientSums sums_of_stage(const PlanSet& plan, int row, int stage) {
   for (UnitId unit : units_of_stage(plan.program, stage)) {
     std::map<int, int> counts;  // gradients of a chunk
     for (NodeId id : gradient_users(plan.program, flow, unit, stage)) {
-      const Node& node = plan.program.nodes[static_cast<std::size_t>(id)];
+      const Node& node = plan.program.nodes[id];
       counts[node.chunk] = rounds(node, plan.recipe.micro_batches) * leaves_of(plan, unit);
     }
     const std::int64_t level = space_of(plan, unit, stage).level;

@@ -52,9 +52,7 @@ class Account {
   void drop_after(MemoryKind kind, std::int64_t bytes) { ledger_.drop_after(kind, bytes); }
   void transient(MemoryKind kind, std::int64_t bytes) { ledger_.transient(kind, bytes); }
 
-  const Node& of(const Instr& line) const {
-    return plan_.program.nodes[static_cast<std::size_t>(line.node)];
-  }
+  const Node& of(const Instr& line) const { return plan_.program.nodes[line.node]; }
 
   void begin(const Instr& line) {
     switch (line.verb) {
@@ -126,8 +124,7 @@ class Account {
   }
 
   void recompute(const Instr& line) {
-    const std::vector<ValueId>& recomputed =
-        retired_[static_cast<std::size_t>(&line - list_.data())].writes;
+    const std::vector<ValueId>& recomputed = retired_[&line - list_.data()].writes;
     for (ValueId value : of(line).writes) {
       if (contains(recomputed, value))
         values_.put(value, line.mb);
@@ -171,15 +168,15 @@ class Account {
     sent_.push_back(static_cast<int>(&line - list_.data()));
   }
   void left(int index) {
-    const Queue queue = queue_of(list_[static_cast<std::size_t>(index)]);
+    const Queue queue = queue_of(list_[index]);
     if (queue.lane == Lane::kD2h)
       std::erase_if(leaving_, [&](int earlier) {
         if (earlier > index) return false;
-        gone(list_[static_cast<std::size_t>(earlier)]);
+        gone(list_[earlier]);
         return true;
       });
     std::erase_if(sent_, [&](int earlier) {
-      const Instr& line = list_[static_cast<std::size_t>(earlier)];
+      const Instr& line = list_[earlier];
       if (earlier > index || queue_of(line) != queue) return false;
       if (line.gradient)
         values_.drop_gradient(line.value, line.mb);
@@ -209,7 +206,7 @@ std::string_view name(MemoryKind kind) {
   constexpr std::string_view kNames[] = {"params",       "optimizer",   "gradients",
                                          "unit_buffers", "activations", "work",
                                          "comm_buffers", "staging",     "host"};
-  return kNames[static_cast<std::size_t>(kind)];
+  return kNames[kind];
 }
 
 std::int64_t dropped_bytes(const Node& node) {

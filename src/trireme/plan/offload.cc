@@ -41,9 +41,7 @@ Away::Away(const Program& program, const Recipe& recipe) {
   std::vector<UnitId> stepped;  // those with something the optimizer keeps
   for (std::size_t unit = 0; unit < program.units.size(); ++unit) {
     const Unit& one = program.units[unit];
-    const auto away = [&](TensorKind tensors) {
-      return away_[static_cast<std::size_t>(tensors)][unit];
-    };
+    const auto away = [&](TensorKind tensors) { return away_[tensors][unit]; };
     away(TensorKind::kParams) = offload.params != Tier::kNone;
     away(TensorKind::kGrads) = offload.grads != Tier::kNone && one.trainable;
     if (one.trainable && (has_master_copy(recipe, one) || recipe.optimizer_states > 0))
@@ -53,14 +51,11 @@ Away::Away(const Program& program, const Recipe& recipe) {
 }
 
 void Away::send_states(const Program& program, std::vector<UnitId> stepped, double ratio) {
-  const auto numel = [&](UnitId unit) {
-    return program.units[static_cast<std::size_t>(unit)].numel;
-  };
+  const auto numel = [&](UnitId unit) { return program.units[unit].numel; };
   std::ranges::stable_sort(stepped, std::greater(), numel);
   std::vector<double> all(static_cast<std::size_t>(stage_count(program))), gone(all.size());
   for (UnitId unit : stepped)
-    for (int stage : stages_of_unit(program, unit))
-      all[static_cast<std::size_t>(stage)] += static_cast<double>(numel(unit));
+    for (int stage : stages_of_unit(program, unit)) all[stage] += static_cast<double>(numel(unit));
   for (UnitId unit : stepped) {
     const std::vector<int> stages = stages_of_unit(program, unit);
     const auto size = static_cast<double>(numel(unit));
@@ -69,16 +64,15 @@ void Away::send_states(const Program& program, std::vector<UnitId> stepped, doub
       return gone[at] + size <= ratio * all[at];
     });
     if (!takes) continue;
-    away_[static_cast<std::size_t>(TensorKind::kStates)][static_cast<std::size_t>(unit)] = true;
-    for (int stage : stages) gone[static_cast<std::size_t>(stage)] += size;
+    away_[TensorKind::kStates][unit] = true;
+    for (int stage : stages) gone[stage] += size;
   }
   const double whole = std::accumulate(all.begin(), all.end(), 0.0);
   if (whole > 0) states_share_ = std::accumulate(gone.begin(), gone.end(), 0.0) / whole;
 }
 
 bool Away::any(TensorKind tensors) const {
-  return std::ranges::find(away_[static_cast<std::size_t>(tensors)], true) !=
-         away_[static_cast<std::size_t>(tensors)].end();
+  return std::ranges::find(away_[tensors], true) != away_[tensors].end();
 }
 
 std::int64_t UnitSpace::states_bytes() const {
@@ -89,7 +83,7 @@ UnitSpace space_of(const PlanSet& plan, UnitId unit, int stage) {
   const Recipe& recipe = plan.recipe;
   const DataParallelRow row = data_parallel_row(recipe.zero);
   const UnitShare share = share_of(plan, unit);
-  const Unit& one = plan.program.units[static_cast<std::size_t>(unit)];
+  const Unit& one = plan.program.units[unit];
   UnitSpace space;
   if (one.trainable) {
     space.states = state_tensors(recipe, one, share.part);
@@ -104,8 +98,8 @@ UnitSpace space_of(const PlanSet& plan, UnitId unit, int stage) {
   std::vector<int> leaves(static_cast<std::size_t>(chunk_count(plan.program)));
   const GradientFlow flow = gradient_flow(plan.program);
   for (NodeId id : gradient_users(plan.program, flow, unit, stage)) {
-    const Node& node = plan.program.nodes[static_cast<std::size_t>(id)];
-    leaves[static_cast<std::size_t>(node.chunk)] = rounds(node, recipe.micro_batches);
+    const Node& node = plan.program.nodes[id];
+    leaves[node.chunk] = rounds(node, recipe.micro_batches);
   }
   // The last sum of all stays until it is reduced.
   const bool several = std::ranges::count(leaves, 0) + 1 < std::ssize(leaves);
@@ -120,9 +114,8 @@ ValueSlots value_slots(const Program& program, std::span<const Instr> list) {
   std::map<std::pair<ValueId, int>, int> back;  // reloaded, not yet read
   for (const Instr& line : list) {
     if (line.value >= 0 && line.lane == Lane::kD2h && line.verb == Verb::kOffload) {
-      const std::int64_t bytes = program.values[static_cast<std::size_t>(line.value)].bytes;
-      const auto fits = std::ranges::find(
-          free, bytes, [&](int slot) { return slots.bytes[static_cast<std::size_t>(slot)]; });
+      const std::int64_t bytes = program.values[line.value].bytes;
+      const auto fits = std::ranges::find(free, bytes, [&](int slot) { return slots.bytes[slot]; });
       int slot = static_cast<int>(slots.bytes.size());
       if (fits == free.end()) {
         slots.bytes.push_back(bytes);
@@ -134,7 +127,7 @@ ValueSlots value_slots(const Program& program, std::span<const Instr> list) {
     } else if (line.value >= 0 && line.verb == Verb::kReload && line.lane == Lane::kH2d) {
       back[{line.value, line.mb}] = slots.of.at({line.value, line.mb});
     } else if (reads_values(line)) {
-      for (ValueId value : program.nodes[static_cast<std::size_t>(line.node)].reads) {
+      for (ValueId value : program.nodes[line.node].reads) {
         const auto read = back.find({value, line.mb});
         if (read == back.end()) continue;
         free.push_back(read->second);
@@ -170,7 +163,7 @@ std::int64_t host_bytes(const PlanSet& plan, int rank) {
 }
 
 std::int64_t transit_bytes(const PlanSet& plan, int stage, const Instr& line) {
-  if (line.value >= 0) return plan.program.values[static_cast<std::size_t>(line.value)].bytes;
+  if (line.value >= 0) return plan.program.values[line.value].bytes;
   const UnitSpace space = space_of(plan, line.unit, stage);
   switch (line.tensors) {
     case TensorKind::kNone: break;

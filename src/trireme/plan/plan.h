@@ -24,9 +24,7 @@ struct PlanSet {
   std::vector<List> lists;        // ranks of one pipeline stage share a list: peers are stages
   std::vector<int> list_of_rank;  // world entries
 
-  const List& list(int rank) const {
-    return lists[static_cast<std::size_t>(list_of_rank[static_cast<std::size_t>(rank)])];
-  }
+  const List& list(int rank) const { return lists[list_of_rank[static_cast<std::size_t>(rank)]]; }
   bool operator==(const PlanSet&) const = default;
 };
 

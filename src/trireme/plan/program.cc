@@ -134,8 +134,7 @@ void check_joint(const Program& program) {
       for (UnitId unit : node.units)
         if (node.joint && !other.joint && contains(other.units, unit))
           fail(ErrorKind::kInternal, "program {}: joint node {} shares unit {} with {}",
-               program.name, node.name, program.units[static_cast<std::size_t>(unit)].name,
-               other.name);
+               program.name, node.name, program.units[unit].name, other.name);
   }
 }
 
@@ -154,7 +153,7 @@ void check_chunks(const Program& program) {
            "program {}: node {} is on stage {}, but none before it on stage {}", program.name,
            node.name, node.stage, stages);
     if (node.stage == stages) chunks.push_back(0);
-    const int next = chunks[static_cast<std::size_t>(node.stage)]++;
+    const int next = chunks[node.stage]++;
     if (node.chunk != next)
       fail(ErrorKind::kInternal, "program {}: node {} begins chunk {} of stage {}, needs chunk {}",
            program.name, node.name, node.chunk, node.stage, next);
@@ -188,7 +187,7 @@ void check_flow(const Program& program) {
 std::string_view name(Exchange exchange) {
   constexpr std::string_view kNames[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
                                          "send_recv"};
-  return kNames[static_cast<std::size_t>(exchange)];
+  return kNames[exchange];
 }
 
 std::int64_t kept_bytes(const Node& node) {

@@ -13,7 +13,7 @@ std::vector<SavedRange> saved_ranges(const PlanSet& plan, int rank, bool trainab
   const mesh::Mesh& mesh = plan.mesh;
   std::vector<SavedRange> ranges;
   for (UnitId id = 0; id < static_cast<UnitId>(plan.program.units.size()); ++id) {
-    const Unit& unit = plan.program.units[static_cast<std::size_t>(id)];
+    const Unit& unit = plan.program.units[id];
     if (trainable_only && !unit.trainable) continue;
     // Where states are whole on every replica, each writes an equal share of them.
     const UnitSharing sharing = sharing_of(mesh, plan.recipe, unit);
@@ -34,7 +34,7 @@ std::int64_t saved_bytes(const PlanSet& plan, int rank, bool trainable_only) {
   const Recipe& recipe = plan.recipe;
   std::int64_t bytes = 0;
   for (const SavedRange& range : saved_ranges(plan, rank, trainable_only)) {
-    const Unit& unit = plan.program.units[static_cast<std::size_t>(range.unit)];
+    const Unit& unit = plan.program.units[range.unit];
     const std::int64_t count = range.end - range.begin;
     const DType type = has_master_copy(recipe, unit) ? recipe.master : param_type(recipe, unit);
     bytes += count * static_cast<std::int64_t>(size_of(type));

@@ -112,14 +112,14 @@ void UnitAccount::settle_before(int line) {
 
 // A list waits at lines that compute and at grad_norm; a unit has one reduction at a time.
 bool UnitAccount::settles(int index, const UnitMemory& unit) const {
-  const Instr& line = list_[static_cast<std::size_t>(index)];
+  const Instr& line = list_[index];
   if (reduction_of(plan_.program, line) != Reduction::kNone && &at(line.unit) == &unit) return true;
   return (line.lane == Lane::kComp || line.lane == Lane::kD2h || line.verb == Verb::kGradNorm) &&
          order_.before(unit.pending, index);
 }
 
 void UnitAccount::settle(UnitMemory& unit) {
-  const Instr& line = list_[static_cast<std::size_t>(std::exchange(unit.pending, -1))];
+  const Instr& line = list_[std::exchange(unit.pending, -1)];
   ledger_.add(MemoryKind::kCommBuffers, -copied_bytes(line, unit));
   if (!line.scatter) return;
   if (converts(line))
@@ -264,7 +264,7 @@ void UnitAccount::gone(const Instr& line) {
 }
 
 void UnitAccount::add_gradients(const Instr& line) {
-  const Node& node = plan_.program.nodes[static_cast<std::size_t>(line.node)];
+  const Node& node = plan_.program.nodes[line.node];
   for (UnitId id : node.units) {
     if (!of(id).trainable || std::exchange(chunk(at(id), node.chunk).leaf, true)) continue;
     ledger_.add(MemoryKind::kUnitBuffers, grad_bytes(at(id).full));

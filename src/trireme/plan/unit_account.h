@@ -52,9 +52,9 @@ class UnitAccount {
     std::map<int, ChunkMemory> chunks{};
   };
 
-  UnitMemory& at(UnitId unit) { return units_[static_cast<std::size_t>(unit)]; }
-  const UnitMemory& at(UnitId unit) const { return units_[static_cast<std::size_t>(unit)]; }
-  const Unit& of(UnitId unit) const { return plan_.program.units[static_cast<std::size_t>(unit)]; }
+  UnitMemory& at(UnitId unit) { return units_[unit]; }
+  const UnitMemory& at(UnitId unit) const { return units_[unit]; }
+  const Unit& of(UnitId unit) const { return plan_.program.units[unit]; }
   ChunkMemory& chunk(UnitMemory& unit, int number) const;
 
   std::int64_t full_bytes(UnitId unit) const;    // of the gathered parameters

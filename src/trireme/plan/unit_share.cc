@@ -9,15 +9,14 @@
 namespace trireme::plan {
 
 UnitShare share_of(const PlanSet& plan, UnitId unit) {
-  const Unit& one = plan.program.units[static_cast<std::size_t>(unit)];
+  const Unit& one = plan.program.units[unit];
   const int shards = plan.mesh.degree(sharing_of(plan.mesh, plan.recipe, one).shards);
   const std::int64_t part = shard_numel(one.numel, shards);
   return {.part = part, .full = part * shards, .sharded = shards > 1};
 }
 
 int leaves_of(const PlanSet& plan, UnitId unit) {
-  const UnitSharing sharing =
-      sharing_of(plan.mesh, plan.recipe, plan.program.units[static_cast<std::size_t>(unit)]);
+  const UnitSharing sharing = sharing_of(plan.mesh, plan.recipe, plan.program.units[unit]);
   const int shards = plan.mesh.degree(sharing.shards);
   if (!plan.recipe.canonical || !sharing.scatters_each ||
       Away(plan.program, plan.recipe)(unit, TensorKind::kGrads))

@@ -28,7 +28,7 @@ Reduction reduction_of(const Program& program, const Instr& line) {
   if (line.verb == Verb::kSyncTied) return Reduction::kTied;
   if (line.verb != Verb::kReduceGrads) return Reduction::kNone;
   if (line.scatter) return Reduction::kScatter;
-  const Unit& unit = program.units[static_cast<std::size_t>(line.unit)];
+  const Unit& unit = program.units[line.unit];
   return line.axes == unit.axes.partial ? Reduction::kParts : Reduction::kAllReduce;
 }
 

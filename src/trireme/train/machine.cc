@@ -111,7 +111,7 @@ std::string host_name() {
 // The fastest of a host's ranks, by the first of them alone: they share the file.
 void raise_on_host(const std::vector<std::pair<std::string, double>>& ranks, int rank, DType type,
                    SeenPeaks& seen) {
-  const std::string& host = ranks[static_cast<std::size_t>(rank)].first;
+  const std::string& host = ranks[rank].first;
   double most = 0;
   for (const auto& [other, flops] : ranks)
     if (other == host) most = std::max(most, flops);

@@ -208,9 +208,8 @@ TEST_P(EveryWay, ManyThreadsAndTransfersAtOnce) {
           tickets.push_back(scratch->write(extents[user][i], memory.back().data(), kBytes));
         }
         for (int i = 0; i < kEach; ++i) {
-          tickets[static_cast<std::size_t>(i)].wait();
-          EXPECT_TRUE(read(*scratch, extents[user][i], kBytes, 0) ==
-                      sent[static_cast<std::size_t>(i)]);
+          tickets[i].wait();
+          EXPECT_TRUE(read(*scratch, extents[user][i], kBytes, 0) == sent[i]);
         }
       }
     });

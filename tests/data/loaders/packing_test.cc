@@ -37,8 +37,8 @@ TEST(Packing, EverySampleIsInOneRowOnceAndRowsAreNearlyFull) {
   for (const PackedRow& row : rows) {
     Outline sum;
     for (const std::int64_t sample : row) {
-      sum.tokens += samples[static_cast<std::size_t>(sample)].tokens;
-      sum.tiles += samples[static_cast<std::size_t>(sample)].tiles;
+      sum.tokens += samples[sample].tokens;
+      sum.tiles += samples[sample].tiles;
     }
     EXPECT_LE(sum.tokens, kRoom.tokens);
     EXPECT_LE(sum.tiles, kRoom.tiles);
@@ -76,7 +76,7 @@ double imbalance(const std::vector<double>& work, const std::vector<std::int64_t
     of_ranks.push_back(0);
     for (const std::int64_t place : places)
       for (std::int64_t i = 0; i < job.run.micro_batch; ++i)
-        of_ranks.back() += work[static_cast<std::size_t>(at[static_cast<std::size_t>(place + i)])];
+        of_ranks.back() += work[at[static_cast<std::size_t>(place + i)]];
   }
   const double sum = std::accumulate(of_ranks.begin(), of_ranks.end(), 0.0);
   return *std::ranges::max_element(of_ranks) * static_cast<double>(of_ranks.size()) / sum;

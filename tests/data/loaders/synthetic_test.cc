@@ -156,8 +156,7 @@ TEST(Scenes, CaptionsSayWhatIsToBeSeen) {
       // Which of red, green and blue shine: each colour's own.
       const std::string bright[] = {"100", "010", "001", "110", "101", "111"};
       for (std::int64_t channel = 0; channel < 3; ++channel)
-        EXPECT_EQ(quarter[channel].max().item<float>() > 0.6,
-                  bright[thing.colour][static_cast<std::size_t>(channel)] == '1');
+        EXPECT_EQ(quarter[channel].max().item<float>() > 0.6, bright[thing.colour][channel] == '1');
     }
     for (std::int64_t quarter = 0; quarter < 4; ++quarter)
       if (!taken.contains(quarter)) {

@@ -72,7 +72,7 @@ TEST(Augment, OperationsAreThoseOfPillow) {
   for (const int sign : {1, -1})
     for (int i = 0; i < kOperations; ++i) {
       const auto operation = static_cast<Operation>(i);
-      const Sums wanted = kOfPillow[sign == 1 ? 0 : 1][static_cast<std::size_t>(i)];
+      const Sums wanted = kOfPillow[sign == 1 ? 0 : 1][i];
       const Image made = augmented(image, operation, {.level = 7.3, .sign = sign});
       ASSERT_EQ(made.rgb.size(), image.rgb.size());
       const Sums found = sums_of(made);

@@ -22,8 +22,7 @@ Image drawn(const std::vector<std::string>& rows) {
   Image image(kSide * static_cast<int>(rows[0].size()), kSide * static_cast<int>(rows.size()));
   for (int y = 0; y < image.height; ++y)
     for (int x = 0; x < image.width; ++x) {
-      const int letter =
-          rows[static_cast<std::size_t>(y / kSide)][static_cast<std::size_t>(x / kSide)];
+      const int letter = rows[y / kSide][x / kSide];
       for (int channel = 0; channel < 3; ++channel)
         image.pixel(x, y)[channel] = static_cast<std::uint8_t>((letter * 41 + channel * 67) % 256);
     }
@@ -35,7 +34,7 @@ TEST(Exif, PicturesOfEveryOrientationAreTurnedInEveryFormat) {
   for (int orientation = 1; orientation <= 8; ++orientation)
     for (const ByteOrder order : {ByteOrder::kBig, ByteOrder::kLittle}) {
       SCOPED_TRACE(orientation);
-      const Image stored = drawn(kStored[static_cast<std::size_t>(orientation - 1)]);
+      const Image stored = drawn(kStored[orientation - 1]);
       const std::string exif = exif_of_orientation(orientation, order);
       const std::string jpeg = jpeg_with_exif(encode_jpeg(stored, 95), exif);
       const std::string png = png_with_exif(encode_png(stored), exif);

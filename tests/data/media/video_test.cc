@@ -87,7 +87,7 @@ TEST(Video, FramesByNumberAreThoseOfTheWhole) {
     const Video part = decode_video(scratch / "a.mp4", these(numbers));
     ASSERT_EQ(part.frames.size(), numbers.size());
     for (std::size_t i = 0; i < numbers.size(); ++i)
-      EXPECT_EQ(part.frames[i], whole.frames[static_cast<std::size_t>(numbers[i])]) << numbers[i];
+      EXPECT_EQ(part.frames[i], whole.frames[numbers[i]]) << numbers[i];
   }
 }
 

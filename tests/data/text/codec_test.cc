@@ -73,7 +73,7 @@ std::string small_charsmap() {
       add(0xFF);
   }
   // The root has offset 0, so that its child lies at its byte.
-  for (int i = 0; i < 4; ++i) bytes[static_cast<std::size_t>(4 + i)] = '\0';
+  for (int i = 0; i < 4; ++i) bytes[4 + i] = '\0';
   return bytes + std::string("bc\0", 3);
 }
 
@@ -100,7 +100,7 @@ std::string words_of(const Json& pre_tokenizer, const std::string& text,
   const Tokenizer tokenizer = read(tokenizer_file(word_level(words), nullptr, pre_tokenizer));
   std::string out;
   for (const std::int32_t id : tokenizer.encode(text))
-    out += (out.empty() ? "" : "|") + (id == 0 ? "?" : words[static_cast<std::size_t>(id - 1)]);
+    out += (out.empty() ? "" : "|") + (id == 0 ? "?" : words[id - 1]);
   return out;
 }
 

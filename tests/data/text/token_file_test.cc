@@ -79,7 +79,7 @@ TEST(TokenFile, RoundTripsEveryType) {
       const TokenRange range = file.document(i);
       std::vector<std::int32_t> read(static_cast<std::size_t>(range.count));
       file.read(range.first, std::span(read));
-      EXPECT_EQ(read, documents[static_cast<std::size_t>(i)]);
+      EXPECT_EQ(read, documents[i]);
     }
   }
 }

@@ -20,11 +20,10 @@ std::string spelled(int byte) {
     std::vector<int> table(256, 0);
     int next = 0x100;
     for (int b = 0; b < 256; ++b)
-      table[static_cast<std::size_t>(b)] =
-          (b > 32 && b < 127) || (b > 160 && b != 173) ? b : next++;
+      table[b] = (b > 32 && b < 127) || (b > 160 && b != 173) ? b : next++;
     return table;
   }();
-  const int code = codes[static_cast<std::size_t>(byte)];
+  const int code = codes[byte];
   if (code < 128) return std::string(1, static_cast<char>(code));
   return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 63))};
 }

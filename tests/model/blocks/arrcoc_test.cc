@@ -197,8 +197,7 @@ TEST(Pictures, AreSeenFromTheirOwnPixelsWhateverTheirShape) {
     ASSERT_EQ(seen.sizes(), (at::IntArrayRef{4, 3, side, side}));
     const std::vector<double> wanted = {11, 13, 1, 3};
     for (std::int64_t p = 0; p < 4; ++p)
-      EXPECT_LT((seen[p] - wanted[static_cast<std::size_t>(p)]).abs().max().item<double>(), 1e-12)
-          << side;
+      EXPECT_LT((seen[p] - wanted[p]).abs().max().item<double>(), 1e-12) << side;
   }
 }
 
@@ -267,7 +266,7 @@ TEST(Generate, FromAPictureTheNextTokenIsThatOfTheLoss) {
       const std::vector<at::Tensor> values = values_of(model, asked);
       std::vector<at::Tensor> reads;
       for (const plan::ValueId id : model.spec.program.nodes.back().reads)
-        reads.push_back(values[static_cast<std::size_t>(id)]);
+        reads.push_back(values[id]);
       const at::Tensor loss = model.blocks.back()->forward(reads, {.training = false})[0];
       EXPECT_NEAR(loss.item<double>(), -said[7].item<double>(), 1e-10) << decoder;
     }

@@ -70,10 +70,9 @@ void expect_fixture(const config::Job& job, const ContrastiveFixture& fixture) {
   at::Tensor loss;
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
     std::vector<at::Tensor> reads;
-    for (const plan::ValueId id : program.nodes[n].reads)
-      reads.push_back(values[static_cast<std::size_t>(id)]);
+    for (const plan::ValueId id : program.nodes[n].reads) reads.push_back(values[id]);
     loss = model.block(n).forward(reads, {})[0];
-    values[static_cast<std::size_t>(program.nodes[n].writes[0])] = loss;
+    values[program.nodes[n].writes[0]] = loss;
   }
   EXPECT_NEAR(loss.item<double>(), fixture.loss, 1e-12 * fixture.loss);
   loss.backward();

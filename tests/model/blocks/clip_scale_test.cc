@@ -101,7 +101,7 @@ std::vector<double> trained(const Kept& kept, const std::vector<std::vector<at::
       session.step({.step = step,
                     .loss_scale = 1.0 / kSamples,
                     .update = {.lr = kRate, .step = step + 1, .noise = 1},
-                    .load = [&](int) { return batches[static_cast<std::size_t>(step)]; }});
+                    .load = [&](int) { return batches[step]; }});
       for (const exec::StateSlice& slice : session.units().owned_slices()) {
         if (slice.kind != "param") continue;
         const at::Tensor values = session.units().read(slice).to(at::kDouble);

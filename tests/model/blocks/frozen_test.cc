@@ -99,8 +99,7 @@ class RankModel {
     clear_gradients();
     const auto gradients = halves ? std::make_shared<ops::WeightGradients>() : nullptr;
     Tensors in = node_inputs(node);
-    in[0].set_requires_grad(
-        flow_.value_has_grad[static_cast<std::size_t>(program().nodes[node].reads[0])]);
+    in[0].set_requires_grad(flow_.value_has_grad[program().nodes[node].reads[0]]);
     at::Tensor y = bound_.block(node).forward(in, {.seed = 3, .weight_gradients = gradients})[0];
     after(Verb::kForward, static_cast<std::int64_t>(y.nbytes()));
     if (halves) gradients->defer();
@@ -325,8 +324,8 @@ TEST(Frozen, NodesHoldWhileTheyRunWhatTheySay) {
       at::Tensor x = tokens;
       for (std::size_t n = 0; n < program.nodes.size(); ++n) {
         const plan::Node& node = program.nodes[n];
-        const std::int64_t out = program.values[static_cast<std::size_t>(node.writes[0])].bytes;
-        const bool input = flow.value_has_grad[static_cast<std::size_t>(node.reads[0])];
+        const std::int64_t out = program.values[node.writes[0]].bytes;
+        const bool input = flow.value_has_grad[node.reads[0]];
         const auto run = [&] {
           Tensors in = {x.detach()};
           in[0].set_requires_grad(input);

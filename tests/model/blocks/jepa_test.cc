@@ -48,11 +48,9 @@ class Forward {
     for (std::size_t n = 0; n < program().nodes.size(); ++n) {
       const plan::Node& node = program().nodes[n];
       Tensors inputs;
-      for (const plan::ValueId id : node.reads)
-        inputs.push_back(values_[static_cast<std::size_t>(id)]);
+      for (const plan::ValueId id : node.reads) inputs.push_back(values_[id]);
       const Tensors outputs = model_.block(n).forward(inputs, {});
-      for (std::size_t i = 0; i < outputs.size(); ++i)
-        values_[static_cast<std::size_t>(node.writes[i])] = outputs[i];
+      for (std::size_t i = 0; i < outputs.size(); ++i) values_[node.writes[i]] = outputs[i];
     }
   }
   at::Tensor value(std::string_view name) const {

@@ -108,7 +108,7 @@ void expect_kept(const config::Job& job, double tolerance) {
       const at::Tensor y = bound.block(node).forward(inputs, {.training = true})[0];
       written += static_cast<std::int64_t>(y.nbytes());
       EXPECT_EQ(static_cast<std::int64_t>(y.nbytes()),
-                program.values[static_cast<std::size_t>(program.nodes[node].writes[0])].bytes);
+                program.values[program.nodes[node].writes[0]].bytes);
       together.arrive_and_wait();
       if (world.rank() == 0) {
         const auto declared = static_cast<double>(ranks * plan::kept_bytes(program.nodes[node]));

@@ -92,7 +92,7 @@ TEST(SiglipLoss, OfEqualCaptionsCountsTheFirst) {
       std::iota(everyone.begin(), everyone.end(), 0);
       const auto group = world.make_group("dp", everyone);
       const Leaves own(same.narrow(0, 0, 4 / ranks), same.narrow(0, 0, 4 / ranks));
-      right[static_cast<std::size_t>(world.rank())] =
+      right[world.rank()] =
           siglip_loss(own.images, own.captions, own.scale, own.bias, group.get()).nearest_own;
     });
     EXPECT_EQ(std::accumulate(right.begin(), right.end(), std::int64_t{0}), 1) << ranks;

@@ -276,8 +276,7 @@ TEST(SplitBackward, HoldsInBetweenWhatItsNodeSays) {
                 together.arrive_and_wait();
               };
               const plan::Node& each = model.program().nodes[node];
-              const std::int64_t dx =
-                  model.program().values[static_cast<std::size_t>(each.reads[0])].bytes;
+              const std::int64_t dx = model.program().values[each.reads[0]].bytes;
               model.run(node, true);  // what is made once lasts
               model.clear_gradients();
               alone([&] { before = count.live_bytes(); });

@@ -63,10 +63,9 @@ at::Tensor loss_of(BoundModel& model, const Tensors& inputs, exec::Counts* count
   at::Tensor last;
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
     Tensors reads;
-    for (const plan::ValueId id : program.nodes[n].reads)
-      reads.push_back(values[static_cast<std::size_t>(id)]);
+    for (const plan::ValueId id : program.nodes[n].reads) reads.push_back(values[id]);
     last = model.block(n).forward(reads, {.counts = program.nodes[n].loss ? counts : nullptr})[0];
-    values[static_cast<std::size_t>(program.nodes[n].writes[0])] = last;
+    values[program.nodes[n].writes[0]] = last;
   }
   return last;
 }

@@ -96,9 +96,8 @@ TEST_P(Transients, AreWhatNodesDeclare) {
   at::Tensor x = tokens_;
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
     const plan::Node& node = program.nodes[n];
-    const std::int64_t out = program.values[static_cast<std::size_t>(node.writes[0])].bytes;
-    const std::int64_t activation =
-        program.values[static_cast<std::size_t>(program.nodes[0].writes[0])].bytes;
+    const std::int64_t out = program.values[node.writes[0]].bytes;
+    const std::int64_t activation = program.values[program.nodes[0].writes[0]].bytes;
     const exec::BlockContext context{.seed = 1, .node = static_cast<int>(n), .training = true};
     {
       const at::NoGradGuard no_grad;

@@ -52,8 +52,7 @@ Tensors params_of(const model::ModelSpec& spec, const std::string& node) {
     if (spec.program.nodes[n].name != node) continue;
     Tensors params;
     for (const model::ParamRef& ref : spec.node_params[n]) {
-      const model::ParamSpec& param = spec.units[static_cast<std::size_t>(ref.unit)]
-                                          .params[static_cast<std::size_t>(ref.param)];
+      const model::ParamSpec& param = spec.units[ref.unit].params[ref.param];
       at::Tensor values = at::randn(param.shape, at::kDouble) * 0.3;
       if (param.init.kind == model::Init::Kind::kOnes) values = 1 + values;
       params.push_back(values);

@@ -142,8 +142,7 @@ TEST(TokenLayout, OfNeighboursTogether) {
     const TokenLayout within = many.among(2 * holder, 2);
     for (const int member : {0, 1}) {
       const Numbers places = within.positions(member), own = many.positions(2 * holder + member);
-      for (std::size_t i = 0; i < own.size(); ++i)
-        ASSERT_EQ(positions[static_cast<std::size_t>(places[i])], own[i]);
+      for (std::size_t i = 0; i < own.size(); ++i) ASSERT_EQ(positions[places[i]], own[i]);
     }
   }
 }

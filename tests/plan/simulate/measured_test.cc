@@ -25,12 +25,10 @@ RankTimes told_by(const PlanSet& plan, const Forecast& forecast,
                   const std::vector<double>& clocks) {
   RankTimes times;
   for (int rank = 0; rank < plan.mesh.world(); ++rank) {
-    times.push_back(
-        forecast.lists[static_cast<std::size_t>(plan.list_of_rank[static_cast<std::size_t>(rank)])]
-            .lines);
+    times.push_back(forecast.lists[plan.list_of_rank[static_cast<std::size_t>(rank)]].lines);
     for (LineTime& line : times.back()) {
-      line.start += clocks[static_cast<std::size_t>(rank)];
-      line.end += clocks[static_cast<std::size_t>(rank)];
+      line.start += clocks[rank];
+      line.end += clocks[rank];
     }
   }
   return times;

@@ -150,8 +150,7 @@ TEST(Trace, HasEveryLineOnceAndRowsDoNotOverlap) {
     if (event["ph"] != "X") continue;
     const int rank = event["pid"], line = event["args"]["line"];
     EXPECT_TRUE(seen[rank].insert(line).second);
-    EXPECT_EQ(event["args"]["text"],
-              plan::line_text(plan.program, plan.list(rank)[static_cast<std::size_t>(line)]));
+    EXPECT_EQ(event["args"]["text"], plan::line_text(plan.program, plan.list(rank)[line]));
     double& end = until[{rank, event["tid"].get<int>()}];
     EXPECT_GE(event["ts"].get<double>(), end - 1e-6);
     end = event["ts"].get<double>() + event["dur"].get<double>();

@@ -47,8 +47,7 @@ class RandomProgram {
     // A second tower's end meets the first one's in the loss.
     Node& loss = program_.nodes.back();
     loss.loss = true;
-    if (towers == 2)
-      read(loss, program_.nodes[static_cast<std::size_t>((nodes - 1) / 2 - 1)].writes[0]);
+    if (towers == 2) read(loss, program_.nodes[(nodes - 1) / 2 - 1].writes[0]);
     program_.values.back().bytes = 4;
   }
   Program take() { return std::move(program_); }
@@ -66,8 +65,7 @@ class RandomProgram {
     if (random_.chance(0.2)) read(node, 0);
     const bool tie = !teacher && !frozen && !own_.empty() && random_.chance(0.2);
     if (tie) {
-      node.units = {
-          own_[static_cast<std::size_t>(random_.upto(static_cast<int>(own_.size()) - 1))]};
+      node.units = {own_[random_.upto(static_cast<int>(own_.size()) - 1)]};
     } else {
       node.units = {static_cast<UnitId>(program_.units.size())};
       if (!teacher && !frozen) own_.push_back(node.units[0]);

@@ -151,8 +151,7 @@ TEST(Simulate, WhatLeavesMovesAtTheRateOfItsTier) {
         plan::compile(harness::chain_example(), mesh::Mesh(), {.offload = {.optimizer = tier}});
     for (const Instr& line : plan.lists[0]) {
       if (line.verb != Verb::kReload && line.verb != Verb::kOffload) continue;
-      const std::int64_t part =
-          plan::shard_numel(plan.program.units[static_cast<std::size_t>(line.unit)].numel, 1);
+      const std::int64_t part = plan::shard_numel(plan.program.units[line.unit].numel, 1);
       EXPECT_DOUBLE_EQ(seconds(model, plan, 0, line).all(), 8 * static_cast<double>(part) / rate);
       EXPECT_EQ(kind_of(line), PathKind::kOffload);
     }
@@ -191,8 +190,7 @@ TEST(Simulate, TimesRespectThePlan) {
         // Transfers of a queue are on their way together and arrive in order.
         ASSERT_GE(is_transfer(line) ? times[i].end : times[i].start, end->second);
         ASSERT_GE(times[i].end, times[i].start);
-        for (int earlier : line.after)
-          ASSERT_GE(times[i].start, times[static_cast<std::size_t>(earlier)].end);
+        for (int earlier : line.after) ASSERT_GE(times[i].start, times[earlier].end);
         end->second = times[i].end;
       }
     }

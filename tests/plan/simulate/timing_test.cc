@@ -64,10 +64,9 @@ TEST(Pipeline, TimesAndActivationsAreThoseOfTheGrid) {
             ASSERT_EQ(lines.size(), times.at[rank].size());
             for (std::size_t i = 0; i < lines.size(); ++i) {
               const auto& at = forecast.lists[rank].lines;
-              ASSERT_NEAR(at[static_cast<std::size_t>(lines[i].first)].start,
-                          times.at[rank][i].first, 1e-12 * times.makespan);
-              ASSERT_NEAR(at[static_cast<std::size_t>(lines[i].last)].end, times.at[rank][i].second,
+              ASSERT_NEAR(at[lines[i].first].start, times.at[rank][i].first,
                           1e-12 * times.makespan);
+              ASSERT_NEAR(at[lines[i].last].end, times.at[rank][i].second, 1e-12 * times.makespan);
             }
             longest = std::max(longest, forecast.lists[rank].nodes_span_s);
           }

@@ -73,7 +73,7 @@ std::vector<StateReader::Run> StateReader::runs(const model::UnitSpec& spec, int
 
 const formats::ManifestUnit& StateReader::part_of(std::size_t unit, int part) const {
   TRIREME_CHECK(places_[unit] >= 0, "unit {} is not in the checkpoint", specs_[unit].name);
-  return open_.manifest.units[static_cast<std::size_t>(places_[unit] * parts_ + part)];
+  return open_.manifest.units[places_[unit] * parts_ + part];
 }
 
 std::vector<Kind> StateReader::kinds(std::size_t unit) const {

@@ -106,7 +106,7 @@ class GuardedContext final : public tcp::Context {
       : tcp::Context(std::move(device), rank, size), given_up_(std::move(given_up)) {}
 
   std::unique_ptr<::gloo::transport::Pair>& createPair(int rank) override {
-    auto& pair = pairs_[static_cast<std::size_t>(rank)];
+    auto& pair = pairs_[rank];
     try {
       pair = std::make_unique<GuardedPair>(this, device_.get(), rank, getTimeout(), given_up_);
     } catch (const std::exception& error) {

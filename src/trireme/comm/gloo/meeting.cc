@@ -129,8 +129,7 @@ class Meeting {
       if (!work->wait(kPatience))
         throw std::runtime_error(fmt::format("rank {} did not show the secret", rank));
     for (int rank = 0; rank < config_.size; ++rank)
-      if (rank != config_.rank &&
-          theirs[static_cast<std::size_t>(rank)] != proof(secret, rank, config_.rank))
+      if (rank != config_.rank && theirs[rank] != proof(secret, rank, config_.rank))
         throw std::runtime_error(
             fmt::format("what has connected in place of rank {} does not have the secret", rank));
   }

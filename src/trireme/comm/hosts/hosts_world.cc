@@ -113,7 +113,7 @@ class HostsWorld : public World {
 
   // Those of the ranks that are on one host with `rank`.
   std::vector<int> near_to(int rank, const std::vector<int>& ranks) const {
-    const auto host = [&](int r) { return hosts_[static_cast<std::size_t>(r)]; };
+    const auto host = [&](int r) { return hosts_[r]; };
     std::vector<int> near;
     std::ranges::copy_if(ranks, std::back_inserter(near),
                          [&](int other) { return host(other) == host(rank); });

@@ -49,21 +49,18 @@ void Board::wait(int self, int peer, Ready ready) {
   const Stopwatch watch;
   const auto timeout = std::chrono::duration_cast<Bell::Clock::duration>(
       std::chrono::duration<double>(fate_->timeout_s()));
-  const bool woken = bells_[static_cast<std::size_t>(self)].wait(
-      [&] { return ready() || fate_->aborted(); }, Bell::Clock::now() + timeout);
+  const bool woken =
+      bells_[self].wait([&] { return ready() || fate_->aborted(); }, Bell::Clock::now() + timeout);
   if (ready()) return;
-  throw Lost{ranks_[static_cast<std::size_t>(peer)], watch.seconds(),
+  throw Lost{ranks_[peer], watch.seconds(),
              woken ? "the world was aborted"
                    : fmt::format("no answer within the timeout of {} s", fate_->timeout_s())};
 }
 
-void Board::gave_up(int peer) const {
-  throw Lost{ranks_[static_cast<std::size_t>(peer)], 0.0, "the sender gave up"};
-}
+void Board::gave_up(int peer) const { throw Lost{ranks_[peer], 0.0, "the sender gave up"}; }
 
 void Board::wait_unused(int self, const Notice& notice) {
-  bells_[static_cast<std::size_t>(self)].wait([&] { return notice.state != State::kInUse; },
-                                              Bell::Clock::time_point::max());
+  bells_[self].wait([&] { return notice.state != State::kInUse; }, Bell::Clock::time_point::max());
 }
 
 namespace {
@@ -166,7 +163,7 @@ class LocalTransport : public Transport {
 
   std::unique_ptr<Outgoing> send(int rank, const Stamp& stamp, std::byte* data) override {
     const int peer = board_->position(rank);
-    Notice& notice = board_->notice(position_, peer, sent_[static_cast<std::size_t>(peer)]++);
+    Notice& notice = board_->notice(position_, peer, sent_[peer]++);
     TRIREME_CHECK(notice.state == State::kFree, "more messages to one rank than places");
     notice.stamp = stamp;
     notice.data = data;
@@ -176,7 +173,7 @@ class LocalTransport : public Transport {
   }
   std::unique_ptr<Incoming> recv(int rank) override {
     const int peer = board_->position(rank);
-    Notice& notice = board_->notice(peer, position_, received_[static_cast<std::size_t>(peer)]++);
+    Notice& notice = board_->notice(peer, position_, received_[peer]++);
     return std::make_unique<LocalIncoming>(*this, *board_, peer, position_, notice);
   }
   void abort(const std::string& cause) override { abort_(cause); }

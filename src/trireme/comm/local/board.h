@@ -49,12 +49,12 @@ class Board {
   std::size_t size() const { return ranks_.size(); }
   // The place of a rank in the group, and the rank in a place.
   int position(int rank) const;
-  int rank(int position) const { return ranks_[static_cast<std::size_t>(position)]; }
+  int rank(int position) const { return ranks_[position]; }
   void wake_all();
 
   // The place of the pair's message of this number; its ranks count for themselves.
   Notice& notice(int from, int to, std::uint64_t number);
-  void ring(int rank) { bells_[static_cast<std::size_t>(rank)].ring(); }
+  void ring(int rank) { bells_[rank].ring(); }
   // Blocks `self` until ready(), which waits for `peer`. Throws Lost.
   template <typename Ready>
   void wait(int self, int peer, Ready ready);

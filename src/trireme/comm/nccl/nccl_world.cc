@@ -76,16 +76,15 @@ class NcclGroup : public Group {
 
   Ticket start(Operation op) override {
     const bool pair = op.verb == Verb::kSend || op.verb == Verb::kRecv;
-    Pending pending{
-        .works = {},
-        .verb = op.verb,
-        .doing = {.what = comm::name(op.verb),
-                  .sequence = sequence_++,
-                  .bytes = op.bytes(),
-                  .peer = pair ? ranks_[static_cast<std::size_t>(op.peer)] : watch::kAllMembers,
-                  .line = flight_->line(),
-                  .awaited = watch::kUnknownRank},
-        .pledge = Pledge(nullptr, flight_)};
+    Pending pending{.works = {},
+                    .verb = op.verb,
+                    .doing = {.what = comm::name(op.verb),
+                              .sequence = sequence_++,
+                              .bytes = op.bytes(),
+                              .peer = pair ? ranks_[op.peer] : watch::kAllMembers,
+                              .line = flight_->line(),
+                              .awaited = watch::kUnknownRank},
+                    .pledge = Pledge(nullptr, flight_)};
     const Ticket ticket = pending.pledge.ticket();
     const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));
     try {
@@ -161,7 +160,7 @@ class NcclGroup : public Group {
     Works works;
     std::int64_t begin = 0;
     for (int root = 0; root < size(); ++root) {
-      const std::int64_t count = op.out_counts[static_cast<std::size_t>(root)];
+      const std::int64_t count = op.out_counts[root];
       std::vector<at::Tensor> slice = {tensor(op.out, begin, count, op.type)};
       begin += count;
       if (count == 0) continue;

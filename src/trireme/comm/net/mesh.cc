@@ -180,7 +180,7 @@ class Mesh {
     });
     for (auto& [peer, streams] : found_)
       for (int stream = 0; peer < config_.rank && stream < streams_; ++stream)
-        streams[static_cast<std::size_t>(stream)] = dial_rank(peer, stream);
+        streams[stream] = dial_rank(peer, stream);
     while (!accepted) {
       check_others();
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -308,7 +308,7 @@ class Mesh {
     }
     const Hello& hello = one.hello();
     expected_.erase({hello.from, hello.stream});
-    found_.at(hello.from)[static_cast<std::size_t>(hello.stream)] = one.take();
+    found_.at(hello.from)[hello.stream] = one.take();
     return true;
   }
 

@@ -74,7 +74,7 @@ class ShmTransport : public Transport {
     Arrival* arrival = nullptr;
     std::uint64_t taken = 0;
   };
-  Peer& at(int peer) { return peers_[static_cast<std::size_t>(peer)]; }
+  Peer& at(int peer) { return peers_[peer]; }
   Ring& in(int peer) { return rings_->ring(peer, rank_); }
   Ring& out(int peer) { return rings_->ring(rank_, peer); }
   void open() {
@@ -239,7 +239,7 @@ void ShmTransport::take(int peer) {
 
 template <typename Ready>
 void ShmTransport::wait(int peer, Ready ready) {
-  const int awaited = ranks_[static_cast<std::size_t>(peer)];
+  const int awaited = ranks_[peer];
   const auto look = [&] {
     move();
     const bool come = ready();

@@ -40,8 +40,7 @@ std::vector<at::Tensor> caption_tokens(const config::Job& job, std::string_view 
   const at::Tensor tokens = at::zeros({job.model.seq_len}, at::kLong);
   const std::int64_t end = std::min(std::ssize(text), job.model.seq_len - 1);
   for (std::int64_t i = 0; i < end; ++i)
-    tokens.data_ptr<std::int64_t>()[i] =
-        static_cast<unsigned char>(text[static_cast<std::size_t>(i)]);
+    tokens.data_ptr<std::int64_t>()[i] = static_cast<unsigned char>(text[i]);
   return {tokens, at::full({}, end, at::kLong)};
 }
 

@@ -32,7 +32,7 @@ void share_out(const std::vector<std::int64_t>& rows, std::span<const double> wo
       if (bin.room > std::ssize(bin.rows) && (least == nullptr || bin.work < least->work))
         least = &bin;
     least->rows.push_back(row);
-    least->work += work[static_cast<std::size_t>(row)];
+    least->work += work[row];
   }
 }
 
@@ -70,8 +70,7 @@ std::vector<std::int64_t> balanced_rows(std::span<const double> work,
                                         std::int64_t micro_batch) {
   std::vector<std::int64_t> rows(work.size()), at(work.size());
   std::iota(rows.begin(), rows.end(), 0);
-  std::ranges::stable_sort(rows, std::greater<>(),
-                           [&](std::int64_t row) { return work[static_cast<std::size_t>(row)]; });
+  std::ranges::stable_sort(rows, std::greater<>(), [&](std::int64_t row) { return work[row]; });
   std::vector<Bin> of_ranks;
   for (const auto& places : ranks) of_ranks.push_back({.room = std::ssize(places) * micro_batch});
   share_out(rows, work, of_ranks);
@@ -112,7 +111,7 @@ std::int64_t Balance::at(std::int64_t place) const {
     for (std::int64_t i = 0; i < state_->batch; ++i) work.push_back(state_->work(begin + i));
     order = balanced_rows(work, state_->ranks, state_->micro_batch);
   }
-  const std::int64_t moved = begin + order[static_cast<std::size_t>(place - begin)];
+  const std::int64_t moved = begin + order[place - begin];
   constexpr std::size_t kKept = 4;
   if (state_->orders.size() > kKept) state_->orders.erase(state_->orders.begin());
   return moved;

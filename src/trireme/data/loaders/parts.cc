@@ -28,7 +28,7 @@ Parts::Place Parts::at(std::int64_t index) const {
   const std::size_t set = set_of(index);
   const media::Part& part = parts_[set];
   return {.samples = part.samples.get(),
-          .number = part.numbers[static_cast<std::size_t>(index - begin(set))],
+          .number = part.numbers[index - begin(set)],
           .set = static_cast<std::int64_t>(set)};
 }
 

@@ -149,7 +149,7 @@ std::uint8_t interpolated(const Image& image, double x, double y, int channel) {
   std::array<double, 4> lines{};
   for (int line = 0; line < 4; ++line) {
     const int row = top - 1 + line;
-    lines[static_cast<std::size_t>(line)] =
+    lines[line] =
         cubic({pixel(left - 1, row), pixel(left, row), pixel(left + 1, row), pixel(left + 2, row)},
               x - left);
   }

@@ -46,7 +46,7 @@ std::vector<Taps<double>> taps_of(int from, int to, Filter filter) {
     const double centre = (i + 0.5) * step - 0.5;  // in old pixels
     const int low = std::max(0, static_cast<int>(std::floor(centre - reach)));
     const int high = std::min(from - 1, static_cast<int>(std::ceil(centre + reach)));
-    Taps<double>& taps = all[static_cast<std::size_t>(i)];
+    Taps<double>& taps = all[i];
     taps.first = low;
     double sum = 0;
     for (int k = low; k <= high; ++k) {

@@ -201,7 +201,7 @@ class ShardSource : public SampleSource {
     for (const std::int64_t frame : sample.frames) {
       if (frame < 0 || frame >= info.frames)
         fail(ErrorKind::kData, "{}: frame {} of {}", place.where(), frame, info.frames);
-      const std::string& extension = names[static_cast<std::size_t>(frame)];
+      const std::string& extension = names[frame];
       const std::string what = place.where() + "." + extension;
       sample.clip.frames.push_back(checked_image(place.shard.part(place.index, extension), what));
       const Image& image = sample.clip.frames.back();

@@ -112,7 +112,7 @@ Video decode_video(ByteSpan bytes, const std::string& what, const ChooseFrames& 
   }
   for (const std::int64_t number : wanted) {
     const auto at = std::lower_bound(numbers.begin(), numbers.end(), number) - numbers.begin();
-    video.frames.push_back(read[static_cast<std::size_t>(at)]);
+    video.frames.push_back(read[at]);
   }
   return video;
 }

@@ -89,9 +89,7 @@ class Asking {
 
  private:
   bool full() const { return static_cast<int>(asked_.size()) >= most_; }
-  const SceneObject& any() {
-    return objects_[static_cast<std::size_t>(draws_.below(static_cast<int>(objects_.size())))];
-  }
+  const SceneObject& any() { return objects_[draws_.below(static_cast<int>(objects_.size()))]; }
   template <typename Is>
   int number_of(const Is& is) const {
     return static_cast<int>(std::count_if(objects_.begin(), objects_.end(), is));

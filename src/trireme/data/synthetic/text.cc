@@ -17,7 +17,7 @@ std::string words(std::uint64_t seed, std::int64_t i, std::int64_t length) {
   Draws draws{kWords, seed, static_cast<std::uint64_t>(i)};
   std::string text;
   while (static_cast<std::int64_t>(text.size()) < length)
-    text += all[static_cast<std::size_t>(draws.below(static_cast<int>(all.size())))] + ' ';
+    text += all[draws.below(static_cast<int>(all.size()))] + ' ';
   return text;
 }
 

@@ -64,7 +64,7 @@ class Cut {
     std::vector<double> places;
     for (const SourceFile& source : sources) places.push_back(place_of(source));
     std::ranges::nth_element(places, places.begin() + rule_.count);
-    return places[static_cast<std::size_t>(rule_.count)];
+    return places[rule_.count];
   }
 
   // A cut may not fall into a character.

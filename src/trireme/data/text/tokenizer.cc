@@ -221,7 +221,7 @@ std::vector<TokenSpan> Tokenizer::encode_spans(std::string_view text, Specials s
   }
   std::size_t at = 0;
   for (const std::int32_t id : encode(text)) {
-    const std::size_t size = chars_ ? chars_->characters[static_cast<std::size_t>(id)].size() : 1;
+    const std::size_t size = chars_ ? chars_->characters[id].size() : 1;
     out.push_back({id, at, at + size});
     at += size;
   }
@@ -255,7 +255,7 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
     if (id < 0 || id >= vocab)
       fail(ErrorKind::kData, "token {} is not in the vocabulary of {}", id, vocab);
     if (chars_)
-      out += chars_->characters[static_cast<std::size_t>(id)];
+      out += chars_->characters[id];
     else
       out += static_cast<char>(id);
   }

@@ -29,8 +29,8 @@ std::string print_tokenizer_json(const ByteLevelBpe& bpe) {
     vocab.Json::object_t::Container::emplace_back(byte_level_spelling(token), id++);
   Json merges = Json::array(), added = Json::array();
   for (const auto& [left, right] : bpe.merges)
-    merges.push_back(byte_level_spelling(bpe.tokens[static_cast<std::size_t>(left)]) + " " +
-                     byte_level_spelling(bpe.tokens[static_cast<std::size_t>(right)]));
+    merges.push_back(byte_level_spelling(bpe.tokens[left]) + " " +
+                     byte_level_spelling(bpe.tokens[right]));
   for (const std::string& content : bpe.special) added.push_back(added_token_json(id++, content));
   const Json json{{"version", "1.0"},
                   {"truncation", nullptr},

@@ -35,9 +35,7 @@ void gather(const plan::CodedReduction& reduction, const CodedSlices& slices, co
         codes.at(std::accumulate(bytes.begin(), bytes.begin() + of, std::int64_t{0})));
   };
   slices.encode_result(rank, slice(rank), begin(rank));
-  group
-      .all_gather_v(comm::Buffer{begin(rank), bytes[static_cast<std::size_t>(rank)], DType::kU8},
-                    codes.buffer(), bytes)
+  group.all_gather_v(comm::Buffer{begin(rank), bytes[rank], DType::kU8}, codes.buffer(), bytes)
       .wait();
   for (int of = 0; of < group.size(); ++of) slices.decode_result(of, begin(of), slice(of));
 }
@@ -55,7 +53,7 @@ void Units::send_codes(plan::UnitId id, const CodedArgs& args) {
   comm::Group& group = groups_.over(plan::coded_axes(unit.sharing));
   std::vector<Flat> sums = unit.on_way().sender_sums();
   const std::vector<std::int64_t> to = slices.sent_bytes();
-  const std::vector<std::int64_t> from(to.size(), to[static_cast<std::size_t>(group.rank())]);
+  const std::vector<std::int64_t> from(to.size(), to[group.rank()]);
   unit.sent = Flat(*memory_, std::accumulate(to.begin(), to.end(), std::int64_t{0}), DType::kU8);
   unit.received =
       Flat(*memory_, std::accumulate(from.begin(), from.end(), std::int64_t{0}), DType::kU8);

@@ -68,7 +68,7 @@ void CodedSlices::for_slices(const Flat& codes, const Use& use) const {
 void CodedSlices::encode(std::span<const Flat> sums, const Flat& codes) const {
   for_slices(codes,
              [&](int sender, std::int64_t first, std::int64_t count, std::span<std::byte> out) {
-               const Flat& sum = sums[static_cast<std::size_t>(sender)];
+               const Flat& sum = sums[sender];
                codec::encode(reduction_.sums.codec, segment(first, count, reduction_.block), draws_,
                              floats(static_cast<const float*>(sum.at(first)), count), out);
              });
@@ -77,24 +77,24 @@ void CodedSlices::encode(std::span<const Flat> sums, const Flat& codes) const {
 void CodedSlices::encode(std::span<const Flat> sums, const Flat& before, const Flat& after,
                          double scale, const Flat& codes) const {
   const codec::Codec& codec = reduction_.sums.codec;
-  for_slices(codes, [&](int sender, std::int64_t first, std::int64_t all,
-                        std::span<std::byte> out) {
-    for (std::int64_t done = 0; done < all; done += kTogether) {
-      const std::int64_t count = std::min(kTogether, all - done), from = first + done;
-      const std::int64_t kept = sender * reduction_.count + from;
-      const at::Tensor left = before.tensor(kept, count).to(at::kFloat).mul(scale);
-      const at::Tensor sum = sums[static_cast<std::size_t>(sender)].tensor(from, count).add(left);
-      const at::Tensor sent = at::empty_like(sum);
-      const std::span<std::byte> codes_here =
-          out.subspan(static_cast<std::size_t>(reduction_.code_bytes(done)),
-                      static_cast<std::size_t>(reduction_.code_bytes(count)));
-      const codec::Segment here = segment(from, count, reduction_.block);
-      codec::encode(codec, here, draws_, floats(sum.data_ptr<float>(), count), codes_here);
-      codec::decode(codec, here, draws_, codes_here,
-                    {sent.data_ptr<float>(), static_cast<std::size_t>(count)});
-      after.tensor(kept, count).copy_(sum.sub(sent).div(scale));
-    }
-  });
+  for_slices(
+      codes, [&](int sender, std::int64_t first, std::int64_t all, std::span<std::byte> out) {
+        for (std::int64_t done = 0; done < all; done += kTogether) {
+          const std::int64_t count = std::min(kTogether, all - done), from = first + done;
+          const std::int64_t kept = sender * reduction_.count + from;
+          const at::Tensor left = before.tensor(kept, count).to(at::kFloat).mul(scale);
+          const at::Tensor sum = sums[sender].tensor(from, count).add(left);
+          const at::Tensor sent = at::empty_like(sum);
+          const std::span<std::byte> codes_here =
+              out.subspan(static_cast<std::size_t>(reduction_.code_bytes(done)),
+                          static_cast<std::size_t>(reduction_.code_bytes(count)));
+          const codec::Segment here = segment(from, count, reduction_.block);
+          codec::encode(codec, here, draws_, floats(sum.data_ptr<float>(), count), codes_here);
+          codec::decode(codec, here, draws_, codes_here,
+                        {sent.data_ptr<float>(), static_cast<std::size_t>(count)});
+          after.tensor(kept, count).copy_(sum.sub(sent).div(scale));
+        }
+      });
 }
 
 void CodedSlices::add(int rank, const Flat& codes, float* out) const {

@@ -18,8 +18,8 @@ class CodedSlices {
               codec::Draws draws);
 
   // First element of a rank's slice, and its number of elements.
-  std::int64_t first(int rank) const { return firsts_[static_cast<std::size_t>(rank)]; }
-  std::int64_t elements(int rank) const { return slices_[static_cast<std::size_t>(rank)]; }
+  std::int64_t first(int rank) const { return firsts_[rank]; }
+  std::int64_t elements(int rank) const { return slices_[rank]; }
   // Bytes by rank: of the codes of all own senders, and of results.
   std::vector<std::int64_t> sent_bytes() const;
   std::vector<std::int64_t> result_bytes() const;

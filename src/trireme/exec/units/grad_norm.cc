@@ -54,9 +54,9 @@ class Parts {
     std::vector<std::size_t> lengths(static_cast<std::size_t>(plan.mesh.degree(Axis::kPp)));
     for (plan::UnitId unit = 0; unit < static_cast<plan::UnitId>(plan.program.units.size());
          ++unit) {
-      const plan::Unit& one = plan.program.units[static_cast<std::size_t>(unit)];
+      const plan::Unit& one = plan.program.units[unit];
       Place place{.axes = shards(one), .owner = plan::stages_of_unit(plan.program, unit)[0]};
-      std::size_t& length = lengths[static_cast<std::size_t>(place.owner)];
+      std::size_t& length = lengths[place.owner];
       place.position = length;
       if (one.trainable)
         place.chunks =
@@ -83,7 +83,7 @@ class Parts {
     std::size_t position = 0;
     std::size_t chunks = 0;
   };
-  const Place& at(plan::UnitId unit) const { return places_[static_cast<std::size_t>(unit)]; }
+  const Place& at(plan::UnitId unit) const { return places_[unit]; }
 
   bool travels_ = false;
   std::size_t length_ = 0;
@@ -107,10 +107,10 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
   }
   std::vector<std::vector<double>> whole(plan.program.units.size());
   for (plan::UnitId unit : plan::units_of_stage(plan.program, stage)) {
-    if (!plan.program.units[static_cast<std::size_t>(unit)].trainable) continue;
+    if (!plan.program.units[unit].trainable) continue;
     std::vector<double> sums = units.chunk_square_sums(unit);
     if (!parts.travel())
-      whole[static_cast<std::size_t>(unit)] = std::move(sums);
+      whole[unit] = std::move(sums);
     else if (parts.owner(unit) == stage)
       mine.insert(mine.end(), sums.begin(), sums.end());
   }
@@ -148,9 +148,9 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
   result.batch = sums_of(totals);
 
   for (plan::UnitId unit = 0; unit < static_cast<plan::UnitId>(whole.size()); ++unit) {
-    if (!plan.program.units[static_cast<std::size_t>(unit)].trainable) continue;
+    if (!plan.program.units[unit].trainable) continue;
     if (!parts.travel()) {
-      for (double sum : whole[static_cast<std::size_t>(unit)]) result.square_sum += sum;
+      for (double sum : whole[unit]) result.square_sum += sum;
       continue;
     }
     const int owner = plan.mesh.peer(rank, Axis::kPp, parts.owner(unit));

@@ -20,7 +20,7 @@ class GradientCounter {
   bool empty() const { return levels_.empty(); }
   int pushed() const { return pushed_; }
   // A partial sum, which may be taken away while no push meets it, and has to be put back before collapse.
-  Flat& level(int number) { return levels_[static_cast<std::size_t>(number)]; }
+  Flat& level(int number) { return levels_[number]; }
   // The sum of everything pushed; leaves the counter empty. For a count that is no power of two the
   // smaller subtrees are added first.
   Flat collapse();

@@ -40,7 +40,7 @@ Place params_of(UnitState& unit) {
 Place level_of(UnitState& unit, std::size_t chunk, int level, DType type) {
   return {&unit.chunks[chunk].counter.level(level),
           unit.sharing.scatters_each ? unit.part_count : unit.padded, type,
-          unit.extents->levels[chunk][static_cast<std::size_t>(level)]};
+          unit.extents->levels[chunk][level]};
 }
 
 // The sums that the gradient of the line's micro-batch meets, or the one that it makes, bit by bit.

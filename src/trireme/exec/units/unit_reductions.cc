@@ -86,9 +86,7 @@ void Units::reduce_begin(plan::UnitId id, const plan::Instr& line, const CodedAr
                 .travels = plan::reduce_type(plan_.recipe)};
   switch (reduction) {
     case Reduction::kNone: break;
-    case Reduction::kParts:
-      way.add_parts(plan_.program.units[static_cast<std::size_t>(id)].tp_partial);
-      break;
+    case Reduction::kParts: way.add_parts(plan_.program.units[id].tp_partial); break;
     case Reduction::kScatter: way.scatter(); break;
     case Reduction::kAllReduce:
     case Reduction::kTied: way.all_reduce(); break;
@@ -122,7 +120,7 @@ void Units::finish_reduce(plan::UnitId id) {
 }
 
 void Units::push_leaves(UnitState& unit, int chunk) {
-  GradientCounter& counter = unit.chunks[static_cast<std::size_t>(chunk)].counter;
+  GradientCounter& counter = unit.chunks[chunk].counter;
   Flat received = std::exchange(unit.received, Flat());
   if (unit.leaves == 1) return counter.push(std::move(received));
   for (int leaf = 0; leaf < unit.leaves; ++leaf) {

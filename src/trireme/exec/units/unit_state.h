@@ -88,8 +88,8 @@ struct UnitState {
   Flat residual;
   Flat next_residual;
 
-  ChunkGradient& on_way() { return chunks[static_cast<std::size_t>(chunk_on_way)]; }
-  bool is_away(plan::TensorKind tensors) const { return away[static_cast<std::size_t>(tensors)]; }
+  ChunkGradient& on_way() { return chunks[chunk_on_way]; }
+  bool is_away(plan::TensorKind tensors) const { return away[tensors]; }
   // The optimizer's states, with their shapes.
   std::vector<std::pair<Flat*, FlatShape>> state_flats() {
     std::vector<std::pair<Flat*, FlatShape>> flats;

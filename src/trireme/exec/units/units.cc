@@ -94,7 +94,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
     unit->segments = unit->part_segments();
     unit->extents = &space_.unit(id);
     for (TensorKind tensors : {TensorKind::kStates, TensorKind::kParams, TensorKind::kGrads})
-      unit->away[static_cast<std::size_t>(tensors)] = space_.away(id, tensors);
+      unit->away[tensors] = space_.away(id, tensors);
     unit->master_copy = plan::has_master_copy(recipe, plan.program.units[index]);
     unit->split = plan::splits_masters(recipe, plan.program.units[index]);
     if (unit->master_copy)
@@ -123,18 +123,14 @@ void Units::allocate(plan::UnitId id, UnitState& unit) {
   unit.residual.zero();
 }
 
-bool Units::holds(plan::UnitId unit) const {
-  return units_[static_cast<std::size_t>(unit)] != nullptr;
-}
+bool Units::holds(plan::UnitId unit) const { return units_[unit] != nullptr; }
 
 UnitState& Units::at(plan::UnitId unit) const {
   TRIREME_CHECK(holds(unit), "rank {} does not hold unit {}", rank_, unit);
-  return *units_[static_cast<std::size_t>(unit)];
+  return *units_[unit];
 }
 
-at::Tensor Units::param(plan::UnitId unit, int param) const {
-  return at(unit).param_views[static_cast<std::size_t>(param)];
-}
+at::Tensor Units::param(plan::UnitId unit, int param) const { return at(unit).param_views[param]; }
 
 void Units::unshard_begin(plan::UnitId id, mesh::AxisSet axes) {
   UnitState& unit = at(id);
@@ -179,7 +175,7 @@ void Units::reshard(plan::UnitId id) {
 
 void Units::open_gradient(plan::UnitId id, int chunk, bool first, ops::WeightGradients& gradients) {
   UnitState& unit = at(id);
-  Flat& leaf = unit.chunks[static_cast<std::size_t>(chunk)].leaf;
+  Flat& leaf = unit.chunks[chunk].leaf;
   TRIREME_CHECK(first == !leaf, "unit {} has {} gradient before a line that {} it", unit.spec->name,
                 leaf ? "a" : "no", first ? "begins" : "adds to");
   if (first) {
@@ -195,14 +191,14 @@ void Units::close_gradient(plan::UnitId id, int chunk) {
   at::NoGradGuard no_grad;
   UnitState& unit = at(id);
   unit.grads.detach();
-  ChunkGradient& gradient = unit.chunks[static_cast<std::size_t>(chunk)];
+  ChunkGradient& gradient = unit.chunks[chunk];
   if (!unit.sharing.scatters_each)
     gradient.push(std::exchange(gradient.leaf, Flat()), plan::sender_micro_batches(plan_, id));
 }
 
 at::Tensor Units::micro_batch_gradient(plan::UnitId id, int chunk) const {
   const UnitState& unit = at(id);
-  return unit.chunks[static_cast<std::size_t>(chunk)].leaf.tensor(0, unit.numel);
+  return unit.chunks[chunk].leaf.tensor(0, unit.numel);
 }
 
 std::string Units::element_name(plan::UnitId id, std::int64_t element) const {
@@ -254,7 +250,7 @@ void Units::skip_update(plan::UnitId id) {
 void Units::average(plan::UnitId id, double momentum) {
   at::NoGradGuard no_grad;
   UnitState& unit = at(id);
-  const UnitState& followed = at(plan_.program.units[static_cast<std::size_t>(id)].ema_of);
+  const UnitState& followed = at(plan_.program.units[id].ema_of);
   unit.change_stepped([&](std::int64_t begin, const at::Tensor& values) {
     values.lerp_(followed.stepped(begin, values.numel()), 1 - momentum);
   });

@@ -101,9 +101,7 @@ class Units {
   void write(const StateSlice& slice, const at::Tensor& values);
   void refresh();
 
-  bool trains(plan::UnitId unit) const {
-    return plan_.program.units[static_cast<std::size_t>(unit)].trainable;
-  }
+  bool trains(plan::UnitId unit) const { return plan_.program.units[unit].trainable; }
   const mesh::Mesh& mesh() const { return plan_.mesh; }
   // Which part of every unit this rank holds, of how many.
   int tp_rank() const { return plan_.mesh.coordinate(rank_, mesh::Axis::kTp); }

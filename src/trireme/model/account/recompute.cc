@@ -46,8 +46,7 @@ std::vector<NodeId> whole(const config::Job& job, const Program& program) {
   std::vector<NodeId> nodes = named(recompute, program);
   const std::vector<NodeId> able = plan::recomputable(program);
   std::erase_if(nodes, [&](NodeId node) {
-    return !std::ranges::binary_search(able, node) ||
-           !plan::pays_to_recompute(program.nodes[static_cast<std::size_t>(node)]);
+    return !std::ranges::binary_search(able, node) || !plan::pays_to_recompute(program.nodes[node]);
   });
   if (nodes.empty())
     fail(ErrorKind::kUsage,

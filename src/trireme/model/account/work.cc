@@ -139,11 +139,10 @@ LinearLayers layers_of(const std::vector<ParamSpec>& params, const std::vector<i
                        int dim, const PerRank& rank, std::int64_t adapter_rank) {
   LinearLayers layers;
   for (const int index : indices) {
-    const ParamSpec& weight = params[static_cast<std::size_t>(index)];
+    const ParamSpec& weight = params[index];
     if (weight.cut.dim != dim) continue;
     const auto elements = [&](int side) {
-      const auto whole =
-          static_cast<double>(adapter_rank * weight.shape[static_cast<std::size_t>(side)]);
+      const auto whole = static_cast<double>(adapter_rank * weight.shape[side]);
       return side == dim ? whole / rank.tp : whole;
     };
     layers.weights += weight.numel();

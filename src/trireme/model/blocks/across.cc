@@ -60,7 +60,7 @@ ops::ContextParallel Across::cp(const at::Tensor& chunks) const {
   if (!chunks.defined()) return spread;
   const std::int64_t size = spread.layout.tokens / chunks.numel();
   for (int rank = 0; rank < spread.size(); ++rank) {
-    std::vector<mesh::Share>& ranges = spread.layout.ranges[static_cast<std::size_t>(rank)];
+    std::vector<mesh::Share>& ranges = spread.layout.ranges[rank];
     ranges.clear();
     for (std::int64_t i = 0; i < chunks.size(1); ++i) {
       const std::int64_t begin = chunks.accessor<std::int64_t, 2>()[rank][i];

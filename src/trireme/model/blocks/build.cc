@@ -17,8 +17,7 @@ namespace {
 
 std::vector<bool> typed(const plan::Program& program, const std::vector<plan::ValueId>& ids) {
   std::vector<bool> marks;
-  for (const plan::ValueId id : ids)
-    marks.push_back(program.values[static_cast<std::size_t>(id)].type.has_value());
+  for (const plan::ValueId id : ids) marks.push_back(program.values[id].type.has_value());
   return marks;
 }
 

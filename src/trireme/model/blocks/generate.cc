@@ -40,15 +40,14 @@ std::vector<double> as_doubles(const at::Tensor& logits) {
 std::vector<std::int64_t> ranking(const std::vector<double>& logits) {
   std::vector<std::int64_t> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0);
-  std::stable_sort(ids.begin(), ids.end(), [&](std::int64_t a, std::int64_t b) {
-    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
-  });
+  std::stable_sort(ids.begin(), ids.end(),
+                   [&](std::int64_t a, std::int64_t b) { return logits[a] > logits[b]; });
   return ids;
 }
 
 std::vector<at::Tensor> read_by(const plan::Node& node, const std::vector<at::Tensor>& values) {
   std::vector<at::Tensor> reads;
-  for (const plan::ValueId id : node.reads) reads.push_back(values[static_cast<std::size_t>(id)]);
+  for (const plan::ValueId id : node.reads) reads.push_back(values[id]);
   return reads;
 }
 
@@ -72,8 +71,7 @@ std::int64_t sample(const at::Tensor& logits, const Sampling& sampling, std::int
   std::vector<double> weights;
   double total = 0;
   for (std::int64_t id : ids) {
-    const double above =
-        values[static_cast<std::size_t>(id)] - values[static_cast<std::size_t>(ids[0])];
+    const double above = values[id] - values[ids[0]];
     weights.push_back(std::exp(above / sampling.temperature));
     total += weights.back();
   }
@@ -105,7 +103,7 @@ std::vector<at::Tensor> values_of(const exec::Model& model, const std::vector<at
     const std::vector<at::Tensor> written =
         model.blocks[node]->forward(read_by(program.nodes[node], values), at_node);
     for (std::size_t i = 0; i < written.size(); ++i)
-      values[static_cast<std::size_t>(program.nodes[node].writes[i])] = written[i];
+      values[program.nodes[node].writes[i]] = written[i];
   }
   return values;
 }

@@ -56,8 +56,7 @@ at::Tensor Pictures::seen(const at::Tensor& numbers, std::int64_t side) const {
   if (even_.defined()) return resized(even_.index_select(0, numbers.to(even_.device())), side);
   std::vector<at::Tensor> chosen;
   for (std::int64_t i = 0; i < numbers.size(0); ++i)
-    chosen.push_back(
-        resized(regions_[static_cast<std::size_t>(numbers.data_ptr<std::int64_t>()[i])], side));
+    chosen.push_back(resized(regions_[numbers.data_ptr<std::int64_t>()[i]], side));
   return at::cat(chosen, 0);
 }
 

@@ -16,7 +16,7 @@ bool is_row_wise(const exec::Block& block) {
 
 std::vector<bool> marked(const std::vector<plan::ValueId>& ids, const std::vector<bool>& spread) {
   std::vector<bool> marks;
-  for (const plan::ValueId id : ids) marks.push_back(spread[static_cast<std::size_t>(id)]);
+  for (const plan::ValueId id : ids) marks.push_back(spread[id]);
   return marks;
 }
 

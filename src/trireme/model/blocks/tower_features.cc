@@ -38,7 +38,7 @@ class Features {
   Features(const config::Job& job, Ranks ranks, std::size_t nodes,
            const std::vector<std::int64_t>& earlier)
       : directory_(job.vlm.features), ranks_(std::move(ranks)), hashes_(nodes), kept_(nodes) {
-    for (const std::int64_t node : earlier) kept_[static_cast<std::size_t>(node)].emplace();
+    for (const std::int64_t node : earlier) kept_[node].emplace();
     kept_.back().emplace();
     config::Job plain;  // of the whole job only what says how the tower computes
     plain.vision = job.vision;
@@ -144,7 +144,7 @@ class Features {
     all.insert(all.end(), kept.shape.begin(), kept.shape.end());
     const at::Tensor features = at::empty(all, at::TensorOptions().dtype(kept.type));
     for (std::int64_t n = 0; n < count; ++n)
-      if (const Entry& found = kept.found[static_cast<std::size_t>(n)])
+      if (const Entry& found = kept.found[n])
         std::memcpy(features[n].data_ptr(), found->data(), found->size());
     const at::Tensor whole = features.to(computed.device());
     return new_ == 0 ? whole
@@ -181,7 +181,7 @@ class Features {
       if (new_ == 0 || tp().rank() > 0) continue;
       const at::Tensor here = on_cpu(made);
       for (std::int64_t i = 0; i < new_; ++i)
-        kept->store->keep(inputs_[static_cast<std::size_t>(places[i])], bytes_of(here[i]));
+        kept->store->keep(inputs_[places[i]], bytes_of(here[i]));
     }
   }
 

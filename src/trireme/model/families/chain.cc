@@ -54,8 +54,7 @@ void Chain::block(BlockSpec spec) {
   adapted.insert(adapted.end(), mlp.begin(), mlp.end());
   std::vector<ParamSpec> adapters;
   for (const int weight : adapted)
-    for (ParamSpec& param :
-         adapter_params(spec.params[static_cast<std::size_t>(weight)], training_.adapter_rank()))
+    for (ParamSpec& param : adapter_params(spec.params[weight], training_.adapter_rank()))
       adapters.push_back(std::move(param));
   ++blocks_;
   const PerRank rank = typed(name).of_rows();

@@ -38,7 +38,7 @@ std::vector<plan::ValueId> add_deepstack(Graph& graph, const config::Job& job, s
 plan::ValueId add_seen(Graph& graph, const config::Job& job, std::size_t layer, plan::ValueId x,
                        plan::ValueId visual, plan::ValueId rows) {
   const std::string name = fmt::format("seen.{}", layer);
-  plan::Value sum = graph.spec().program.values[static_cast<std::size_t>(x)];
+  plan::Value sum = graph.spec().program.values[x];
   sum.name = name;
   // The rows at the tokens, and in backward their gradients.
   const plan::NodeWork work{

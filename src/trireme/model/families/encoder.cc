@@ -151,8 +151,8 @@ plan::ValueId block_node(Graph& graph, const Encoder& encoder, std::string name,
   const config::Model model = as_model(encoder);
   const PerRank rank = as_rank(graph, encoder, name);
   const Sizes sizes(model, rank);
-  const std::vector<ParamSpec>& params = graph.spec().units[static_cast<std::size_t>(unit)].params;
-  const bool trains = graph.spec().program.units[static_cast<std::size_t>(unit)].trainable;
+  const std::vector<ParamSpec>& params = graph.spec().units[unit].params;
+  const bool trains = graph.spec().program.units[unit].trainable;
   TrainedBlock block{.statistics = 2,
                      .norm_flops = kNormFlops,
                      .inner = kept_a_feature(encoder.activation) * sizes.ffn,

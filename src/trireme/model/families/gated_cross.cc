@@ -115,7 +115,7 @@ std::vector<ParamSpec> cross_params(const config::Job& job, std::int64_t block) 
 plan::ValueId add_cross(Graph& graph, const config::Job& job, std::int64_t block, plan::ValueId x,
                         plan::ValueId visual, plan::ValueId rows) {
   const std::string name = fmt::format("cross.{}", block);
-  plan::Value sum = graph.spec().program.values[static_cast<std::size_t>(x)];
+  plan::Value sum = graph.spec().program.values[x];
   sum.name = name + ".x";
   const plan::UnitId unit = graph.unit({.name = name, .params = cross_params(job, block)});
   const CrossSizes sizes(graph, job);

@@ -179,7 +179,7 @@ class Builder {
 
   void head() {
     const plan::UnitId id = unit("head", params_.head(job_.model.vocab));
-    const bool own = graph_.spec().program.units[static_cast<std::size_t>(id)].trainable;
+    const bool own = graph_.spec().program.units[id].trainable;
     const TrainedHead trained{
         .statistics = 1, .gradients = {.input = graph_.reached(x_), .own = own}, .weight = own};
     const config::Model model = as_model(0, false);
@@ -204,8 +204,7 @@ class Builder {
 
   // Routers and what is added to their result compute in fp32 at least.
   plan::UnitId exact(plan::UnitId unit) {
-    if (exact_parts(rank_.compute) > 1)
-      graph_.spec().program.units[static_cast<std::size_t>(unit)].type = DType::kF32;
+    if (exact_parts(rank_.compute) > 1) graph_.spec().program.units[unit].type = DType::kF32;
     return unit;
   }
 
@@ -259,8 +258,8 @@ class Builder {
   Sizes sizes_of(std::size_t s, bool likely) const { return {as_model(s, likely), rank_}; }
 
   TrainedBlock trained_block(const HnetNode& node, plan::UnitId id) const {
-    const std::vector<ParamSpec>& params = graph_.spec().units[static_cast<std::size_t>(id)].params;
-    const bool trains = graph_.spec().program.units[static_cast<std::size_t>(id)].trainable;
+    const std::vector<ParamSpec>& params = graph_.spec().units[id].params;
+    const bool trains = graph_.spec().program.units[id].trainable;
     const bool feeds = node.letter == 'T' || node.letter == 'M';
     const std::int64_t ffn = sizes_of(node.stage, false).ffn;
     TrainedBlock block{.statistics = 1,

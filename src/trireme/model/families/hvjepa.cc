@@ -121,8 +121,7 @@ Work chunk_work(const Graph& graph, const config::Job& job, const Encoder& encod
 }
 
 plan::UnitId exact(Graph& graph, plan::UnitId unit) {
-  if (exact_parts(graph.rank().compute) > 1)
-    graph.spec().program.units[static_cast<std::size_t>(unit)].type = DType::kF32;
+  if (exact_parts(graph.rank().compute) > 1) graph.spec().program.units[unit].type = DType::kF32;
   return unit;
 }
 

@@ -10,8 +10,7 @@ std::int64_t joined_bytes(const Graph& graph, const config::Job& job,
   const std::int64_t count = config::accumulation(job);
   if (!config::caches_gradients(job) || count == 1) return 0;
   std::int64_t bytes = 0;
-  for (const plan::ValueId value : reads)
-    bytes += count * graph.spec().program.values[static_cast<std::size_t>(value)].bytes;
+  for (const plan::ValueId value : reads) bytes += count * graph.spec().program.values[value].bytes;
   return bytes;
 }
 

@@ -10,7 +10,7 @@ namespace trireme::ops {
 
 std::string_view name(ContextMethod method) {
   constexpr std::string_view kNames[] = {"ring", "all_gather", "ulysses", "hierarchical"};
-  return kNames[static_cast<std::size_t>(method)];
+  return kNames[method];
 }
 
 comm::Group* ContextParallel::exchange() const {
@@ -39,8 +39,7 @@ ContextGroups::ContextGroups(comm::World& world, const std::vector<int>& ranks,
     inner_ =
         world.make_group("layers.cp.inner", {ranks.begin() + first, ranks.begin() + first + inner});
     ring.clear();
-    for (int r = group_->rank() % inner; r < size; r += inner)
-      ring.push_back(ranks[static_cast<std::size_t>(r)]);
+    for (int r = group_->rank() % inner; r < size; r += inner) ring.push_back(ranks[r]);
     outer_ = world.make_group("layers.cp.outer", ring);
   }
   if (method == ContextMethod::kRing || method == ContextMethod::kHierarchical)
@@ -75,12 +74,12 @@ at::Tensor unshard_tokens(const std::vector<at::Tensor>& shards, std::int64_t di
                           const mesh::TokenLayout& layout) {
   if (layout.ranks() == 1) return shards[0];
   std::vector<std::int64_t> shape = shards[0].sizes().vec();
-  shape[static_cast<std::size_t>(dim)] = layout.tokens;
+  shape[dim] = layout.tokens;
   const at::Tensor whole = at::empty(shape, shards[0].options());
   for (int rank = 0; rank < layout.ranks(); ++rank)
     for (const Segment& segment : token_segments(layout, rank))
       whole.narrow(dim, segment.position, segment.tokens)
-          .copy_(shards[static_cast<std::size_t>(rank)].narrow(dim, segment.row, segment.tokens));
+          .copy_(shards[rank].narrow(dim, segment.row, segment.tokens));
   return whole;
 }
 

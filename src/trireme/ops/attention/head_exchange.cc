@@ -166,7 +166,7 @@ struct GatherTokens : torch::autograd::Function<GatherTokens<In...>> {
     for (int rank = 0; rank < call.group->size(); ++rank) {
       const Share share = call.share(rank);
       const std::int64_t q = share.heads.heads, kv = share.heads.kv_heads;
-      const at::Tensor& part = received[static_cast<std::size_t>(rank)];
+      const at::Tensor& part = received[rank];
       to.q.narrow(2, share.first, q).copy_(part.narrow(2, 0, q));
       dkv.select(0, 0).narrow(2, share.first_kv, kv).add_(part.narrow(2, q, kv));
       dkv.select(0, 1).narrow(2, share.first_kv, kv).add_(part.narrow(2, q + kv, kv));

@@ -80,7 +80,7 @@ struct BlockView {
   BlockView(const RowMask& mask, std::int64_t sample, const Segment& block) {
     for (std::int64_t r = 0; r < block.tokens; ++r) {
       const Interval seen = mask.seen(sample, block.row + r, block.position + r);
-      rows[static_cast<std::size_t>(r)] = seen;
+      rows[r] = seen;
       if (seen.empty()) continue;
       all = {std::min(all.begin, seen.begin), std::max(all.end, seen.end)};
     }
@@ -98,7 +98,7 @@ struct BlockView {
 
   // The columns of a tile that row r sees.
   Interval columns(std::int64_t r, const Segment& tile) const {
-    const Interval& seen = rows[static_cast<std::size_t>(r)];
+    const Interval& seen = rows[r];
     const std::int64_t begin = std::clamp<std::int64_t>(seen.begin - tile.position, 0, tile.tokens);
     return {begin, std::clamp(seen.end - tile.position, begin, tile.tokens)};
   }

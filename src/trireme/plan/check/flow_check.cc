@@ -27,7 +27,7 @@ int remote_sources(const ListView& view, ValueId value) {
 }  // namespace
 
 void FlowCheck::line(int index) {
-  const Instr& line = view_.list[static_cast<std::size_t>(index)];
+  const Instr& line = view_.list[index];
   if (computes(line)) follow_segment(index, line);
   switch (line.verb) {
     case Verb::kLoad:
@@ -94,7 +94,7 @@ void FlowCheck::recompute(int index, const Instr& line) {
   if (view_.node(line.node).segment < 0) view_.refuse(index, "the node is in no segment");
   for (ValueId value : view_.node(line.node).reads)
     if (is_inner(view_.program(), writers_, line.node, value) &&
-        !recomputed_.contains({writers_[static_cast<std::size_t>(value)], line.mb}))
+        !recomputed_.contains({writers_[value], line.mb}))
       view_.refuse(index, "{} of micro-batch {} is gone, and its segment has not written it again",
                    view_.program().values[value].name, line.mb);
   read_inputs(index, line);
@@ -143,7 +143,7 @@ void FlowCheck::require_gradient(int index, ValueId value, int mb, bool remote) 
 
 void FlowCheck::send(int index, const Instr& line) {
   const std::string& name = view_.program().values[line.value].name;
-  const NodeId writer = writers_[static_cast<std::size_t>(line.value)];
+  const NodeId writer = writers_[line.value];
   if (writer < 0) view_.refuse(index, "{} is an input: load brings it", name);
   if (!transfers_.insert({line.value, line.mb, line.peer, line.gradient}).second)
     view_.refuse(index, "is sent a second time");
@@ -165,7 +165,7 @@ void FlowCheck::send(int index, const Instr& line) {
 
 void FlowCheck::recv(int index, const Instr& line) {
   const std::string& name = view_.program().values[line.value].name;
-  const NodeId writer = writers_[static_cast<std::size_t>(line.value)];
+  const NodeId writer = writers_[line.value];
   if (writer < 0) view_.refuse(index, "{} is an input: load brings it", name);
   const int home = view_.node(writer).stage;
   const int reader = line.gradient ? line.peer : view_.stage;

@@ -32,16 +32,16 @@ struct ListView {
 
   const Program& program() const { return plan.program; }
   UnitSharing sharing(UnitId id) const {
-    return sharing_of(plan.mesh, plan.recipe, plan.program.units[static_cast<std::size_t>(id)]);
+    return sharing_of(plan.mesh, plan.recipe, plan.program.units[id]);
   }
-  const Node& node(NodeId id) const { return plan.program.nodes[static_cast<std::size_t>(id)]; }
+  const Node& node(NodeId id) const { return plan.program.nodes[id]; }
 
   template <typename... Args>
   [[noreturn]] void refuse(int line, fmt::format_string<Args...> format, Args&&... args) const {
     const std::string reason = fmt::format(format, std::forward<Args>(args)...);
     if (line < 0) fail(ErrorKind::kInternal, "plan {}, rank {}: {}", program().name, rank, reason);
     fail(ErrorKind::kInternal, "plan {}, rank {}, line {} `{}`: {}{}", program().name, rank, line,
-         line_text(program(), list[static_cast<std::size_t>(line)]), reason,
+         line_text(program(), list[line]), reason,
          drawn ? marked_rows(plan, {{.rank = rank, .line = line}}) : "");
   }
   // `line` uses what `maker` made.
@@ -126,11 +126,9 @@ class UnitCheck {
     int reduced = -1;  // line of the last reduction or synchronisation
     bool synced = false;
   };
-  UnitState& at(UnitId unit) { return units_[static_cast<std::size_t>(unit)]; }
-  const UnitState& at(UnitId unit) const { return units_[static_cast<std::size_t>(unit)]; }
-  const std::string& unit_name(UnitId unit) const {
-    return view_.program().units[static_cast<std::size_t>(unit)].name;
-  }
+  UnitState& at(UnitId unit) { return units_[unit]; }
+  const UnitState& at(UnitId unit) const { return units_[unit]; }
+  const std::string& unit_name(UnitId unit) const { return view_.program().units[unit].name; }
   void use(int index, const Instr& line);
   void unshard(int index, const Instr& line);
   void reshard(int index, const Instr& line);

@@ -19,8 +19,8 @@ std::vector<int> walkers_of(const PlanSet& plan) {
   std::vector<int> walkers(plan.list_of_rank.size(), -1);
   int count = 0;
   for (int rank = 0; rank < world; ++rank) {
-    int& walker = walkers[static_cast<std::size_t>(rank)];
-    if (alike) walker = walkers[static_cast<std::size_t>(first(rank))];
+    int& walker = walkers[rank];
+    if (alike) walker = walkers[first(rank)];
     if (walker < 0) walker = count++;
   }
   return walkers;
@@ -61,8 +61,8 @@ ListWalk::ListWalk(const PlanSet& plan, LaneRoom room, LineClock* clock)
 }
 
 const ListWalk::Walker& ListWalk::peer_of(const Walker& walker, int stage) const {
-  const int own = walker_of_rank_[static_cast<std::size_t>(walker.rank)];
-  return walkers_[static_cast<std::size_t>(meetings_.peer_of(own, stage))];
+  const int own = walker_of_rank_[walker.rank];
+  return walkers_[meetings_.peer_of(own, stage)];
 }
 
 bool ListWalk::run() {
@@ -83,7 +83,7 @@ bool ListWalk::advance(int index) {
   if (walker.next == static_cast<int>(walker.list->size())) return false;
   const Instr& line = walker.line(walker.next);
   for (int earlier : line.after)
-    if (!walker.ended[static_cast<std::size_t>(earlier)]) return false;
+    if (!walker.ended[earlier]) return false;
   if (walker.head({.lane = Lane::kComp}) >= 0) return false;  // its thread is in that line
   const Queue queue = queue_of(line);
   const bool alone = line.lane == Lane::kComp && (meeting_axes(plan_.program, line).empty() ||
@@ -93,7 +93,7 @@ bool ListWalk::advance(int index) {
   if (clock_ != nullptr) clock_->begin(index, walker.next);
   if (alone) {
     if (clock_ != nullptr) clock_->run(index, walker.next);
-    walker.ended[static_cast<std::size_t>(walker.next++)] = true;
+    walker.ended[walker.next++] = true;
     return true;
   }
   const std::size_t place = walker.place(queue);
@@ -122,7 +122,7 @@ bool ListWalk::meet(int index, std::size_t place) {
   for (const LineClock::Side& side : sides_) {
     Walker& walker = at(side.walker);
     walker.waiting[side.queue].lines.pop_front();
-    walker.ended[static_cast<std::size_t>(side.line)] = true;
+    walker.ended[side.line] = true;
     if (side.walker != index) awake_.push_back(side.walker);
   }
   return true;

@@ -53,7 +53,7 @@ class ListWalk {
     std::vector<bool> ended{};  // by line
     std::vector<Waiting> waiting{};
 
-    const Instr& line(int index) const { return (*list)[static_cast<std::size_t>(index)]; }
+    const Instr& line(int index) const { return (*list)[index]; }
     int head(const Queue& queue) const;  // -1: nothing waits there
     std::size_t place(const Queue& queue);
     bool done() const;
@@ -69,7 +69,7 @@ class ListWalk {
   const Walker& peer_of(const Walker& walker, int stage) const;
 
  private:
-  Walker& at(int walker) { return walkers_[static_cast<std::size_t>(walker)]; }
+  Walker& at(int walker) { return walkers_[walker]; }
   // Begins the walker's next line if it can, and ends what has met; wakes those whose lines end with it.
   bool advance(int index);
   // Ends the first line of a walker's queue for all participants, if it is now the first for each of them.

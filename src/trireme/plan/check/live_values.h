@@ -39,7 +39,7 @@ class LiveValues {
   // Keeps a node's inputs until its backward.
   void keep_inputs(NodeId node, int mb) {
     std::vector<Copy>& inputs = kept_inputs_[{node, mb}];
-    const Node& reader = program_.nodes[static_cast<std::size_t>(node)];
+    const Node& reader = program_.nodes[node];
     for (ValueId value : reader.reads)
       for (int batch : batches(reader, mb, micro_batches_)) {
         inputs.push_back(copy(value, batch));
@@ -60,9 +60,7 @@ class LiveValues {
   }
 
  private:
-  std::int64_t bytes(ValueId value) const {
-    return program_.values[static_cast<std::size_t>(value)].bytes;
-  }
+  std::int64_t bytes(ValueId value) const { return program_.values[value].bytes; }
 
   const Program& program_;
   int micro_batches_;

@@ -33,7 +33,7 @@ bool meets(const Instr& line, int stage, const Instr& theirs, int their_stage) {
 AxisSet meeting_axes(const Program& program, const Instr& line) {
   if (line.verb == Verb::kGradNorm) return mesh::kWorld;
   if (!computes(line)) return line.lane == Lane::kComp ? AxisSet() : line.axes;
-  const Node& node = program.nodes[static_cast<std::size_t>(line.node)];
+  const Node& node = program.nodes[line.node];
   AxisSet axes;
   for (const NodeExchange& exchange : node.exchanges)
     if (times(node, exchange, line.verb) > 0) axes = axes | exchange.axes;
@@ -43,7 +43,7 @@ AxisSet meeting_axes(const Program& program, const Instr& line) {
 Meetings::Meetings(const PlanSet& plan, std::vector<int> walker_of_rank)
     : plan_(plan), walkers_(std::move(walker_of_rank)) {
   for (int rank = static_cast<int>(walkers_.size()); rank-- > 0;) {
-    const auto walker = static_cast<std::size_t>(walkers_[static_cast<std::size_t>(rank)]);
+    const auto walker = static_cast<std::size_t>(walkers_[rank]);
     if (ranks_.size() <= walker) ranks_.resize(walker + 1);
     ranks_[walker] = rank;
   }
@@ -53,7 +53,7 @@ Meetings::Meetings(const PlanSet& plan, std::vector<int> walker_of_rank)
 }
 
 int Meetings::peer_of(int walker, int stage) const {
-  return walkers_[static_cast<std::size_t>(plan_.mesh.peer(rank_of(walker), Axis::kPp, stage))];
+  return walkers_[plan_.mesh.peer(rank_of(walker), Axis::kPp, stage)];
 }
 
 std::vector<int> Meetings::participants(int walker, const Instr& line) {
@@ -65,7 +65,7 @@ std::vector<int> Meetings::participants(int walker, const Instr& line) {
   if (axes.empty()) return {walker};
   const std::vector<int>& all = group(walker, axes);
   if (line.unit < 0) return all;
-  const std::vector<int>& stages = stages_of_unit_[static_cast<std::size_t>(line.unit)];
+  const std::vector<int>& stages = stages_of_unit_[line.unit];
   std::vector<int> holding;
   for (int other : all)
     if (std::ranges::binary_search(stages, plan_.mesh.coordinate(rank_of(other), Axis::kPp)))
@@ -75,12 +75,11 @@ std::vector<int> Meetings::participants(int walker, const Instr& line) {
 
 // Walkers of the ranks that share the axes with the walker's, ascending.
 const std::vector<int>& Meetings::group(int walker, AxisSet axes) {
-  auto& known = groups_[static_cast<std::size_t>(walker)];
+  auto& known = groups_[walker];
   for (const auto& [over, members] : known)
     if (over == axes) return members;
   std::vector<int> members;
-  for (int rank : plan_.mesh.group(rank_of(walker), axes))
-    members.push_back(walkers_[static_cast<std::size_t>(rank)]);
+  for (int rank : plan_.mesh.group(rank_of(walker), axes)) members.push_back(walkers_[rank]);
   std::ranges::sort(members);
   members.erase(std::ranges::unique(members).begin(), members.end());
   return known.emplace_back(axes, std::move(members)).second;

@@ -24,7 +24,7 @@ class Meetings {
   // Walkers that take part in a line of a walker, ascending: itself, and those of other ranks.
   std::vector<int> participants(int walker, const Instr& line);
   // The first rank of a walker, and the walker of its peer on another stage.
-  int rank_of(int walker) const { return ranks_[static_cast<std::size_t>(walker)]; }
+  int rank_of(int walker) const { return ranks_[walker]; }
   int peer_of(int walker, int stage) const;
 
  private:

@@ -24,11 +24,11 @@ OffloadCheck::OffloadCheck(const ListView& view) : view_(view) {
     units_.push_back(std::move(state));
   }
   for (int i = 0; i < static_cast<int>(view.list.size()); ++i)
-    if (computes(view.list[static_cast<std::size_t>(i)])) last_compute_ = i;
+    if (computes(view.list[i])) last_compute_ = i;
 }
 
 void OffloadCheck::line(int index) {
-  const Instr& line = view_.list[static_cast<std::size_t>(index)];
+  const Instr& line = view_.list[index];
   if (takes_memory(line)) require_room(index);
   if (computes(line)) compute(index, line);
   switch (line.verb) {
@@ -79,9 +79,7 @@ void OffloadCheck::require_here(int index, UnitId unit, const Held& held, const 
 // All but what left last has left when memory is taken.
 void OffloadCheck::require_room(int index) const {
   if (leaving_.empty()) return;
-  const auto at = [&](int line) -> const Instr& {
-    return view_.list[static_cast<std::size_t>(line)];
-  };
+  const auto at = [&](int line) -> const Instr& { return view_.list[line]; };
   for (std::size_t i = leaving_.size(); i-- > 0;)
     if (!same_subject(at(leaving_[i]), at(leaving_.back())))
       return view_.require_before(leaving_[i], index, "which gives its memory back");
@@ -97,8 +95,8 @@ void OffloadCheck::compute(int index, const Instr& line) {
     for (ValueId value : node.reads)
       for (int mb : batches(node, line.mb, view_.plan.recipe.micro_batches)) {
         if (values_away_.contains({value, mb}))
-          view_.refuse(index, "{} of micro-batch {} is away",
-                       view_.program().values[static_cast<std::size_t>(value)].name, mb);
+          view_.refuse(index, "{} of micro-batch {} is away", view_.program().values[value].name,
+                       mb);
         const auto back = values_back_.find({value, mb});
         if (back != values_back_.end())
           view_.require_before(back->second, index, "which brings what it reads");
@@ -152,8 +150,7 @@ void OffloadCheck::collapse(int index, UnitId unit) {
 void OffloadCheck::step(int index, const Instr& line) {
   UnitState& state = at(line.unit);
   if (state.states.away) require_here(index, line.unit, state.states, "states");
-  const bool made_anew = has_master_copy(
-      view_.plan.recipe, view_.plan.program.units[static_cast<std::size_t>(line.unit)]);
+  const bool made_anew = has_master_copy(view_.plan.recipe, view_.plan.program.units[line.unit]);
   if (state.params.away && !made_anew) require_here(index, line.unit, state.params, "parameters");
   if (state.params.away && made_anew) {
     if (state.params.brought >= 0)
@@ -167,7 +164,7 @@ void OffloadCheck::step(int index, const Instr& line) {
 }
 
 void OffloadCheck::move_value(int index, const Instr& line) {
-  const Value& value = view_.program().values[static_cast<std::size_t>(line.value)];
+  const Value& value = view_.program().values[line.value];
   const Tier tier = view_.plan.recipe.offload.activations;
   if (tier == Tier::kNone) view_.refuse(index, "values of this recipe stay in memory");
   if (tier == Tier::kTp && (!value.whole || line.axes != mesh::AxisSet(Axis::kTp)))
@@ -208,8 +205,8 @@ void OffloadCheck::offload(int index, const Instr& line) {
   if (!held.away) view_.refuse(index, "the unit's {} stay in memory", name(line.tensors));
   if (held.brought < 0 || held.changed < 0) view_.refuse(index, "has not changed in memory");
   view_.require_before(held.changed, index, "which changes it");
-  const bool stale = at(line.unit).sharing.gathers_after &&
-                     view_.list[static_cast<std::size_t>(held.changed)].verb != Verb::kUnshard;
+  const bool stale =
+      at(line.unit).sharing.gathers_after && view_.list[held.changed].verb != Verb::kUnshard;
   if (line.tensors == TensorKind::kParams && stale)
     view_.refuse(index, "leaves before it is gathered after its step");
   held.brought = -1;

@@ -51,10 +51,8 @@ class OffloadCheck {
     Gradient grad{};
   };
 
-  UnitState& at(UnitId unit) { return units_[static_cast<std::size_t>(unit)]; }
-  const std::string& unit_name(UnitId unit) const {
-    return view_.program().units[static_cast<std::size_t>(unit)].name;
-  }
+  UnitState& at(UnitId unit) { return units_[unit]; }
+  const std::string& unit_name(UnitId unit) const { return view_.program().units[unit].name; }
   Held& held(const Instr& line) {
     return line.tensors == TensorKind::kStates ? at(line.unit).states : at(line.unit).params;
   }

@@ -36,7 +36,7 @@ UnitCheck::UnitCheck(const ListView& view)
 }
 
 void UnitCheck::line(int index) {
-  const Instr& line = view_.list[static_cast<std::size_t>(index)];
+  const Instr& line = view_.list[index];
   if (line.unit >= 0 && !at(line.unit).held)
     view_.refuse(index, "stage {} does not hold this unit", view_.stage);
   switch (line.verb) {
@@ -107,8 +107,8 @@ void UnitCheck::reshard(int index, const Instr& line) {
 // One buffer a chunk takes the gradient of one micro-batch, and sums are a tree over ascending ones.
 void UnitCheck::add_gradient(int index, const Instr& line, UnitId unit) {
   UnitState& state = at(unit);
-  ChunkGradient& chunk = state.chunks[static_cast<std::size_t>(view_.node(line.node).chunk)];
-  Gradient& gradient = chunk.of_mb[static_cast<std::size_t>(line.mb)];
+  ChunkGradient& chunk = state.chunks[view_.node(line.node).chunk];
+  Gradient& gradient = chunk.of_mb[line.mb];
   if (chunk.all_reduced || gradient.parts_added || gradient.scattered >= 0)
     view_.refuse(index, "adds to the gradient of unit {} after line {} has reduced it",
                  unit_name(unit), state.reduced);
@@ -143,11 +143,11 @@ void UnitCheck::for_gradients(int index, const Instr& line, UnitState& state, Vi
   const auto count = static_cast<int>(chunk.of_mb.size());
   if (line.mb >= count) view_.refuse(index, "the unit has {} gradient(s) a step", count);
   for (int mb = std::max(line.mb, 0); mb < (line.mb < 0 ? count : line.mb + 1); ++mb)
-    visit(chunk, mb, chunk.of_mb[static_cast<std::size_t>(mb)]);
+    visit(chunk, mb, chunk.of_mb[mb]);
 }
 
 void UnitCheck::require_complete(int index, const ChunkGradient& chunk, int mb) const {
-  const int parts = chunk.of_mb[static_cast<std::size_t>(mb)].parts;
+  const int parts = chunk.of_mb[mb].parts;
   if (parts != chunk.users)
     view_.refuse(index, "the gradient of micro-batch {} has {} of {} parts", mb, parts,
                  chunk.users);
@@ -161,7 +161,7 @@ void UnitCheck::scatter(int index, const Instr& line, UnitState& state) {
   if ((line.mb >= 0) != row_.reduce_each_mb)
     view_.refuse(index, "ZeRO-{} reduces {}", view_.plan.recipe.zero,
                  row_.reduce_each_mb ? "every micro-batch" : "once, after the last micro-batch");
-  const bool partial = view_.program().units[static_cast<std::size_t>(line.unit)].tp_partial > 0;
+  const bool partial = view_.program().units[line.unit].tp_partial > 0;
   for_gradients(index, line, state, [&](ChunkGradient& chunk, int mb, Gradient& gradient) {
     if (gradient.scattered >= 0)
       view_.refuse(index, "micro-batch {} is reduced since line {}", mb, gradient.scattered);
@@ -178,7 +178,7 @@ void UnitCheck::add_parts(int index, const Instr& line, UnitState& state) {
   const mesh::AxisSet rest = state.sharing.rest;
   if (reduced_chunk(index, line, state).all_reduced)
     view_.refuse(index, "follows the reduction over {}", print(rest));
-  if (view_.program().units[static_cast<std::size_t>(line.unit)].tp_partial == 0)
+  if (view_.program().units[line.unit].tp_partial == 0)
     view_.refuse(index, "the unit has no partial gradients");
   if ((line.mb >= 0) != state.sharing.scatters_each)
     view_.refuse(index, "ZeRO-{} adds parts {}", view_.plan.recipe.zero,
@@ -224,10 +224,10 @@ void UnitCheck::all_reduce(int index, const Instr& line, UnitState& state) {
 
 // Every micro-batch of the chunk is complete, added over tp and scattered, where it has to be.
 void UnitCheck::require_scattered(int index, UnitId unit, const ChunkGradient& chunk) const {
-  const bool partial = view_.program().units[static_cast<std::size_t>(unit)].tp_partial > 0;
+  const bool partial = view_.program().units[unit].tp_partial > 0;
   const mesh::AxisSet shards = at(unit).sharing.shards;
   for (int mb = 0; mb < static_cast<int>(chunk.of_mb.size()); ++mb) {
-    const Gradient& gradient = chunk.of_mb[static_cast<std::size_t>(mb)];
+    const Gradient& gradient = chunk.of_mb[mb];
     if (gradient.parts != chunk.users)
       view_.refuse(index, "the gradient of unit {} lacks micro-batch {}", unit_name(unit), mb);
     if (partial && !gradient.parts_added)

@@ -37,13 +37,12 @@ bool has_foreign_flag(const Instr& line) {
 }
 
 void check_after(const ListView& view, int index) {
-  const Instr& line = view.list[static_cast<std::size_t>(index)];
+  const Instr& line = view.list[index];
   int previous = -1;
   for (int earlier : line.after) {
     if (earlier <= previous || earlier >= index)
       view.refuse(index, "after={} is not an ascending list of earlier lines", earlier);
-    if (line.verb != Verb::kSend &&
-        queue_of(view.list[static_cast<std::size_t>(earlier)]) == queue_of(line))
+    if (line.verb != Verb::kSend && queue_of(view.list[earlier]) == queue_of(line))
       view.refuse(index, "after={} names its own queue, which is in order", earlier);
     previous = earlier;
   }
@@ -64,11 +63,11 @@ void check_ranks(const PlanSet& plan) {
            plan.lists[list].size(), plan.recipe.micro_batches);
   std::vector<int> stage_of(plan.lists.size(), -1);
   for (int rank = 0; rank < plan.mesh.world(); ++rank) {
-    const int list = plan.list_of_rank[static_cast<std::size_t>(rank)];
+    const int list = plan.list_of_rank[rank];
     if (list < 0 || list >= static_cast<int>(plan.lists.size()))
       fail(ErrorKind::kInternal, "plan {}, rank {}: list {} of {}", name, rank, list,
            plan.lists.size());
-    int& stage = stage_of[static_cast<std::size_t>(list)];
+    int& stage = stage_of[list];
     const int mine = plan.mesh.coordinate(rank, Axis::kPp);
     if (stage >= 0 && stage != mine)
       fail(ErrorKind::kInternal, "plan {}, rank {}: list {} belongs to stage {}, not {}", name,
@@ -84,7 +83,7 @@ ListView view_of(const PlanSet& plan, const GradientFlow& flow, int list, bool d
       static_cast<int>(std::ranges::find(plan.list_of_rank, list) - plan.list_of_rank.begin());
   return {.plan = plan,
           .flow = flow,
-          .list = plan.lists[static_cast<std::size_t>(list)],
+          .list = plan.lists[list],
           .rank = rank,
           .stage = plan.mesh.coordinate(rank, Axis::kPp),
           .order = {},
@@ -112,7 +111,7 @@ void check_unsent(const ListView& view) {
   const auto most = static_cast<std::size_t>(view.plan.recipe.unsent);
   std::map<std::tuple<int, ValueId, bool>, std::vector<int>> sends;
   for (int index = 0; index < static_cast<int>(view.list.size()); ++index) {
-    const Instr& line = view.list[static_cast<std::size_t>(index)];
+    const Instr& line = view.list[index];
     if (line.verb != Verb::kSend) continue;
     std::vector<int>& earlier = sends[{line.peer, line.value, line.gradient}];
     if (earlier.size() >= most && !contains(line.after, earlier[earlier.size() - most]))
@@ -129,7 +128,7 @@ void check_fields(const ListView& view) {
   const Program& program = view.program();
   const auto in = [](int id, std::size_t count) { return id >= 0 && id < static_cast<int>(count); };
   for (int index = 0; index < static_cast<int>(view.list.size()); ++index) {
-    const Instr& line = view.list[static_cast<std::size_t>(index)];
+    const Instr& line = view.list[index];
     const FieldSet fields = fields_of(line, view.plan.recipe);
     const auto has = [&](Field field) { return fields.contains(field); };
     if (has(Field::kNode) ? !in(line.node, program.nodes.size()) : line.node != -1)

@@ -87,7 +87,7 @@ void check_offload(const Program& program, const mesh::Mesh& mesh, const Recipe&
       fail(ErrorKind::kUsage,
            "unit {} is the moving average of {}, so both stay in memory; offload gradients and "
            "activations only",
-           unit.name, program.units[static_cast<std::size_t>(unit.ema_of)].name);
+           unit.name, program.units[unit.ema_of].name);
 }
 
 // Optimizer state that a job asks to offload must exist and be able to leave.
@@ -123,7 +123,7 @@ void check_training(const Program& program, const GradientFlow& flow) {
 double kept_share(const Program& program, const GradientFlow& flow) {
   double saved = 0, kept = 0;
   for (NodeId n = 0; n < static_cast<NodeId>(program.nodes.size()); ++n) {
-    const Node& node = program.nodes[static_cast<std::size_t>(n)];
+    const Node& node = program.nodes[n];
     saved += static_cast<double>(node.segment >= 0 ? node.saved_bytes : kept_bytes(node));
     if (splits_backward(program, flow, n)) kept += static_cast<double>(node.split->kept_bytes);
   }
@@ -204,11 +204,10 @@ PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe,
                       .flow = flow,
                       .index = index});
   for (const Stage& stage : stages)
-    plan.lists.push_back(
-        recompute(stage, lower(stage, grid.rows[static_cast<std::size_t>(stage.index)])));
+    plan.lists.push_back(recompute(stage, lower(stage, grid.rows[stage.index])));
   plan.lists = p2p(plan.program, flow, std::move(plan.lists));
   for (const Stage& stage : stages) {
-    List& list = plan.lists[static_cast<std::size_t>(stage.index)];
+    List& list = plan.lists[stage.index];
     list = offload_values(stage, std::move(list));
     list = unshard(stage, std::move(list));
     list = offload_params(stage, std::move(list));

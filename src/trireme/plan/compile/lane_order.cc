@@ -52,7 +52,7 @@ std::vector<int> LaneOrder::needed(const Queue& queue, std::vector<int> lines) {
   std::ranges::sort(lines, std::greater());
   std::vector<int> result;
   for (int line : lines) {
-    if (at(known, queue_of_[static_cast<std::size_t>(line)]) >= line) continue;
+    if (at(known, queue_of_[line]) >= line) continue;
     complete(known, line);
     result.push_back(line);
   }
@@ -61,8 +61,7 @@ std::vector<int> LaneOrder::needed(const Queue& queue, std::vector<int> lines) {
 }
 
 bool LaneOrder::before(int earlier, int later) const {
-  return at(starts_[static_cast<std::size_t>(later)],
-            queue_of_[static_cast<std::size_t>(earlier)]) >= earlier;
+  return at(starts_[later], queue_of_[earlier]) >= earlier;
 }
 
 }  // namespace trireme::plan

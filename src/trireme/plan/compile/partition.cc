@@ -44,7 +44,7 @@ class Ranges {
 
   int nodes() const { return static_cast<int>(program_.nodes.size()); }
   // Whether a stage may end before node `end`: units and those that follow them stay together.
-  bool may_cut(int end) const { return !joined_[static_cast<std::size_t>(end)]; }
+  bool may_cut(int end) const { return !joined_[end]; }
   double time(int begin, int end) const { return time_before_[end] - time_before_[begin]; }
 
   // Of nodes [begin, end) as stage `stage`.
@@ -58,16 +58,16 @@ class Ranges {
   void join_followers() {
     joined_.assign(program_.nodes.size() + 1, false);
     for (UnitId unit = 0; unit < static_cast<UnitId>(program_.units.size()); ++unit) {
-      const UnitId followed = program_.units[static_cast<std::size_t>(unit)].ema_of;
+      const UnitId followed = program_.units[unit].ema_of;
       if (followed < 0) continue;
       int first = nodes(), last = 0;
       for (int n = 0; n < nodes(); ++n) {
-        const std::vector<UnitId>& units = program_.nodes[static_cast<std::size_t>(n)].units;
+        const std::vector<UnitId>& units = program_.nodes[n].units;
         if (!contains(units, unit) && !contains(units, followed)) continue;
         first = std::min(first, n);
         last = n;
       }
-      for (int n = first + 1; n <= last; ++n) joined_[static_cast<std::size_t>(n)] = true;
+      for (int n = first + 1; n <= last; ++n) joined_[n] = true;
     }
   }
   double unit_bytes(const Unit& unit) const {
@@ -129,8 +129,8 @@ template <typename Visit>
 void for_ranges(const Cuts& cuts, const Visit& visit) {
   int begin = 0;
   for (int stage = 0; stage < static_cast<int>(cuts.size()); ++stage) {
-    visit(stage, begin, begin + cuts[static_cast<std::size_t>(stage)]);
-    begin += cuts[static_cast<std::size_t>(stage)];
+    visit(stage, begin, begin + cuts[stage]);
+    begin += cuts[stage];
   }
 }
 
@@ -142,7 +142,7 @@ Unevenness unevenness(const Ranges& ranges, const Pipeline& pipeline, const Cuts
   for_ranges(cuts, [&](int stage, int begin, int end) {
     const double time =
         ranges.may_cut(end) ? ranges.time(begin, end) : std::numeric_limits<double>::infinity();
-    ranks[static_cast<std::size_t>(pipeline.rank_of(stage))] += time;
+    ranks[pipeline.rank_of(stage)] += time;
     result[1] = std::max(result[1], time);
   });
   result[0] = *std::ranges::max_element(ranks);
@@ -221,7 +221,7 @@ Program place(Program program, const Cuts& cuts, const Pipeline& pipeline) {
         program.nodes.size());
   for_ranges(cuts, [&](int stage, int begin, int end) {
     for (int n = begin; n < end; ++n) {
-      Node& node = program.nodes[static_cast<std::size_t>(n)];
+      Node& node = program.nodes[n];
       node.stage = pipeline.rank_of(stage);
       node.chunk = schedules::chunk_of(pipeline.placement, pipeline.ranks, stage);
     }

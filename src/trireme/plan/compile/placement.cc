@@ -71,13 +71,11 @@ std::vector<NodeId> gradient_users(const Program& program, const GradientFlow& f
 }
 
 bool splits_backward(const Program& program, const GradientFlow& flow, NodeId node) {
-  const Node& one = program.nodes[static_cast<std::size_t>(node)];
-  const bool inputs = std::ranges::any_of(one.reads, [&](ValueId value) {
-    return flow.value_has_grad[static_cast<std::size_t>(value)];
-  });
-  const bool weights = std::ranges::any_of(one.units, [&](UnitId unit) {
-    return program.units[static_cast<std::size_t>(unit)].trainable;
-  });
+  const Node& one = program.nodes[node];
+  const bool inputs =
+      std::ranges::any_of(one.reads, [&](ValueId value) { return flow.value_has_grad[value]; });
+  const bool weights =
+      std::ranges::any_of(one.units, [&](UnitId unit) { return program.units[unit].trainable; });
   const bool whole = one.segment >= 0 || std::ranges::any_of(one.parts, [](const Part& part) {
                        return part.recomputed && part.whole;
                      });
@@ -102,9 +100,8 @@ std::vector<NodeSeconds> node_costs(const Program& program, const GradientFlow& 
     if (!flow.node_has_backward[n]) {
       cost.input = cost.weight = 0;
     } else if (!splits_backward(program, flow, static_cast<NodeId>(n))) {
-      const bool inputs = std::ranges::any_of(node.reads, [&](ValueId value) {
-        return flow.value_has_grad[static_cast<std::size_t>(value)];
-      });
+      const bool inputs = std::ranges::any_of(
+          node.reads, [&](ValueId value) { return flow.value_has_grad[value]; });
       const double recomputed = node.segment >= 0 ? cost.forward : 0;
       const double whole = cost.backward() + recomputed;
       cost.input = inputs ? whole : 0;
@@ -117,10 +114,9 @@ std::vector<NodeSeconds> node_costs(const Program& program, const GradientFlow& 
 
 bool is_inner(const Program& program, const std::vector<NodeId>& writer, NodeId reader,
               ValueId value) {
-  const int segment = program.nodes[static_cast<std::size_t>(reader)].segment;
-  const NodeId node = writer[static_cast<std::size_t>(value)];
-  return segment >= 0 && node >= 0 &&
-         program.nodes[static_cast<std::size_t>(node)].segment == segment;
+  const int segment = program.nodes[reader].segment;
+  const NodeId node = writer[value];
+  return segment >= 0 && node >= 0 && program.nodes[node].segment == segment;
 }
 
 std::vector<int> remote_readers(const Program& program, ValueId value) {

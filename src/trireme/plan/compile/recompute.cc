@@ -9,7 +9,7 @@
 namespace trireme::plan {
 namespace {
 
-Node& at(Program& program, NodeId node) { return program.nodes[static_cast<std::size_t>(node)]; }
+Node& at(Program& program, NodeId node) { return program.nodes[node]; }
 
 int next_segment(const Program& program) {
   int next = 0;
@@ -69,8 +69,8 @@ std::vector<std::string> parts_to_leave_out(const Program& program,
   const GradientFlow flow = gradient_flow(program);
   std::set<std::string> names;
   for (NodeId node : nodes)
-    if (flow.node_has_backward[static_cast<std::size_t>(node)])
-      for (const Part& part : program.nodes[static_cast<std::size_t>(node)].parts)
+    if (flow.node_has_backward[node])
+      for (const Part& part : program.nodes[node].parts)
         if (part.saved_bytes > 0) names.insert(part.name);
   return {names.begin(), names.end()};
 }
@@ -79,7 +79,7 @@ int recompute_part(Program& program, const std::vector<NodeId>& nodes, std::stri
   const GradientFlow flow = gradient_flow(program);
   int count = 0;
   for (NodeId node : nodes) {
-    if (!flow.node_has_backward[static_cast<std::size_t>(node)]) continue;
+    if (!flow.node_has_backward[node]) continue;
     std::vector<Part>& parts = at(program, node).parts;
     const auto found = std::ranges::find(parts, part, &Part::name);
     if (found == parts.end() || found->saved_bytes == 0 || at(program, node).segment >= 0) continue;

@@ -41,9 +41,9 @@ struct Presence {
 std::vector<Presence> presence(const List& list, int line, std::size_t nodes) {
   std::vector<Presence> all(nodes);
   for (int i = 0; i <= line; ++i) {
-    const Instr& one = list[static_cast<std::size_t>(i)];
+    const Instr& one = list[i];
     if (one.node < 0) continue;
-    Presence& node = all[static_cast<std::size_t>(one.node)];
+    Presence& node = all[one.node];
     if (one.verb == Verb::kForward) ++node.kept;
     node.forward = i == line && one.verb == Verb::kForward;
     node.back = i == line && (one.verb == Verb::kRecompute || gives_gradients(one));
@@ -63,8 +63,8 @@ class Search {
         host_(budget.host) {
     const GradientFlow flow = gradient_flow(program_);
     for (NodeId id : nodes) {
-      const Node& node = program_.nodes[static_cast<std::size_t>(id)];
-      if (!flow.node_has_backward[static_cast<std::size_t>(id)] || node.segment >= 0) continue;
+      const Node& node = program_.nodes[id];
+      if (!flow.node_has_backward[id] || node.segment >= 0) continue;
       nodes_.push_back({.id = id, .options = options_of(node), .limits = {}});
     }
   }
@@ -109,7 +109,7 @@ class Search {
   Program chosen() const {
     Program program = program_;
     for (const Candidate& one : nodes_) {
-      Node& node = program.nodes[static_cast<std::size_t>(one.id)];
+      Node& node = program.nodes[one.id];
       const Node& option = one.options[one.choice];
       node.parts = option.parts;
       if (option.segment >= 0) recompute_each(program, {one.id});
@@ -129,9 +129,7 @@ class Search {
 
   std::int64_t taken(const MemoryAccount& account) const { return account.peak_in_memory(host_); }
 
-  const Node& node(const Candidate& one) const {
-    return program_.nodes[static_cast<std::size_t>(one.id)];
-  }
+  const Node& node(const Candidate& one) const { return program_.nodes[one.id]; }
 
   // At the peak of every list that is above the budget. Whether there was one.
   bool add_limits(const PlanSet& plan) {
@@ -148,7 +146,7 @@ class Search {
       auto rest = static_cast<double>(taken(account));
       for (Candidate& one : nodes_) {
         if (node(one).stage != static_cast<int>(list)) continue;
-        const Presence& here = at[static_cast<std::size_t>(one.id)];
+        const Presence& here = at[one.id];
         rest -= held(one.options[one.choice], here);
         std::vector<double>& all = one.limits.emplace_back();
         for (const Node& option : one.options) all.push_back(held(option, here));
@@ -160,7 +158,7 @@ class Search {
 
   // For the nodes of a stage. Whether there is a choice within its limits.
   bool choose(int stage) {
-    const std::vector<double>& limits = limits_[static_cast<std::size_t>(stage)];
+    const std::vector<double>& limits = limits_[stage];
     if (limits.empty()) return true;
     const bool measured = is_measured(program_);
     std::vector<Candidate*> here;
@@ -258,7 +256,7 @@ class Search {
     }
     if (static_cast<double>(taken(worst)) <= bytes_) return std::move(plan.program);
     std::string kinds;
-    const MemoryPoint& peak = worst.at_line[static_cast<std::size_t>(worst.peak_line)];
+    const MemoryPoint& peak = worst.at_line[worst.peak_line];
     for (std::size_t kind = 0; kind < peak.size(); ++kind)
       if (peak[kind] > 0 && (host_ || static_cast<MemoryKind>(kind) != MemoryKind::kHost))
         kinds +=

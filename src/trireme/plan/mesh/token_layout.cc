@@ -31,10 +31,9 @@ TokenLayout of_holders(std::int64_t tokens, std::span<const int> holders, int ra
   std::int64_t begin = 0;
   for (const int holder : holders) {
     const int first = holder * together;
-    const bool odd = layout.ranges[static_cast<std::size_t>(first)].size() % 2 == 1;
+    const bool odd = layout.ranges[first].size() % 2 == 1;
     for (int i = 0; i < together; ++i, begin += part)
-      layout.ranges[static_cast<std::size_t>(odd ? first + together - 1 - i : first + i)].push_back(
-          {begin, begin + part});
+      layout.ranges[odd ? first + together - 1 - i : first + i].push_back({begin, begin + part});
   }
   return layout;
 }
@@ -48,9 +47,7 @@ Dealt deal(std::span<const std::int64_t> sums, int holders, std::int64_t each) {
   const std::int64_t size = (std::ssize(sums) - 1) / (holders * each);
   std::vector<std::pair<std::int64_t, std::int64_t>> chunks;  // scores and index
   for (std::int64_t i = 0; i < holders * each; ++i)
-    chunks.emplace_back(
-        sums[static_cast<std::size_t>((i + 1) * size)] - sums[static_cast<std::size_t>(i * size)],
-        i);
+    chunks.emplace_back(sums[(i + 1) * size] - sums[i * size], i);
   std::ranges::sort(chunks, std::greater());
   Dealt dealt{.holders = std::vector<int>(chunks.size())};
   std::vector<std::int64_t> loads(static_cast<std::size_t>(holders)), counts(loads.size());
@@ -58,7 +55,7 @@ Dealt deal(std::span<const std::int64_t> sums, int holders, std::int64_t each) {
     std::size_t least = loads.size();
     for (std::size_t h = 0; h < loads.size(); ++h)
       if (counts[h] < each && (least == loads.size() || loads[h] < loads[least])) least = h;
-    dealt.holders[static_cast<std::size_t>(index)] = static_cast<int>(least);
+    dealt.holders[index] = static_cast<int>(least);
     loads[least] += scores;
     ++counts[least];
   }
@@ -117,7 +114,7 @@ TokenLayout TokenLayout::among(int first, int count) const {
   for (const auto& [range, rank] : held(*this, first, count)) {
     const std::int64_t begin = layout.tokens;
     layout.tokens += range.count();
-    layout.ranges[static_cast<std::size_t>(rank - first)].push_back({begin, layout.tokens});
+    layout.ranges[rank - first].push_back({begin, layout.tokens});
   }
   return layout;
 }

@@ -36,9 +36,7 @@ class Lowering {
   }
 
  private:
-  const std::vector<NodeId>& nodes(const Action& action) const {
-    return chunks_[static_cast<std::size_t>(action.chunk)];
-  }
+  const std::vector<NodeId>& nodes(const Action& action) const { return chunks_[action.chunk]; }
   bool reads_input(NodeId node) const {
     return std::ranges::any_of(stage_.node(node).reads, [&](ValueId value) {
       return std::ranges::binary_search(inputs_, value);
@@ -70,15 +68,14 @@ class Lowering {
   }
 
   bool gives_gradients(NodeId node) const {
-    return std::ranges::any_of(stage_.node(node).reads, [&](ValueId value) {
-      return stage_.flow.value_has_grad[static_cast<std::size_t>(value)];
-    });
+    return std::ranges::any_of(stage_.node(node).reads,
+                               [&](ValueId value) { return stage_.flow.value_has_grad[value]; });
   }
   bool splits(NodeId node) const { return splits_backward(stage_.program, stage_.flow, node); }
   std::vector<UnitId> trained(NodeId node) const {
     std::vector<UnitId> units;
     for (UnitId unit : stage_.node(node).units)
-      if (stage_.program.units[static_cast<std::size_t>(unit)].trainable) units.push_back(unit);
+      if (stage_.program.units[unit].trainable) units.push_back(unit);
     return units;
   }
 

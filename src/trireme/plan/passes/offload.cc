@@ -48,7 +48,7 @@ class Turns {
   // The line before which something comes back that a computing line uses.
   std::size_t ahead_of(std::size_t line) const {
     const auto turn = std::ranges::upper_bound(begins_, line) - begins_.begin() - 1;
-    return begins_[static_cast<std::size_t>(std::max<std::ptrdiff_t>(turn - prefetch_, 0))];
+    return begins_[std::max<std::ptrdiff_t>(turn - prefetch_, 0)];
   }
 
  private:
@@ -217,8 +217,7 @@ List offload_values(const Stage& stage, List list) {
   const auto all = touches(stage, list);
   for (const auto& [tensors, touched] : all) {
     if (touched.stays || !touched.recomputed) continue;
-    if (tier == Tier::kTp && !stage.program.values[static_cast<std::size_t>(tensors.first)].whole)
-      continue;
+    if (tier == Tier::kTp && !stage.program.values[tensors.first].whole) continue;
     // A value that would return at once stays.
     const auto begin = list.begin() + static_cast<std::ptrdiff_t>(touched.last_forward) + 1;
     const std::size_t back =
@@ -267,8 +266,7 @@ List offload_steps(const Stage& stage, List list) {
   Insertion insertion(list);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const UnitId unit = list[steps[i]].unit;
-    const bool second =
-        has_master_copy(stage.recipe, stage.program.units[static_cast<std::size_t>(unit)]);
+    const bool second = has_master_copy(stage.recipe, stage.program.units[unit]);
     const std::size_t ahead = i >= prefetch ? steps[i - prefetch] : norm;
     for (TensorKind tensors : {TensorKind::kGrads, TensorKind::kStates, TensorKind::kParams})
       if (away(unit, tensors) && !(tensors == TensorKind::kParams && second))

@@ -41,7 +41,7 @@ class Positions {
 
  private:
   std::int64_t key(NodeId node, int mb) const {
-    const bool joint = program_.nodes[static_cast<std::size_t>(node)].joint;
+    const bool joint = program_.nodes[node].joint;
     return (std::int64_t{node} << 32) | (joint ? 0 : mb);
   }
   const Program& program_;
@@ -71,19 +71,18 @@ class Transfers {
 
  private:
   void cross(ValueId value, int reader) {
-    const NodeId writer = writer_[static_cast<std::size_t>(value)];
-    const int home = program_.nodes[static_cast<std::size_t>(writer)].stage;
+    const NodeId writer = writer_[value];
+    const int home = program_.nodes[writer].stage;
     std::vector<NodeId> readers, sources;
     for (NodeId node = 0; node < static_cast<NodeId>(program_.nodes.size()); ++node) {
-      const Node& one = program_.nodes[static_cast<std::size_t>(node)];
+      const Node& one = program_.nodes[node];
       if (one.stage != reader || !contains(one.reads, value)) continue;
       readers.push_back(node);
-      if (flow_.node_has_backward[static_cast<std::size_t>(node)]) sources.push_back(node);
+      if (flow_.node_has_backward[node]) sources.push_back(node);
     }
-    const Positions &here = at_[static_cast<std::size_t>(home)],
-                    &there = at_[static_cast<std::size_t>(reader)];
-    const bool back = flow_.value_has_grad[static_cast<std::size_t>(value)] && !sources.empty();
-    for (const Instr& line : lists_[static_cast<std::size_t>(home)]) {
+    const Positions &here = at_[home], &there = at_[reader];
+    const bool back = flow_.value_has_grad[value] && !sources.empty();
+    for (const Instr& line : lists_[home]) {
       if (line.verb != Verb::kForward || line.node != writer) continue;
       const int mb = line.mb;
       Message message{.value = value, .mb = mb, .made = here.forward(writer, mb)};
@@ -101,8 +100,8 @@ class Transfers {
   void insert(int from, int to, std::vector<Message>& messages) {
     // What one line makes goes in the order of values.
     std::ranges::stable_sort(messages, {}, &Message::made);
-    const Positions& there = at_[static_cast<std::size_t>(to)];
-    std::size_t needed = lists_[static_cast<std::size_t>(to)].size();
+    const Positions& there = at_[to];
+    std::size_t needed = lists_[to].size();
     std::vector<std::size_t> posts(messages.size());
     for (std::size_t i = messages.size(); i-- > 0;) {
       needed = std::min(needed, messages[i].needed);
@@ -116,10 +115,10 @@ class Transfers {
                  .mb = messages[i].mb,
                  .peer = to,
                  .gradient = messages[i].gradient};
-      insertions_[static_cast<std::size_t>(from)].after(messages[i].made, line);
+      insertions_[from].after(messages[i].made, line);
       line.verb = Verb::kRecv;
       line.peer = from;
-      insertions_[static_cast<std::size_t>(to)].before(posts[i], line);
+      insertions_[to].before(posts[i], line);
     }
   }
 

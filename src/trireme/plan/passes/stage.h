@@ -16,14 +16,10 @@ struct Stage {
   int index = 0;
 
   int degree(mesh::Axis axis) const { return mesh.degree(axis); }
-  const Node& node(NodeId id) const { return program.nodes[static_cast<std::size_t>(id)]; }
+  const Node& node(NodeId id) const { return program.nodes[id]; }
   bool runs(NodeId id) const { return node(id).stage == index; }
-  bool has_backward(NodeId id) const {
-    return flow.node_has_backward[static_cast<std::size_t>(id)];
-  }
-  UnitSharing sharing(UnitId id) const {
-    return sharing_of(mesh, recipe, program.units[static_cast<std::size_t>(id)]);
-  }
+  bool has_backward(NodeId id) const { return flow.node_has_backward[id]; }
+  UnitSharing sharing(UnitId id) const { return sharing_of(mesh, recipe, program.units[id]); }
   int node_count() const { return static_cast<int>(program.nodes.size()); }
 };
 

@@ -14,7 +14,7 @@ Instr gather(const Stage& stage, UnitId unit) {
 
 // What an update changes on other ranks too. Parameters that leave memory leave it whole: they are gathered before.
 bool stale_at_head(const Stage& stage, UnitId unit) {
-  const Unit& one = stage.program.units[static_cast<std::size_t>(unit)];
+  const Unit& one = stage.program.units[unit];
   return stage.sharing(unit).gathers_after && (one.trainable || one.ema_of >= 0) &&
          !stage.recipe.gathers_after_step && stage.recipe.offload.params == Tier::kNone;
 }

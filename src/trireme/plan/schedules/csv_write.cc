@@ -69,7 +69,7 @@ class Lowering {
   }
 
   std::vector<Step> steps(int rank) const {
-    const Row& row = grid_.rows[static_cast<std::size_t>(rank)];
+    const Row& row = grid_.rows[rank];
     std::vector<int> backwards(static_cast<std::size_t>(grid_.chunks));
     std::vector<int> active;
     std::vector<Step> steps;
@@ -89,7 +89,7 @@ class Lowering {
       }
       const Work work = step.action.work;
       if ((work == Work::kBackward || work == Work::kBackwardWeight) &&
-          ++backwards[static_cast<std::size_t>(step.action.chunk)] == grid_.micro_batches)
+          ++backwards[step.action.chunk] == grid_.micro_batches)
         step.after.push_back(fmt::format("{}REDUCE_GRAD", stage(rank, step.action.chunk)));
     }
     for (const int one : active) steps.back().after.push_back(fmt::format("{}RESHARD", one));
@@ -113,9 +113,8 @@ class Lowering {
     const int peer = rank_of(grid_.placement, grid_.ranks(), to);
     if (peer == rank) return;
     const char kind = forward ? 'F' : 'B';
-    rows[static_cast<std::size_t>(rank)].push_back(
-        fmt::format("{}SEND_{}{}", from, kind, action.mb));
-    rows[static_cast<std::size_t>(peer)].push_back(fmt::format("{}RECV_{}{}", to, kind, action.mb));
+    rows[rank].push_back(fmt::format("{}SEND_{}{}", from, kind, action.mb));
+    rows[peer].push_back(fmt::format("{}RECV_{}{}", to, kind, action.mb));
   }
 
   const Grid& grid_;
@@ -133,7 +132,7 @@ std::string compute_csv(const Grid& grid) {
   std::vector<std::size_t> forward_end(static_cast<std::size_t>(stages) * count);
   std::vector<std::size_t> input_end(forward_end.size());
   Walk(grid).run([&](int rank, std::size_t, Action action, int stage) {
-    std::vector<std::string>& row = rows[static_cast<std::size_t>(rank)];
+    std::vector<std::string>& row = rows[rank];
     const auto at = [&](std::vector<std::size_t>& end, int one) -> std::size_t& {
       return end[static_cast<std::size_t>(one) * count + static_cast<std::size_t>(action.mb)];
     };

@@ -51,7 +51,7 @@ class DualPipeV {
     weights_.pop_front();
   }
   void add(Work work, int chunk, std::array<int, 2>& next) {
-    const int mb = next[static_cast<std::size_t>(chunk)]++;
+    const int mb = next[chunk]++;
     row_.push_back({.work = work, .chunk = chunk, .mb = mb});
   }
 

@@ -15,7 +15,7 @@ class RowCheck {
       : grid_(grid), rank_(rank), counts_(static_cast<std::size_t>(grid.chunks)) {}
 
   std::optional<GridFault> run() {
-    const Row& row = grid_.rows[static_cast<std::size_t>(rank_)];
+    const Row& row = grid_.rows[rank_];
     for (std::size_t place = 0; place < row.size(); ++place)
       if (std::string reason = add(row[place]); !reason.empty())
         return GridFault{rank_, place, std::move(reason)};
@@ -24,7 +24,7 @@ class RowCheck {
       return action.work == Work::kBackwardInput || action.work == Work::kBackwardWeight;
     });
     for (int chunk = 0; chunk < grid_.chunks; ++chunk) {
-      const Counts& done = counts_[static_cast<std::size_t>(chunk)];
+      const Counts& done = counts_[chunk];
       for (const auto& [work, count] :
            {std::pair{Work::kForward, done.forward}, std::pair{Work::kBackwardInput, done.input},
             std::pair{Work::kBackwardWeight, done.weight}})
@@ -49,7 +49,7 @@ class RowCheck {
       return fmt::format("the rank has chunks 0 to {}", grid_.chunks - 1);
     if (action.mb < 0 || action.mb >= grid_.micro_batches)
       return fmt::format("there are micro-batches 0 to {}", grid_.micro_batches - 1);
-    Counts& done = counts_[static_cast<std::size_t>(action.chunk)];
+    Counts& done = counts_[action.chunk];
     switch (action.work) {
       case Work::kForward: return step(action, done.forward, grid_.micro_batches, {});
       case Work::kBackwardInput: return step(action, done.input, done.forward, Work::kForward);
@@ -116,7 +116,7 @@ std::optional<GridFault> find_fault(const Grid& grid) {
 void check_grid(const Grid& grid) {
   const std::optional<GridFault> fault = find_fault(grid);
   if (!fault) return;
-  const Row& row = grid.rows[static_cast<std::size_t>(fault->rank)];
+  const Row& row = grid.rows[fault->rank];
   fail(ErrorKind::kInternal, "pipeline rank {}, place {}, {}: {}", fault->rank, fault->place,
        fault->place < row.size() ? text(grid, fault->rank, row[fault->place]) : "end",
        fault->reason);

@@ -28,7 +28,7 @@ class Run {
     for (int stage = 0; stage < stages_; ++stage) {
       const StageCost one = cost(stage);
       longest = std::max({longest, one.forward, one.input, one.weight});
-      ranks_[static_cast<std::size_t>(rank_of(placement, shape.ranks, stage))].work +=
+      ranks_[rank_of(placement, shape.ranks, stage)].work +=
           shape.micro_batches * (one.forward + one.input + one.weight);
     }
     slack_ = 1e-9 * longest;
@@ -40,7 +40,7 @@ class Run {
     while (!wake_.empty() && !beaten_) {
       const auto [now, rank] = wake_.top();
       wake_.pop();
-      if (now + slack_ < ranks_[static_cast<std::size_t>(rank)].free) continue;
+      if (now + slack_ < ranks_[rank].free) continue;
       policy_.order ? follow(now, rank) : decide(now, rank);
     }
     RunResult result{.grid = {.placement = placement_,
@@ -73,7 +73,7 @@ class Run {
     return 3 * count_ * static_cast<std::size_t>(shape_.chunks);
   }
   StageCost cost(int stage) const {
-    return shape_.stages.empty() ? StageCost{} : shape_.stages[static_cast<std::size_t>(stage)];
+    return shape_.stages.empty() ? StageCost{} : shape_.stages[stage];
   }
   StageCost cost(int rank, int chunk) const {
     return cost(stage_of(placement_, shape_.ranks, rank, chunk));
@@ -101,13 +101,12 @@ class Run {
   }
 
   static int done(const Rank& rank, const Action& action) {
-    return (action.work == Work::kForward ? rank.forward
-                                          : rank.input)[static_cast<std::size_t>(action.chunk)];
+    return (action.work == Work::kForward ? rank.forward : rank.input)[action.chunk];
   }
 
   void follow(double now, int id) {
-    Rank& rank = ranks_[static_cast<std::size_t>(id)];
-    const Row& order = (*policy_.order)[static_cast<std::size_t>(id)];
+    Rank& rank = ranks_[id];
+    const Row& order = (*policy_.order)[id];
     while (rank.place < order.size() && order[rank.place].mb < done(rank, order[rank.place]))
       ++rank.place;
     Choice ordered;
@@ -126,7 +125,7 @@ class Run {
   // The first action after the order's next one that can start now. The actions between still fit: a rank that needs
   // memory for a forward runs its remaining weight backwards.
   Choice ahead(double now, int id, const Row& order) const {
-    const Rank& rank = ranks_[static_cast<std::size_t>(id)];
+    const Rank& rank = ranks_[id];
     int whole = 0, arrived = 0;  // chunks between F and I; actions that could start
     for (int chunk = 0; chunk < shape_.chunks; ++chunk) {
       const auto k = static_cast<std::size_t>(chunk);
@@ -152,7 +151,7 @@ class Run {
   }
 
   void decide(double now, int id) {
-    const Rank& rank = ranks_[static_cast<std::size_t>(id)];
+    const Rank& rank = ranks_[id];
     const double here = now + slack_;
     const Choice input = next(now, id, Work::kBackwardInput, 0, rank.input[0]);
     const Choice forward = next(now, id, Work::kForward, 0, rank.forward[0]);
@@ -174,7 +173,7 @@ class Run {
 
   // A weight gradient, if there is one and the better work is not too close.
   void fill(double now, int id, double better) {
-    const Choice weight = next_weight(now, ranks_[static_cast<std::size_t>(id)]);
+    const Choice weight = next_weight(now, ranks_[id]);
     const bool weight_is_left = weight.at <= now + slack_;
     const double most = policy_.wait_at_weight * cost(id, weight.action.chunk).weight;
     const bool better_is_far = better + slack_ >= now + most;
@@ -183,7 +182,7 @@ class Run {
   }
 
   void start(const Choice& choice, int id) {
-    Rank& rank = ranks_[static_cast<std::size_t>(id)];
+    Rank& rank = ranks_[id];
     const Action action = choice.action;
     const auto k = static_cast<std::size_t>(action.chunk);
     const int stage = stage_of(placement_, shape_.ranks, id, action.chunk);
@@ -217,7 +216,7 @@ class Run {
   // The rank's result, at its end, to the rank of a neighbouring stage.
   void deliver(std::vector<double>& times, int from, int stage, int mb) {
     const int to = rank_of(placement_, shape_.ranks, stage);
-    const double end = ranks_[static_cast<std::size_t>(from)].free;
+    const double end = ranks_[from].free;
     const double arrival = to == from ? end : end + shape_.transfer;
     times[slot(stage, mb)] = arrival;
     if (to != from) wake_.push({arrival, to});

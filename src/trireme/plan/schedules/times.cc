@@ -34,15 +34,14 @@ GridTimes time_grid(const Grid& grid, const ScheduleShape& shape) {
   };
   Walk walk(grid);
   walk.run([&](int rank, std::size_t place, Action action, int stage) {
-    auto& row = times.at[static_cast<std::size_t>(rank)];
+    auto& row = times.at[rank];
     double start = place == 0 ? 0 : row[place - 1].second;
     if (action.work == Work::kForward && stage > 0)
       start = std::max(start, arrival(forward_end, stage - 1, rank, action.mb));
     if ((action.work == Work::kBackward || action.work == Work::kBackwardInput) &&
         stage < stages - 1)
       start = std::max(start, arrival(input_end, stage + 1, rank, action.mb));
-    const StageCost cost =
-        shape.stages.empty() ? StageCost{} : shape.stages[static_cast<std::size_t>(stage)];
+    const StageCost cost = shape.stages.empty() ? StageCost{} : shape.stages[stage];
     const double end = start + duration(action.work, cost);
     const std::size_t at =
         static_cast<std::size_t>(stage) * count + static_cast<std::size_t>(action.mb);

@@ -62,9 +62,7 @@ std::optional<int> block_holds(const BuildingBlock& block, int ranks) {
 // Micro-batches that each kind of action of a row has done.
 class Progress {
  public:
-  int& of(Work work, int chunk) {
-    return (work == Work::kForward ? forward_ : input_)[static_cast<std::size_t>(chunk)];
-  }
+  int& of(Work work, int chunk) { return (work == Work::kForward ? forward_ : input_)[chunk]; }
   bool in_order() const {
     return forward_[0] >= forward_[1] && forward_[1] >= input_[1] && input_[1] >= input_[0];
   }
@@ -191,7 +189,7 @@ std::vector<Row> zb_v_order(int ranks, int micro_batches) {
     Row& row = rows.emplace_back();
     std::array<std::array<int, 2>, 3> done{};
     const auto add = [&](Work work, int chunk) {
-      int& mb = done[static_cast<std::size_t>(work)][static_cast<std::size_t>(chunk)];
+      int& mb = done[work][chunk];
       if (mb < micro_batches) row.push_back({.work = work, .chunk = chunk, .mb = mb++});
     };
     const int from_here = ranks - rank;

@@ -27,8 +27,8 @@ class Walk {
     while (!ready.empty()) {
       const int rank = ready.back();
       ready.pop_back();
-      const Row& row = grid_.rows[static_cast<std::size_t>(rank)];
-      std::size_t& place = place_[static_cast<std::size_t>(rank)];
+      const Row& row = grid_.rows[rank];
+      std::size_t& place = place_[rank];
       for (; place < row.size(); ++place) {
         const Action action = row[place];
         const int stage = stage_of(grid_.placement, grid_.ranks(), rank, action.chunk);
@@ -43,7 +43,7 @@ class Walk {
     }
   }
 
-  std::size_t place(int rank) const { return place_[static_cast<std::size_t>(rank)]; }
+  std::size_t place(int rank) const { return place_[rank]; }
 
   // The first rank whose row did not end.
   std::optional<int> stuck() const {
@@ -54,7 +54,7 @@ class Walk {
 
   // The action that a stuck rank waits for: "1F0 of rank 1".
   std::string missing(int rank) const {
-    const Action action = grid_.rows[static_cast<std::size_t>(rank)][place(rank)];
+    const Action action = grid_.rows[rank][place(rank)];
     const int stage = stage_of(grid_.placement, grid_.ranks(), rank, action.chunk);
     const Needed what = *needed(action, stage);
     return std::to_string(what.stage) + letter(what.work) + std::to_string(action.mb) +

@@ -15,15 +15,13 @@ using plan::PlanSet;
 using plan::Verb;
 
 const LineTime& time(const Forecast& forecast, const LineRef& at) {
-  return forecast.lists[static_cast<std::size_t>(at.list)].lines[static_cast<std::size_t>(at.line)];
+  return forecast.lists[at.list].lines[at.line];
 }
 
 LineRef last_line(const Forecast& forecast) {
   LineRef last;
   for (int list = 0; list < static_cast<int>(forecast.lists.size()); ++list)
-    for (int line = 0;
-         line < static_cast<int>(forecast.lists[static_cast<std::size_t>(list)].lines.size());
-         ++line)
+    for (int line = 0; line < static_cast<int>(forecast.lists[list].lines.size()); ++line)
       if (const LineRef at{.list = list, .line = line};
           last.list < 0 || time(forecast, at).end > time(forecast, last).end)
         last = at;
@@ -35,7 +33,7 @@ LineRef last_line(const Forecast& forecast) {
 std::string_view name(PathKind kind) {
   constexpr std::string_view kNames[] = {"forward",   "recomputation", "backward",  "weight",
                                          "transfers", "collectives",   "optimizer", "offload"};
-  return kNames[static_cast<std::size_t>(kind)];
+  return kNames[kind];
 }
 
 PathKind kind_of(const plan::Instr& line) {
@@ -62,13 +60,13 @@ std::vector<PathPart> critical_path(const Forecast& forecast) {
   std::vector<PathPart> path;
   double until = forecast.step_s;
   for (LineRef at = last_line(forecast); at.list >= 0;) {
-    const ListForecast& list = forecast.lists[static_cast<std::size_t>(at.list)];
+    const ListForecast& list = forecast.lists[at.list];
     const double start = time(forecast, at).start;
     TRIREME_CHECK(start <= until, "list {} line {} starts at {} and is waited for at {}", at.list,
                   at.line, start, until);
     if (start < until) path.push_back({.at = at, .start = start, .end = until});
     until = start;
-    at = list.cause[static_cast<std::size_t>(at.line)];
+    at = list.cause[at.line];
   }
   std::ranges::reverse(path);
   return path;
@@ -80,8 +78,7 @@ std::vector<PathShare> path_shares(const PlanSet& plan, const Forecast& forecast
     const auto rank = std::ranges::find(plan.list_of_rank, part.at.list);
     const int stage =
         plan.mesh.coordinate(static_cast<int>(rank - plan.list_of_rank.begin()), Axis::kPp);
-    const plan::Instr& line =
-        plan.lists[static_cast<std::size_t>(part.at.list)][static_cast<std::size_t>(part.at.line)];
+    const plan::Instr& line = plan.lists[part.at.list][part.at.line];
     seconds[{kind_of(line), stage}] += part.end - part.start;
   }
   std::vector<PathShare> shares;

@@ -24,9 +24,7 @@ std::int64_t total(const MemoryPoint& point) {
   return std::accumulate(point.begin(), point.end(), std::int64_t{0});
 }
 
-std::int64_t& host_of(MemoryPoint& point) {
-  return point[static_cast<std::size_t>(MemoryKind::kHost)];
-}
+std::int64_t& host_of(MemoryPoint& point) { return point[MemoryKind::kHost]; }
 
 // Without what waits in host memory, unless that is the memory in question.
 MemoryPoint counted(const Footprint& one, MemoryPoint point) {
@@ -36,9 +34,8 @@ MemoryPoint counted(const Footprint& one, MemoryPoint point) {
 
 MemoryPoint at_peak(const Footprint& one) {
   const plan::MemoryAccount& account = one.account;
-  return counted(one, account.peak_line < 0
-                          ? account.persistent
-                          : account.at_line[static_cast<std::size_t>(account.peak_line)]);
+  return counted(one,
+                 account.peak_line < 0 ? account.persistent : account.at_line[account.peak_line]);
 }
 
 // Maximum of live bytes in each of `columns` equal ranges of the list.
@@ -63,7 +60,7 @@ std::string picture(const Footprint& one) {
 
 std::string peak_text(const plan::PlanSet& plan, const Footprint& one) {
   if (one.account.peak_line < 0) return "before its first line";
-  plan::Instr line = plan.list(one.ranks.front())[static_cast<std::size_t>(one.account.peak_line)];
+  plan::Instr line = plan.list(one.ranks.front())[one.account.peak_line];
   line.after.clear();
   return fmt::format("line {} `{}`", one.account.peak_line, plan::line_text(plan.program, line));
 }
@@ -168,8 +165,7 @@ std::string advice(const plan::PlanSet& plan, MemoryKind kind) {
 std::vector<Footprint> footprints(const plan::PlanSet& plan, std::int64_t library, bool host) {
   std::vector<Footprint> lists(plan.lists.size());
   for (std::size_t rank = 0; rank < plan.list_of_rank.size(); ++rank)
-    lists[static_cast<std::size_t>(plan.list_of_rank[rank])].ranks.push_back(
-        static_cast<int>(rank));
+    lists[plan.list_of_rank[rank]].ranks.push_back(static_cast<int>(rank));
   for (Footprint& one : lists) {
     one.account = plan::memory_account(plan, one.ranks.front());
     one.library = library;
@@ -244,7 +240,7 @@ std::optional<std::string> misfit(const plan::PlanSet& plan, const std::vector<F
     return fmt::format("{}; without any tensor it is {}: allow more", need, bytes(most.library));
   const MemoryPoint peak = at_peak(most);
   const MemoryKind kind = largest_kind(peak);
-  const std::int64_t of_kind = peak[static_cast<std::size_t>(kind)];
+  const std::int64_t of_kind = peak[kind];
   if (most.samples > std::max({of_kind, most.snapshot, most.kept}))
     return fmt::format(
         "{}; most of it are samples read ahead of the next step with {}: {} would help", need,

@@ -16,17 +16,15 @@ void check(const PlanSet& plan, const RankTimes& times) {
   TRIREME_CHECK(static_cast<int>(times.size()) == plan.mesh.world(), "times of {} ranks of {}",
                 times.size(), plan.mesh.world());
   for (int rank = 0; rank < plan.mesh.world(); ++rank)
-    TRIREME_CHECK(times[static_cast<std::size_t>(rank)].size() == plan.list(rank).size(),
-                  "rank {} has {} times for {} lines", rank,
-                  times[static_cast<std::size_t>(rank)].size(), plan.list(rank).size());
+    TRIREME_CHECK(times[rank].size() == plan.list(rank).size(), "rank {} has {} times for {} lines",
+                  rank, times[rank].size(), plan.list(rank).size());
 }
 
 // The line in which all ranks meet.
 const LineTime& norm(const PlanSet& plan, const RankTimes& times, int rank) {
   const auto line = std::ranges::find(plan.list(rank), Verb::kGradNorm, &Instr::verb);
   TRIREME_CHECK(line != plan.list(rank).end(), "rank {} has no grad_norm", rank);
-  return times[static_cast<std::size_t>(rank)]
-              [static_cast<std::size_t>(line - plan.list(rank).begin())];
+  return times[rank][line - plan.list(rank).begin()];
 }
 
 void shift(std::vector<LineTime>& lines, double seconds) {
@@ -77,7 +75,7 @@ RankTimes on_one_clock(const PlanSet& plan, RankTimes times) {
     const LineTime mine = norm(plan, times, rank);
     if (mine.start <= meeting.end && meeting.start <= mine.end) continue;
     const double behind = meeting.end - mine.end;
-    shift(times[static_cast<std::size_t>(rank)], behind);
+    shift(times[rank], behind);
   }
   double first = meeting.start;
   for (const std::vector<LineTime>& lines : times)
@@ -93,8 +91,8 @@ Json node_costs(const PlanSet& plan, const RankTimes& times) {
     const plan::List& list = plan.list(rank);
     for (std::size_t i = 0; i < list.size(); ++i) {
       if (!computes(list[i])) continue;
-      const LineTime& line = times[static_cast<std::size_t>(rank)][i];
-      NodeMeans& node = means[static_cast<std::size_t>(list[i].node)];
+      const LineTime& line = times[rank][i];
+      NodeMeans& node = means[list[i].node];
       const double taken = line.end - line.start - line.waited;
       if (list[i].verb == Verb::kForward) node.forward.add(taken);
       if (list[i].verb == Verb::kBackward) node.backward.add(taken);

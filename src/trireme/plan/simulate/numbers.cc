@@ -6,8 +6,7 @@ namespace trireme::simulate {
 
 plan::StepNumbers step_numbers(const plan::PlanSet& plan, const Forecast& forecast, int rank) {
   const auto of_rank = [&](int one) -> const ListForecast& {
-    return forecast
-        .lists[static_cast<std::size_t>(plan.list_of_rank[static_cast<std::size_t>(one)])];
+    return forecast.lists[plan.list_of_rank[static_cast<std::size_t>(one)]];
   };
   const ListForecast& mine = of_rank(rank);
   plan::StepNumbers numbers{.step_s = forecast.step_s,

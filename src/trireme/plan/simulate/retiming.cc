@@ -38,43 +38,38 @@ class Retiming {
       : plan_(plan), times_(times), tasks_(tasks), lines_(times.size()) {
     for (int list = 0; list < static_cast<int>(tasks.size()); ++list)
       for (int line = 0; line < static_cast<int>(list_of(list).size()); ++line)
-        lines_[static_cast<std::size_t>(task_of(list, line))] = {.list = list, .line = line};
+        lines_[task_of(list, line)] = {.list = list, .line = line};
   }
 
   void apply(Forecast& forecast) const {
     for (int list = 0; list < static_cast<int>(tasks_.size()); ++list) {
-      ListForecast fresh{.sent_bytes = forecast.lists[static_cast<std::size_t>(list)].sent_bytes};
+      ListForecast fresh{.sent_bytes = forecast.lists[list].sent_bytes};
       double before = 0;
       for (int i = 0; i < static_cast<int>(list_of(list).size()); ++i) {
         const TaskTime& at = time(task_of(list, i));
-        const Instr& line =
-            plan_.lists[static_cast<std::size_t>(list)][static_cast<std::size_t>(i)];
+        const Instr& line = plan_.lists[list][i];
         fresh.lines.push_back({.start = at.start, .end = at.end});
         fresh.cause.push_back(line_of(at.cause));
         if (line.lane != Lane::kComp) continue;
         int last = -1;
         for (const int earlier : line.after)
-          if (last < 0 || fresh.lines[static_cast<std::size_t>(earlier)].end >
-                              fresh.lines[static_cast<std::size_t>(last)].end)
-            last = earlier;
-        if (last >= 0)
-          expose(fresh, plan_.lists[static_cast<std::size_t>(list)][static_cast<std::size_t>(last)],
-                 fresh.lines[static_cast<std::size_t>(last)], at.start - before);
+          if (last < 0 || fresh.lines[earlier].end > fresh.lines[last].end) last = earlier;
+        if (last >= 0) expose(fresh, plan_.lists[list][last], fresh.lines[last], at.start - before);
         busy(fresh, line, at.start, at.end);
         before = at.end;
       }
-      forecast.lists[static_cast<std::size_t>(list)] = std::move(fresh);
+      forecast.lists[list] = std::move(fresh);
     }
   }
 
  private:
-  const std::vector<int>& list_of(int list) const { return tasks_[static_cast<std::size_t>(list)]; }
-  int task_of(int list, int line) const { return list_of(list)[static_cast<std::size_t>(line)]; }
-  const TaskTime& time(int task) const { return times_[static_cast<std::size_t>(task)]; }
+  const std::vector<int>& list_of(int list) const { return tasks_[list]; }
+  int task_of(int list, int line) const { return list_of(list)[line]; }
+  const TaskTime& time(int task) const { return times_[task]; }
   // Past tasks that are no line's, such as the issue of one.
   LineRef line_of(int task) const {
-    while (task >= 0 && lines_[static_cast<std::size_t>(task)].line < 0) task = time(task).cause;
-    return task < 0 ? LineRef{} : lines_[static_cast<std::size_t>(task)];
+    while (task >= 0 && lines_[task].line < 0) task = time(task).cause;
+    return task < 0 ? LineRef{} : lines_[task];
   }
 
   const PlanSet& plan_;

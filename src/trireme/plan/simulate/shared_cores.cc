@@ -40,7 +40,7 @@ class TaskRun {
         working_.pop();
         now_ = std::max(now_, worked);
         done_ = amount;
-        running_ -= tasks_[static_cast<std::size_t>(task)].ranks;
+        running_ -= tasks_[task].ranks;
         finish_work(task);
       } else {
         const auto [moment, task] = travelling_.top();
@@ -62,17 +62,17 @@ class TaskRun {
     bool ended = false;
     std::vector<int> on_end, on_work, on_hold;
   };
-  State& at(int task) { return states_[static_cast<std::size_t>(task)]; }
+  State& at(int task) { return states_[task]; }
 
   void begin(int task, int cause) {
-    const TaskGraph::Task& own = tasks_[static_cast<std::size_t>(task)];
-    times_[static_cast<std::size_t>(task)] = {.start = now_, .cause = cause};
+    const TaskGraph::Task& own = tasks_[task];
+    times_[task] = {.start = now_, .cause = cause};
     running_ += own.ranks;
     working_.emplace(done_ + std::max(own.work, 0.0), task);
   }
   void finish_work(int task) {
     for (const int next : at(task).on_work) ready(next, task);
-    const double latency = tasks_[static_cast<std::size_t>(task)].latency;
+    const double latency = tasks_[task].latency;
     if (latency > 0)
       travelling_.emplace(now_ + latency, task);
     else
@@ -81,7 +81,7 @@ class TaskRun {
   void release(int task) {
     if (--at(task).holds > 0) return;
     at(task).ended = true;
-    times_[static_cast<std::size_t>(task)].end = now_;
+    times_[task].end = now_;
     for (const int next : at(task).on_hold) release(next);
     for (const int next : at(task).on_end) ready(next, task);
   }

@@ -35,8 +35,8 @@ struct WalkerTime {
   std::vector<int> tasks{};         // by line; before a meeting, of its issue
   std::vector<QueueTime> queues{};  // as the walk numbers them
 
-  const Instr& line(int index) const { return (*list)[static_cast<std::size_t>(index)]; }
-  int& task_of(int index) { return tasks[static_cast<std::size_t>(index)]; }
+  const Instr& line(int index) const { return (*list)[index]; }
+  int& task_of(int index) { return tasks[index]; }
   QueueTime& queue(std::size_t index) {
     if (queues.size() <= index) queues.resize(index + 1);
     return queues[index];
@@ -51,9 +51,9 @@ class Simulation final : public plan::LineClock {
       : plan_(plan), cost_(cost), graph_(graph) {
     const std::vector<int> walkers = plan::walkers_of(plan);
     for (int rank = 0; rank < static_cast<int>(walkers.size()); ++rank) {
-      const int walker = walkers[static_cast<std::size_t>(rank)];
+      const int walker = walkers[rank];
       if (walker < static_cast<int>(walkers_.size())) continue;
-      const int list = plan.list_of_rank[static_cast<std::size_t>(rank)];
+      const int list = plan.list_of_rank[rank];
       const std::size_t lines = plan.list(rank).size();
       walkers_.push_back({.rank = rank,
                           .number = list,
@@ -92,14 +92,10 @@ class Simulation final : public plan::LineClock {
     const auto first = std::ranges::find(walkers_, static_cast<int>(list), &WalkerTime::number);
     return static_cast<std::size_t>(first - walkers_.begin());
   }
-  WalkerTime& at(int walker) { return walkers_[static_cast<std::size_t>(walker)]; }
-  ListForecast& forecast(int walker) { return forecasts_[static_cast<std::size_t>(walker)]; }
-  LineTime& time(int walker, int line) {
-    return forecast(walker).lines[static_cast<std::size_t>(line)];
-  }
-  LineRef& cause_of(int walker, int line) {
-    return forecast(walker).cause[static_cast<std::size_t>(line)];
-  }
+  WalkerTime& at(int walker) { return walkers_[walker]; }
+  ListForecast& forecast(int walker) { return forecasts_[walker]; }
+  LineTime& time(int walker, int line) { return forecast(walker).lines[line]; }
+  LineRef& cause_of(int walker, int line) { return forecast(walker).cause[line]; }
 
   void begin(int index, int number) override {
     WalkerTime& list = at(index);
@@ -236,7 +232,7 @@ void summarise(const PlanSet& plan, Forecast& forecast) {
   forecast.step_s = step_of(forecast);
   std::vector<double> sharing(plan.lists.size());  // the part of all ranks that run a list
   for (int list : plan.list_of_rank)
-    sharing[static_cast<std::size_t>(list)] += 1.0 / static_cast<double>(plan.list_of_rank.size());
+    sharing[list] += 1.0 / static_cast<double>(plan.list_of_rank.size());
   double busy = 0, nodes = 0, span = 0;
   for (std::size_t l = 0; l < plan.lists.size(); ++l) {
     ListForecast& list = forecast.lists[l];

@@ -15,23 +15,23 @@ using schedules::Work;
 constexpr int kAround = 10;  // actions shown on each side of a mark
 
 bool reads(const Program& program, const Instr& line, ValueId value) {
-  return std::ranges::find(program.nodes[static_cast<std::size_t>(line.node)].reads, value) !=
-         program.nodes[static_cast<std::size_t>(line.node)].reads.end();
+  return std::ranges::find(program.nodes[line.node].reads, value) !=
+         program.nodes[line.node].reads.end();
 }
 
 bool writes(const Program& program, const Instr& line, ValueId value) {
-  return std::ranges::find(program.nodes[static_cast<std::size_t>(line.node)].writes, value) !=
-         program.nodes[static_cast<std::size_t>(line.node)].writes.end();
+  return std::ranges::find(program.nodes[line.node].writes, value) !=
+         program.nodes[line.node].writes.end();
 }
 
 // The line that makes what a transfer carries, or uses it first; others stand for themselves.
 int computing_line(const Program& program, const List& list, int index) {
-  const Instr& line = list[static_cast<std::size_t>(index)];
+  const Instr& line = list[index];
   if (!is_transfer(line)) return index;
   for (int i = 0; i < static_cast<int>(list.size()); ++i) {
-    const Instr& one = list[static_cast<std::size_t>(i)];
+    const Instr& one = list[i];
     if (!computes(one)) continue;
-    const bool joint = program.nodes[static_cast<std::size_t>(one.node)].joint;
+    const bool joint = program.nodes[one.node].joint;
     if (!joint && one.mb != line.mb) continue;
     const bool forward = one.verb == Verb::kForward;
     if (forward == line.gradient || (!forward && !gives_gradients(one))) continue;
@@ -75,7 +75,7 @@ Cells in_order(const Grid& grid) {
   std::size_t longest = 0;
   for (int rank = 0; rank < grid.ranks(); ++rank) {
     std::vector<std::string>& row = cells.emplace_back();
-    for (const schedules::Action& action : grid.rows[static_cast<std::size_t>(rank)])
+    for (const schedules::Action& action : grid.rows[rank])
       row.push_back(action_text(grid, rank, action));
     longest = std::max(longest, row.size());
   }
@@ -149,7 +149,7 @@ std::string schedule_text(const PlanSet& plan, int rows, int columns) {
       text += fmt::format("  and {} between\n", grid.ranks() - rows + 1);
       continue;
     }
-    const auto& row = all[static_cast<std::size_t>(stage)];
+    const auto& row = all[stage];
     std::string line = fmt::format("  {:<9}", fmt::format("stage {}", stage));
     for (std::size_t i = 0; i < count; ++i) {
       if (i == left && right > 0) line += kGap;

@@ -166,7 +166,7 @@ std::string memory_text(const PlanSet& plan, int rank, const MemoryAccount& acco
   text += fmt::format("  {:<17}{}{:>13}\n", "largest in a step", peak,
                       bytes_text(static_cast<double>(account.peak_total)));
   if (account.peak_line >= 0) {
-    Instr line = plan.list(rank)[static_cast<std::size_t>(account.peak_line)];
+    Instr line = plan.list(rank)[account.peak_line];
     line.after.clear();
     text += fmt::format("  largest together at line {} `{}`; model states {}\n", account.peak_line,
                         line_text(plan.program, line),
@@ -324,7 +324,7 @@ Json explain_json(const PlanSet& plan, int rank, const MemoryAccount& account,
   json["recipe"] = recipe_json(plan);
   json["units"] = Json::array();
   for (UnitId id = 0; id < std::ssize(plan.program.units); ++id) {
-    const Unit& unit = plan.program.units[static_cast<std::size_t>(id)];
+    const Unit& unit = plan.program.units[id];
     json["units"].push_back({{"name", unit.name},
                              {"parameters", unit.numel},
                              {"on_rank", share_of(plan, id).part},

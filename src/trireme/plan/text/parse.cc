@@ -266,7 +266,7 @@ class Parser {
       for (int rank = first; rank <= last; ++rank) {
         if (rank < 0 || rank >= plan_.mesh.world())
           line.refuse("rank {} is not in a world of {}", rank, plan_.mesh.world());
-        int& list = plan_.list_of_rank[static_cast<std::size_t>(rank)];
+        int& list = plan_.list_of_rank[rank];
         if (list >= 0) line.refuse("rank {} has list {} already", rank, list);
         list = index;
       }

@@ -14,14 +14,13 @@ const char* yes_no(bool value) { return value ? "yes" : "no"; }
 template <typename Named>
 std::string names(const std::vector<Named>& all, const std::vector<int>& ids) {
   std::string text;
-  for (int id : ids) text += (text.empty() ? "" : ",") + all[static_cast<std::size_t>(id)].name;
+  for (int id : ids) text += (text.empty() ? "" : ",") + all[id].name;
   return text;
 }
 
 template <typename Named>
 std::string name_of(const std::vector<Named>& all, int id) {
-  return id >= 0 && id < static_cast<int>(all.size()) ? " " + all[static_cast<std::size_t>(id)].name
-                                                      : "";
+  return id >= 0 && id < static_cast<int>(all.size()) ? " " + all[id].name : "";
 }
 
 std::string offload_text(const Offload& offload) {
@@ -115,7 +114,7 @@ std::string program_text(const Program& program) {
 // Of a line with ids as they come: the validator prints those that it refuses.
 bool runs_jointly(const Program& program, const Instr& line) {
   return line.mb == 0 && line.node >= 0 && line.node < static_cast<int>(program.nodes.size()) &&
-         program.nodes[static_cast<std::size_t>(line.node)].joint;
+         program.nodes[line.node].joint;
 }
 
 // Writes a line's fields one by one; a number equal to its field's default is omitted. The lane has a column of its

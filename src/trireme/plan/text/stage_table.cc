@@ -20,7 +20,7 @@ struct StageSize {
 std::vector<StageSize> sizes(const Program& program) {
   std::vector<StageSize> all(static_cast<std::size_t>(stage_count(program)));
   for (const Node& node : program.nodes) {
-    StageSize& stage = all[static_cast<std::size_t>(node.stage)];
+    StageSize& stage = all[node.stage];
     ++stage.nodes;
     stage.flops += node.flops;
     const auto chunk = static_cast<std::size_t>(node.chunk);
@@ -29,8 +29,7 @@ std::vector<StageSize> sizes(const Program& program) {
   }
   for (UnitId unit = 0; unit < static_cast<UnitId>(program.units.size()); ++unit)
     for (int stage : stages_of_unit(program, unit))
-      all[static_cast<std::size_t>(stage)].parameters +=
-          program.units[static_cast<std::size_t>(unit)].numel;
+      all[stage].parameters += program.units[unit].numel;
   return all;
 }
 
@@ -55,8 +54,8 @@ std::string stage_table(const PlanSet& plan, const std::vector<StageNumbers>& st
       text += fmt::format("  and {} between\n", static_cast<int>(all.size()) - rows + 1);
       continue;
     }
-    const StageSize& stage = all[static_cast<std::size_t>(index)];
-    const StageNumbers& numbers = stages[static_cast<std::size_t>(index)];
+    const StageSize& stage = all[index];
+    const StageNumbers& numbers = stages[index];
     const double step = numbers.busy_s + numbers.idle_s;
     text += fmt::format("  {:<7} {:>5} {:<29.29} {:>15} {:>5.1f}% {:>12} {:>9} {:>9} {:>5.1f}%\n",
                         index, stage.nodes, names(stage), grouped_text(stage.parameters),

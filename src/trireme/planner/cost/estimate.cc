@@ -71,8 +71,8 @@ class StageTimes {
     for (int rank = 0; rank < grid_.ranks(); ++rank) {
       StageTime sum;
       for (int chunk = 0; chunk < grid_.chunks; ++chunk) {
-        const StageTime& stage = stages_[static_cast<std::size_t>(
-            schedules::stage_of(grid_.placement, grid_.ranks(), rank, chunk))];
+        const StageTime& stage =
+            stages_[schedules::stage_of(grid_.placement, grid_.ranks(), rank, chunk)];
         sum.forward += stage.forward;
         sum.input += stage.input + stage.weight;
         sum.reduces += stage.reduces;
@@ -90,8 +90,8 @@ class StageTimes {
 
  private:
   void add(const plan::Node& node, bool has_backward) {
-    StageTime& stage = stages_[static_cast<std::size_t>(
-        schedules::stage_of(grid_.placement, grid_.ranks(), node.stage, node.chunk))];
+    StageTime& stage =
+        stages_[schedules::stage_of(grid_.placement, grid_.ranks(), node.stage, node.chunk)];
     const double forward = pricing_.overlapped_node(program_, recipe_, node, Verb::kForward);
     stage.forward += forward;
     if (has_backward) {
@@ -101,7 +101,7 @@ class StageTimes {
       stage.weight += weight;
     }
     for (const plan::UnitId id : node.units) {
-      const plan::Unit& unit = program_.units[static_cast<std::size_t>(id)];
+      const plan::Unit& unit = program_.units[id];
       const UnitCost cost = pricing_.unit(recipe_, unit);
       stage.gathers += cost.gather;
       if (has_backward) stage.regathers += cost.gather;
@@ -129,7 +129,7 @@ class StageTimes {
       if (node.stage == rank) held.insert(node.units.begin(), node.units.end());
     double bytes = 0;
     for (const plan::UnitId id : held) {
-      const plan::Unit& unit = program_.units[static_cast<std::size_t>(id)];
+      const plan::Unit& unit = program_.units[id];
       const std::int64_t part =
           unit.numel / mesh_.degree(plan::sharing_of(mesh_, recipe_, unit).shards);
       if (unit.ema_of >= 0) bytes += 3.0 * size_of(recipe_.master) * static_cast<double>(part);

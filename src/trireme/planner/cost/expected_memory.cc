@@ -28,8 +28,7 @@ std::vector<double> shares_of_values(const plan::Program& program, const Share& 
   std::vector<double> shares(program.values.size(), 1);
   std::vector<bool> read(program.values.size());
   for (const plan::Node& node : program.nodes) {
-    for (const plan::ValueId value : node.writes)
-      shares[static_cast<std::size_t>(value)] = share(node.name);
+    for (const plan::ValueId value : node.writes) shares[value] = share(node.name);
     if (node.loss) continue;
     for (const plan::ValueId value : node.reads) {
       const auto at = static_cast<std::size_t>(value);
@@ -80,7 +79,7 @@ std::int64_t samples_ahead(const plan::PlanSet& plan, const config::Job& job, in
     return 0;
   std::vector<bool> written(plan.program.values.size());
   for (const plan::Node& node : plan.program.nodes)
-    for (const plan::ValueId value : node.writes) written[static_cast<std::size_t>(value)] = true;
+    for (const plan::ValueId value : node.writes) written[value] = true;
   std::int64_t micro_batch = 0;  // all inputs of the program, whichever stage reads them
   for (std::size_t i = 0; i < written.size(); ++i)
     if (!written[i]) micro_batch += plan.program.values[i].bytes;

@@ -109,7 +109,7 @@ double alone_in_frame(std::int64_t side, std::int64_t blocks, double scale) {
           std::fill_n(hidden.begin() + row * side + left, columns, true);
       }
       const auto seen = [&](std::int64_t row, std::int64_t column) {
-        return row >= 0 && column >= 0 && !hidden[static_cast<std::size_t>(row * side + column)];
+        return row >= 0 && column >= 0 && !hidden[row * side + column];
       };
       for (std::int64_t row = 0; row < side; ++row)
         for (std::int64_t column = 0; column < side; ++column)

@@ -10,15 +10,12 @@ DeviceMemory plan_memory(const plan::PlanSet& plan, int rank, bool expandable,
                          const MemoryConstants& constants) {
   const plan::MemoryAccount account = plan::memory_account(plan, rank);
   const plan::MemoryPoint& peak =
-      account.peak_line < 0 ? account.persistent
-                            : account.at_line[static_cast<std::size_t>(account.peak_line)];
+      account.peak_line < 0 ? account.persistent : account.at_line[account.peak_line];
   DeviceMemory memory;
   const auto add = [&](std::string name, double bytes, Pool pool) {
     if (bytes > 0) memory.terms.push_back({std::move(name), bytes, pool});
   };
-  const auto bytes = [&](plan::MemoryKind kind) {
-    return static_cast<double>(peak[static_cast<std::size_t>(kind)]);
-  };
+  const auto bytes = [&](plan::MemoryKind kind) { return static_cast<double>(peak[kind]); };
   for (int i = 0; i < plan::kMemoryKinds; ++i) {
     const auto kind = static_cast<plan::MemoryKind>(i);
     const bool host = kind == plan::MemoryKind::kHost;

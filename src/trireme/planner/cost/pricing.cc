@@ -104,7 +104,7 @@ double Pricing::exchange(const simulate::Exchanged& exchanged) const {
 }
 
 double Pricing::expected(const plan::Program& program, plan::ValueId value) const {
-  const plan::Value& sent = program.values[static_cast<std::size_t>(value)];
+  const plan::Value& sent = program.values[value];
   double share = 1;
   if (program_ && sent.varies)
     for (const plan::Node& node : program.nodes)
@@ -221,7 +221,7 @@ double Pricing::overlapped_node(const plan::Program& program, const plan::Recipe
   double exchanged = 0;
   std::vector<Collectives> over;  // the units' axes
   for (const plan::UnitId id : node_of.units) {
-    const plan::Unit& one = program.units[static_cast<std::size_t>(id)];
+    const plan::Unit& one = program.units[id];
     const UnitCost cost = unit(recipe, one);
     const double all = (recipe.zero == 3 ? cost.gather : 0) + (backward ? cost.reduce : 0);
     const auto same = std::ranges::find(over, one.axes, &Collectives::axes);

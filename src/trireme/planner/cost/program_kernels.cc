@@ -132,7 +132,7 @@ bool ProgramKernels::decodes(const std::string& node) const {
 DType ProgramKernels::type_of(const std::string& node) const {
   const plan::Node& own = model_.program.nodes[nodes_.at(node)];
   for (const plan::UnitId unit : own.units)
-    if (const auto& type = model_.program.units[static_cast<std::size_t>(unit)].type) return *type;
+    if (const auto& type = model_.program.units[unit].type) return *type;
   return types_.of(node);
 }
 
@@ -152,7 +152,7 @@ ProgramKernels::Layers ProgramKernels::layers_of(std::size_t node) const {
   const int tp = job_.parallel.tp;
   for (const model::ParamRef& ref : model_.node_params[node]) {
     const auto unit = static_cast<std::size_t>(ref.unit);
-    const model::ParamSpec& param = model_.units[unit].params[static_cast<std::size_t>(ref.param)];
+    const model::ParamSpec& param = model_.units[unit].params[ref.param];
     const bool trains = model_.program.units[unit].trainable;
     const model::LocalParam local = model::local_param(param, 0, tp);
     const auto numel = static_cast<double>(local.numel());
@@ -177,7 +177,7 @@ ProgramKernels::Expected ProgramKernels::expected(std::size_t index, const Layer
   const plan::Node& node = model_.program.nodes[index];
   const double share = shares_.of(node.name), counted = shares_.counted() ? 1 : share;
   const auto value = [&](plan::ValueId id) -> const plan::Value& {
-    return model_.program.values[static_cast<std::size_t>(id)];
+    return model_.program.values[id];
   };
   Expected own{.block = !node.loss && layers.linear.size() > 1 &&
                         !value(node.reads[0]).shape.empty() &&
@@ -210,17 +210,14 @@ NodeKernels ProgramKernels::program_node(std::size_t index) const {
   const plan::Program& program = model_.program;
   const Layers layers = layers_of(index);
   const double share = shares_.of(node.name);
-  const auto value = [&](plan::ValueId id) -> const plan::Value& {
-    return program.values[static_cast<std::size_t>(id)];
-  };
+  const auto value = [&](plan::ValueId id) -> const plan::Value& { return program.values[id]; };
   const Math math = math_of(type_of(node.name));
   const auto element = static_cast<double>(size_of(type_of(node.name)));
   const auto [block, rows, seen, attended] = expected(index, layers);
 
   NodeKernels kernels;
-  const bool flows = std::ranges::any_of(node.reads, [&](plan::ValueId id) {
-    return flow_.value_has_grad[static_cast<std::size_t>(id)];
-  });
+  const bool flows =
+      std::ranges::any_of(node.reads, [&](plan::ValueId id) { return flow_.value_has_grad[id]; });
   bool first = !flows;  // what the first layer reads has no gradient then
   double trained = 0;
   if (rows > 0)

@@ -103,8 +103,7 @@ void fit_nodes(const std::vector<Seen>& probes, Math math, Gpu& gpu) {
     for (std::size_t i = 0; i < seen.probe->lines.size(); ++i) {
       const plan::Instr& line = seen.plan.list(0)[i];
       if (!plan::computes(line)) continue;
-      const NodeKernels node =
-          nodes.of(seen.plan.program.nodes[static_cast<std::size_t>(line.node)].name);
+      const NodeKernels node = nodes.of(seen.plan.program.nodes[line.node].name);
       Sums sums;
       if (line.verb == Verb::kForward) sums.add(gpu, node.forward);
       if (line.verb == Verb::kBackward || line.verb == Verb::kBackwardInput)

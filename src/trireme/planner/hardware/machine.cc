@@ -240,7 +240,7 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
   const Pricing pricing(job, practice, spread);
   const auto cost = [&](int rank, const plan::Instr& line) {
     // What nodes were measured to cost in the very job stays.
-    if (line.node >= 0 && plan.program.nodes[static_cast<std::size_t>(line.node)].seconds)
+    if (line.node >= 0 && plan.program.nodes[line.node].seconds)
       return simulate::seconds(simulate::CostModel{}, plan, rank, line);
     return pricing.line(plan, rank, line);
   };

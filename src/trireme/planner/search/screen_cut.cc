@@ -36,8 +36,8 @@ std::vector<double> blocks_of_stages(const Parts& parts, int stages) {
   for (bool moved = true; spare > 0 && std::exchange(moved, false);)
     for (int stage = 0; stage < stages && spare > 0; ++stage) {
       const bool ends = stage == 0 || stage == stages - 1;
-      if (blocks[static_cast<std::size_t>(stage)] <= (ends ? 0 : 1)) continue;
-      --blocks[static_cast<std::size_t>(stage)];
+      if (blocks[stage] <= (ends ? 0 : 1)) continue;
+      --blocks[stage];
       --spare;
       moved = true;
     }
@@ -54,8 +54,7 @@ const Cut& cut_of(const Parts& parts, const Layout& layout) {
   std::vector<double> ranks(static_cast<std::size_t>(layout.pp));
   const std::vector<double> blocks = blocks_of_stages(parts, layout.pp * layout.chunks);
   for (std::size_t stage = 0; stage < blocks.size(); ++stage)
-    ranks[static_cast<std::size_t>(
-        schedules::rank_of(placement, layout.pp, static_cast<int>(stage)))] += blocks[stage];
+    ranks[schedules::rank_of(placement, layout.pp, static_cast<int>(stage))] += blocks[stage];
   Cut& cut = at->second;
   cut.together = v || layout.pp == 1;
   cut.first = ranks.front();

@@ -34,7 +34,7 @@ NodeCosts costs_of(const Pricing& pricing, const plan::Program& program, const p
   const auto front = static_cast<double>(node.work.forward + plan::dropped_bytes(node));
   costs.transient = std::max(front, reads + back) + writes + (recomputed ? kept : 0);
   for (const plan::UnitId id : node.units) {
-    const plan::Unit& unit = program.units[static_cast<std::size_t>(id)];
+    const plan::Unit& unit = program.units[id];
     costs.numel += static_cast<double>(unit.numel);
     if (unit.trainable) costs.trained += static_cast<double>(unit.numel);
   }
@@ -103,7 +103,7 @@ Parts Screen::make_program_parts(const Layout& layout) const {
       parts.block.transient = transient;
     }
     for (const plan::ValueId id : node.writes) {
-      const plan::Value& value = program.values[static_cast<std::size_t>(id)];
+      const plan::Value& value = program.values[id];
       if (value.differentiable && !value.shape.empty())
         parts.boundary = std::max(parts.boundary, static_cast<double>(value.bytes));
     }
@@ -130,8 +130,7 @@ Parts Screen::make_parts(const Layout& layout) const {
     switch (kind_of(node.name)) {
       case NodeKind::kEmbed:
         parts.embed = costs;
-        parts.boundary = static_cast<double>(
-            model.program.values[static_cast<std::size_t>(node.writes[0])].bytes);
+        parts.boundary = static_cast<double>(model.program.values[node.writes[0]].bytes);
         break;
       case NodeKind::kBlock:
         add(parts.block, costs, 1.0 / static_cast<double>(job.model.layers));

@@ -111,8 +111,7 @@ Difference between(const std::vector<double>& a, const Part& part, const Explain
   Difference apart{.noise = noise};
   for (const model::Extent& extent : part.extents)
     for (std::int64_t i = 0; i < extent.count; ++i)
-      apart.look(extent.global + i, a[static_cast<std::size_t>(extent.global + i)],
-                 values[extent.local + i]);
+      apart.look(extent.global + i, a[extent.global + i], values[extent.local + i]);
   return apart;
 }
 
@@ -142,8 +141,7 @@ RecordedTensor summed(const RecordedTensor& loss) {
     double other = sum;
     for (const model::Extent& extent : stray.extents)
       for (std::int64_t i = 0; i < extent.count; ++i)
-        other += stray.values.data_ptr<double>()[extent.local + i] -
-                 loss.values[static_cast<std::size_t>(extent.global + i)];
+        other += stray.values.data_ptr<double>()[extent.local + i] - loss.values[extent.global + i];
     stray.extents = {{.count = 1}};
     stray.values = stray.values.new_full({1}, other);
   }
@@ -259,7 +257,7 @@ Comparison compare_tensor(const RecordedTensor& a, const RecordedTensor& b, doub
   const double apart = std::sqrt(worst.squares);
   row.relative = apart == 0 ? 0 : std::isfinite(apart / scale) ? apart / scale : kInfinity;
   row.at = coordinates(worst.element, a.shape);
-  row.a = a.values[static_cast<std::size_t>(worst.element)];
+  row.a = a.values[worst.element];
   row.b = worst.b;
   row.ulps = ulps_between(row.a, row.b, row.type);
   row.rank = stray != nullptr ? stray->rank : b.rank_of(worst.element);

@@ -16,8 +16,8 @@ namespace {
 // "block0 exp_avg" and which elements of whose part.
 std::string label(const exec::Units& units, const std::vector<model::UnitSpec>& specs,
                   const exec::StateSlice& slice) {
-  return fmt::format("{} {}\t{}/{} {}+{}", specs[static_cast<std::size_t>(slice.unit)].name,
-                     slice.kind, units.tp_rank(), units.tp(), slice.offset, slice.count);
+  return fmt::format("{} {}\t{}/{} {}+{}", specs[slice.unit].name, slice.kind, units.tp_rank(),
+                     units.tp(), slice.offset, slice.count);
 }
 
 std::string digest(const at::Tensor& values) {

@@ -72,9 +72,8 @@ class RankRecorder : public exec::Observer {
 
   void add_slice(Kind kind, const exec::Units& units, const exec::StateSlice& slice,
                  const at::Tensor& values) {
-    auto within =
-        model::extents_within(contents_.spec().units[static_cast<std::size_t>(slice.unit)],
-                              units.tp_rank(), units.tp(), slice.offset, values.numel());
+    auto within = model::extents_within(contents_.spec().units[slice.unit], units.tp_rank(),
+                                        units.tp(), slice.offset, values.numel());
     for (std::size_t param = 0; param < within.size(); ++param)
       add(contents_.of_param(kind, slice.unit, param), std::move(within[param]), values);
   }
@@ -110,7 +109,7 @@ class RecordedRun {
   void run_rank(comm::World& world) {
     JobSession session(contents_.job(), world);
     session.begin_with_weights();
-    ranks_[static_cast<std::size_t>(world.rank())]->on_parameters(session.session().units());
+    ranks_[world.rank()]->on_parameters(session.session().units());
     put_together(world, {}, contents_.updates(), 0);
     std::size_t first = contents_.size() - contents_.updates();
     bool finite = true;
@@ -132,7 +131,7 @@ class RecordedRun {
 
   // False where the step ended in a loss or norm that is not finite, as it does on every rank.
   bool run_step(JobSession& session, int step, int rank) {
-    RankRecorder& recorder = *ranks_[static_cast<std::size_t>(rank)];
+    RankRecorder& recorder = *ranks_[rank];
     try {
       const exec::StepResult result = session.train(step, /*flag=*/false, load_, &recorder);
       if (rank == 0) recording_.losses.push_back(result.loss);
@@ -185,7 +184,7 @@ class RecordedRun {
 
 std::string_view name(Kind kind) {
   constexpr std::string_view kNames[] = {"parameter", "activation", "gradient", "update"};
-  return kNames[static_cast<std::size_t>(kind)];
+  return kNames[kind];
 }
 
 std::string step_name(int step) { return step == kStart ? "start" : std::to_string(step); }

@@ -34,7 +34,7 @@ Contents::Contents(const config::Job& job)
     TRIREME_CHECK(writes.size() == nodes[n].writes.size(), "{} has other values on one rank",
                   nodes[n].name);
     for (std::size_t i = 0; i < writes.size(); ++i)
-      add_value(nodes[n], nodes[n].writes[i], whole.values[static_cast<std::size_t>(writes[i])]);
+      add_value(nodes[n], nodes[n].writes[i], whole.values[writes[i]]);
   }
   for (const model::UnitSpec& unit : spec_.units) {
     unit_at_.push_back(params_);
@@ -54,7 +54,7 @@ void Contents::add_value(const plan::Node& node, plan::ValueId id, const plan::V
     tensor.shape = {job_.run.global_batch, job_.model.seq_len, job_.model.hidden};
   } else {
     TRIREME_CHECK(!whole.shape.empty(), "value {} has no shape", whole.name);
-    const plan::Value& own = spec_.program.values[static_cast<std::size_t>(id)];
+    const plan::Value& own = spec_.program.values[id];
     shared.spread = own.shape != whole.shape;
     tensor.by_sample = !whole.varies && whole.shape[0] == job_.run.micro_batch;
     // No gradient flows through flags, places and numbers; regions come level by level.
@@ -64,7 +64,7 @@ void Contents::add_value(const plan::Node& node, plan::ValueId id, const plan::V
     tensor.shape = whole.shape;
     tensor.shape[0] *= micro_batches();
   }
-  value_at_[static_cast<std::size_t>(id)] = values_.size();
+  value_at_[id] = values_.size();
   values_.push_back(std::move(tensor));
   shared_.push_back(shared);
 }
@@ -95,7 +95,7 @@ std::vector<RecordedTensor> Contents::of_params(int step, Kind kind) const {
                      .type = type,
                      .shape = params[param].shape});
       if (followed >= 0 && kind == Kind::kUpdate)
-        all.back().follows = spec_.units[static_cast<std::size_t>(followed)].params[param].name;
+        all.back().follows = spec_.units[followed].params[param].name;
     }
   }
   return all;

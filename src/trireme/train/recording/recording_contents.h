@@ -28,12 +28,9 @@ class Contents {
 
   std::size_t size() const { return values_.size() + 2 * params_; }
   std::size_t updates() const { return values_.size() + params_; }  // the first one's place
-  std::size_t of_value(plan::ValueId value) const {
-    return value_at_[static_cast<std::size_t>(value)];
-  }
+  std::size_t of_value(plan::ValueId value) const { return value_at_[value]; }
   std::size_t of_param(Kind kind, plan::UnitId unit, std::size_t param) const {
-    return (kind == Kind::kGradient ? values_.size() : updates()) +
-           unit_at_[static_cast<std::size_t>(unit)] + param;
+    return (kind == Kind::kGradient ? values_.size() : updates()) + unit_at_[unit] + param;
   }
 
   // In that order, without values.

@@ -53,8 +53,7 @@ std::vector<model::Extent> token_extents(const Observed& one, const Contents& co
   const std::int64_t end = std::min(first + per, job.run.micro_batch * tokens);
   std::vector<model::Extent> extents;
   for (std::int64_t row = first; row < end; ++row) {
-    const std::int64_t global =
-        (row / tokens * job.model.seq_len + positions[static_cast<std::size_t>(row % tokens)]) * d;
+    const std::int64_t global = (row / tokens * job.model.seq_len + positions[row % tokens]) * d;
     if (!extents.empty() && extents.back().global + extents.back().count == global)
       extents.back().count += d;
     else
@@ -177,10 +176,9 @@ void merge_activation(std::vector<Observed> seen, const Contents& contents,
                                 : micro_batch.whole();
     for (std::size_t i = 0; i < batch.size(); ++i) {
       Part part{.rank = batch[i].rank, .values = std::move(batch[i].values)};
-      part.extents = decoder
-                         ? token_extents({.rank = part.rank, .values = part.values}, contents,
-                                         layouts[static_cast<std::size_t>(batch[i].micro_batch)])
-                         : micro_batch.extents(i, whole.miscounts);
+      part.extents = decoder ? token_extents({.rank = part.rank, .values = part.values}, contents,
+                                             layouts[batch[i].micro_batch])
+                             : micro_batch.extents(i, whole.miscounts);
       for (model::Extent& extent : part.extents) extent.global += before;
       parts.push_back(std::move(part));
     }

@@ -26,9 +26,8 @@ void NonFiniteFinder::on_activation(plan::ValueId value, std::int64_t micro_batc
   const at::Tensor flat = tensor.detach().reshape({-1});
   const std::int64_t element = first_non_finite(flat);
   if (element < 0) return;
-  found_ = fmt::format("{}[{}] of micro-batch {} is {}",
-                       program_.values[static_cast<std::size_t>(value)].name, element, micro_batch,
-                       flat[element].item<double>());
+  found_ = fmt::format("{}[{}] of micro-batch {} is {}", program_.values[value].name, element,
+                       micro_batch, flat[element].item<double>());
 }
 
 void NonFiniteFinder::on_micro_batch_gradient(const exec::Units& units, plan::UnitId unit,

@@ -19,7 +19,7 @@ constexpr int kDrawnRanks = 64;  // a picture of more rows is for a file of its 
 RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const model::ModelSpec& spec,
                  int rank, const planner::StepForecast& step) {
   const simulate::Forecast& forecast = step.lines;
-  const auto list = static_cast<std::size_t>(plan.list_of_rank[static_cast<std::size_t>(rank)]);
+  const auto list = static_cast<std::size_t>(plan.list_of_rank[rank]);
   const plan::MemoryAccount& account = forecast.lists[list].memory;
 
   plan::StepNumbers numbers = simulate::step_numbers(plan, forecast, rank);
@@ -42,9 +42,8 @@ RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const model:
   info.predicted_process = step.process_bytes;
   info.prediction = step.source;
   for (std::size_t one = 0; one < plan.list_of_rank.size(); ++one)
-    info.predicted_bytes.push_back(
-        forecast.lists[static_cast<std::size_t>(plan.list_of_rank[one])].memory.peak_of_tensors() +
-        planner::samples_ahead(plan, job, static_cast<int>(one)));
+    info.predicted_bytes.push_back(forecast.lists[plan.list_of_rank[one]].memory.peak_of_tensors() +
+                                   planner::samples_ahead(plan, job, static_cast<int>(one)));
   info.mfu_convention = model::kComputedFlops;
   if (forecast.step_s > 0 && plan.mesh.world() <= kDrawnRanks)
     info.timeline =

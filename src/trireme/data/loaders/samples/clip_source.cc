@@ -105,8 +105,8 @@ std::vector<at::Tensor> arm(const config::Job& job, std::span<const std::int64_t
       at::empty({clips.size(0), size.frames - 1, config::kActionNumbers}, at::kFloat);
   const at::Tensor states = at::empty_like(actions);
   for (std::int64_t i = 0; i < clips.size(0); ++i)
-    draw_arm(size, config::kActionNumbers, Draws(seed, samples[static_cast<std::size_t>(i)]),
-             floats(clips[i]), floats(actions[i]), floats(states[i]));
+    draw_arm(size, config::kActionNumbers, Draws(seed, samples[i]), floats(clips[i]),
+             floats(actions[i]), floats(states[i]));
   return {clips, actions, states, at::ones({clips.size(0)}, at::kFloat)};
 }
 

@@ -60,8 +60,7 @@ Document document_of(const std::string& json, const std::string& name) {
 // One of them, which the draws, or the sample's number, choose.
 const Pair& chosen(const std::vector<Pair>& pairs, const media::Sample& sample, Draws* draws) {
   const auto count = std::ssize(pairs);
-  return pairs[static_cast<std::size_t>(draws != nullptr ? draws->below(count)
-                                                         : sample.index % count)];
+  return pairs[draws != nullptr ? draws->below(count) : sample.index % count];
 }
 
 Inputs read_question(const config::Job& job, const media::Samples& samples, std::int64_t number,

@@ -114,7 +114,7 @@ class Files : public Source {
   double work(std::int64_t index) const {
     double sum = 0;
     if (!reader_.packing) return work_of(index);
-    for (const std::int64_t sample : rows_[static_cast<std::size_t>(index)]) sum += work_of(sample);
+    for (const std::int64_t sample : rows_[index]) sum += work_of(sample);
     return sum;
   }
   const FileReader& reader() const { return reader_; }
@@ -164,7 +164,7 @@ class Files : public Source {
   }
   Inputs read_row(std::int64_t index, const View& view) const {
     std::vector<Inputs> samples;
-    for (const std::int64_t sample : rows_[static_cast<std::size_t>(index)])
+    for (const std::int64_t sample : rows_[index])
       if (std::optional<Inputs> inputs = read_one(sample, view, 0))
         samples.push_back(*std::move(inputs));
     return reader_.packing->join(samples);

@@ -105,8 +105,8 @@ at::Tensor segments_trained_on(const config::Job& job, const media::Sample& samp
 Inputs probe_view(const config::Job& job, const media::Samples& samples, std::int64_t number,
                   std::int64_t view) {
   const media::Sample sample = read_segments(job, samples, number, nullptr);
-  const View seen_as{.box = view_boxes({sample.clip.width, sample.clip.height},
-                                       job.probe.views)[static_cast<std::size_t>(view)]};
+  const View seen_as{
+      .box = view_boxes({sample.clip.width, sample.clip.height}, job.probe.views)[view]};
   const at::Tensor clips = by_segment(job, sample, [&](std::span<const media::Image> frames) {
     return seen(frames, seen_as, job.vision.image, config::pixel_scale(job), job.data.antialias);
   });

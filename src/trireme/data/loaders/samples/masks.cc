@@ -31,8 +31,7 @@ Mask mask_of(const TokenGrid& grid, const std::vector<bool>& hidden) {
   Mask mask;
   const std::int64_t frame = grid.rows * grid.columns;
   for (std::int64_t token = 0; token < grid.frames * frame; ++token)
-    (hidden[static_cast<std::size_t>(token % frame)] ? mask.targets : mask.context)
-        .push_back(token);
+    (hidden[token % frame] ? mask.targets : mask.context).push_back(token);
   return mask;
 }
 

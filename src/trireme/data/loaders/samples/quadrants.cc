@@ -66,15 +66,14 @@ std::vector<at::Tensor> quadrants(const config::Job& job, std::span<const std::i
   const at::Tensor targets = at::full({count, tokens}, kNoTarget, longs);
   const at::Tensor noise = at::empty({count, regions}, floats);
   for (std::int64_t sample = 0; sample < count; ++sample) {
-    const std::int64_t number = numbers[static_cast<std::size_t>(sample)];
+    const std::int64_t number = numbers[sample];
     Draws draws = draws_of(job, kImages, number), chance = draws_of(job, kChances, number);
     Quadrants four;
     for (Quadrant& one : four)
       one = {static_cast<QuadrantPattern>(draws.below(config::kQuadrantPatterns)), draws.below(4),
              draws.below(4)};
     const std::int64_t question = draws.below(config::kQuadrants);
-    const auto pattern =
-        static_cast<std::int64_t>(four[static_cast<std::size_t>(question)].pattern);
+    const auto pattern = static_cast<std::int64_t>(four[question].pattern);
     text.data_ptr<std::int64_t>()[sample * tokens] = question;
     targets.data_ptr<std::int64_t>()[sample * tokens] = config::kQuadrants + pattern;
     paint(four, side, draws, images.data_ptr<float>() + sample * 3 * side * side);

@@ -42,7 +42,7 @@ at::Tensor places_of(const config::Job& job, const Sequence& sequence, std::int6
   const at::Tensor places = at::empty({tokens, columns}, at::kLong);
   auto* value = places.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < tokens; ++i) {
-    value = std::copy_n(sequence.places[static_cast<std::size_t>(i)].begin(), axes, value);
+    value = std::copy_n(sequence.places[i].begin(), axes, value);
     if (job.vlm.pack) *value++ = i;
   }
   return places;
@@ -213,7 +213,7 @@ class PackedQuestions {
   }
 
  private:
-  const PackedRow& at(std::int64_t row) const { return rows_[static_cast<std::size_t>(row)]; }
+  const PackedRow& at(std::int64_t row) const { return rows_[row]; }
   void add(std::int64_t first, std::int64_t count) {
     std::vector<Outline> outlines;
     for (std::int64_t number = first; number < first + count; ++number)

@@ -29,7 +29,7 @@ std::uint8_t byte_of(double colour) {
   return static_cast<std::uint8_t>(std::lround(127.5 * (1 + std::clamp(colour, -1.0, 1.0))));
 }
 
-char letter(std::int64_t colour) { return kBlockLetters[static_cast<std::size_t>(colour)]; }
+char letter(std::int64_t colour) { return kBlockLetters[colour]; }
 
 }  // namespace
 
@@ -43,7 +43,7 @@ Question question(std::int64_t seed, std::int64_t number) {
     made.answer = letter((colour + 1) % colours);
     return made;
   }
-  const auto shape = kBlockShapes[static_cast<std::size_t>(draw.below(std::ssize(kBlockShapes)))];
+  const auto shape = kBlockShapes[draw.below(std::ssize(kBlockShapes))];
   made.columns = shape[0];
   made.rows = shape[1];
   for (std::int64_t block = 0; block < made.columns * made.rows; ++block)
@@ -55,7 +55,7 @@ Question question(std::int64_t seed, std::int64_t number) {
   } else {
     const std::int64_t block = draw.below(std::ssize(made.colours));
     made.question = fmt::format("block {}?", block + 1);
-    made.answer = letter(made.colours[static_cast<std::size_t>(block)]);
+    made.answer = letter(made.colours[block]);
   }
   if (made.colours.size() == 2 && draws(seed, kApart, number).below(kTwoImages) == 0) {
     made.columns = made.rows = 1;
@@ -91,9 +91,7 @@ std::vector<media::Image> draw(const Question& question, std::int64_t side, std:
           const auto at = static_cast<std::size_t>(i + y / block * columns + x / block);
           const bool edge = x % block == 0 || y % block == 0;
           const double colour =
-              edge ? 0
-                   : strength[at] *
-                         kBlockColours[static_cast<std::size_t>(question.colours[at])][channel];
+              edge ? 0 : strength[at] * kBlockColours[question.colours[at]][channel];
           image.pixel(x, y)[channel] = byte_of(colour + 0.05 * draw.normal());
         }
   }

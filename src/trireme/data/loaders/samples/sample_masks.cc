@@ -29,7 +29,7 @@ std::vector<Mask> SampleMasks::of(std::int64_t sample) {
   const bool cut = group_size_ > 0;
   if (cut) cut_group(sample / group_size_);
   for (std::uint64_t rule = 0; rule < rules_.size(); ++rule)
-    masks.push_back(cut ? cut_masks_[rule][static_cast<std::size_t>(sample % group_size_)]
+    masks.push_back(cut ? cut_masks_[rule][sample % group_size_]
                         : draw_mask(grid_, rules_[rule], key_of(sample, rule)));
   return masks;
 }

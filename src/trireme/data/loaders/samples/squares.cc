@@ -45,7 +45,7 @@ class Canvas {
     for (std::int64_t channel = 0; channel < 3; ++channel)
       for (std::int64_t y = top; y < bottom; ++y)
         for (std::int64_t x = left; x < right; ++x)
-          at(channel, frame, y, x) += static_cast<float>(colour[static_cast<std::size_t>(channel)]);
+          at(channel, frame, y, x) += static_cast<float>(colour[channel]);
   }
 
  private:
@@ -57,7 +57,7 @@ class Canvas {
   }
   float& at(std::int64_t channel, std::int64_t frame, std::int64_t y, std::int64_t x) {
     const std::int64_t place = ((channel * size_.frames + frame) * size_.side + y) * size_.side + x;
-    return clip_[static_cast<std::size_t>(place)];
+    return clip_[place];
   }
 
   ClipSize size_;
@@ -132,7 +132,7 @@ void draw_arm(const ClipSize& size, std::int64_t numbers, Draws draws, std::span
     canvas.square(frame, {state[0] * side - width / 2, state[1] * side - width / 2}, width, shown);
     if (frame + 1 == size.frames) break;
     for (std::int64_t i = 0; i < kArmState; ++i) {
-      double& number = state[static_cast<std::size_t>(i)];
+      double& number = state[i];
       // Within reach: what would leave it goes the other way.
       const double step = draws.uniform(-kArmStep, kArmStep), there = number + step;
       const double next = there < 0.1 || there > 0.9 ? number - step : there;

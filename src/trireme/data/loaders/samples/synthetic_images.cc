@@ -126,10 +126,8 @@ std::vector<at::Tensor> stripes(const config::Job& job, std::span<const std::int
 std::string Scene::caption() const {
   std::string text;
   for (const Thing& thing : things)
-    text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ",
-                        kColours[static_cast<std::size_t>(thing.colour)].name,
-                        kShapes[static_cast<std::size_t>(thing.shape)],
-                        kQuarters[static_cast<std::size_t>(thing.quarter)]);
+    text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", kColours[thing.colour].name,
+                        kShapes[thing.shape], kQuarters[thing.quarter]);
   return text;
 }
 
@@ -164,7 +162,7 @@ std::vector<at::Tensor> scenes(const config::Job& job, std::span<const std::int6
       for (const Placed& one : shapes)
         if (covers(one.thing.shape, (static_cast<double>(row) - one.row) / one.size,
                    (static_cast<double>(column) - one.column) / one.size))
-          return kColours[static_cast<std::size_t>(one.thing.colour)].value;
+          return kColours[one.thing.colour].value;
       return Colour{};
     });
     const std::string text = made.caption();

@@ -102,8 +102,7 @@ at::Tensor seen(std::span<const media::Image> frames, const View& view, std::int
   const auto pixels = static_cast<int>(side);
   const Box& box = view.box;
   for (std::int64_t frame = 0; frame < count; ++frame) {
-    media::Image image =
-        media::crop(frames[static_cast<std::size_t>(frame)], box.x, box.y, box.width, box.height);
+    media::Image image = media::crop(frames[frame], box.x, box.y, box.width, box.height);
     if (view.flipped) image = media::flip_horizontal(image);
     all.select(1, frame).copy_(pixels_of(resized(image, pixels, antialias), pixels, pixels, scale));
   }

@@ -95,7 +95,7 @@ class ChatSource final : public Source {
   const std::vector<PackedPiece>& pieces(std::int64_t place) const {
     static const std::vector<PackedPiece> kNone;  // after the last held-out row
     const std::int64_t row = order_ ? order_->at(place).sample : place;
-    return row < samples() ? rows_[static_cast<std::size_t>(row)] : kNone;
+    return row < samples() ? rows_[row] : kNone;
   }
 
   void fill(std::vector<at::Tensor>& batch, std::int64_t row,
@@ -158,8 +158,7 @@ PackedRows packed_documents(const text::TokenFile& tokens, std::int64_t seq_len,
   PackedRows rows;
   for (const PackedRow& packed : best_fit_rows(lengths, seq_len)) {
     rows.emplace_back();
-    for (const std::int64_t index : packed)
-      rows.back().push_back(pieces[static_cast<std::size_t>(index)]);
+    for (const std::int64_t index : packed) rows.back().push_back(pieces[index]);
   }
   return rows;
 }

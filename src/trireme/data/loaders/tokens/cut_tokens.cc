@@ -21,7 +21,7 @@ std::vector<at::Tensor> cut_tokens(const config::Job& job, const std::vector<at:
   std::vector<at::Tensor> inputs;
   for (const at::Tensor& values : batch) {
     std::vector<at::Tensor> parts;
-    for (const mesh::Share& range : layout.ranges[static_cast<std::size_t>(rank)])
+    for (const mesh::Share& range : layout.ranges[rank])
       parts.push_back(values.narrow(1, range.begin, range.count()));
     inputs.push_back(at::cat(parts, 1));
   }

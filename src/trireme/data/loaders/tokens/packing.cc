@@ -27,7 +27,7 @@ std::vector<PackedRow> pack_rows(std::span<const Outline> samples, Outline room,
   const SampleOrder order(std::ssize(samples), seed);
   for (std::int64_t place = 0; place < std::ssize(samples); ++place) {
     const std::int64_t index = order.at(place).sample;
-    const Outline& sample = samples[static_cast<std::size_t>(index)];
+    const Outline& sample = samples[index];
     if (sample.tokens <= 0 || !fits(sample, room)) continue;
     std::size_t best = rows.size();
     for (std::size_t row = rows.size() - std::min(rows.size(), kOpen); row < rows.size(); ++row)
@@ -47,7 +47,7 @@ std::vector<PackedRow> pack_rows(std::span<const Outline> samples, Outline room,
 std::vector<PackedRow> best_fit_rows(std::span<const std::int64_t> lengths, std::int64_t capacity) {
   std::vector<std::int64_t> longest(lengths.size());
   std::iota(longest.begin(), longest.end(), 0);
-  const auto length = [&](std::int64_t index) { return lengths[static_cast<std::size_t>(index)]; };
+  const auto length = [&](std::int64_t index) { return lengths[index]; };
   std::ranges::stable_sort(longest, std::greater(), length);
   std::vector<PackedRow> rows;
   std::set<std::pair<std::int64_t, std::size_t>> left;  // space of each row that has some

@@ -88,7 +88,7 @@ std::vector<std::int64_t> words_sample(std::uint64_t seed, std::int64_t number,
   Random random = stream(seed, hash64("words"), number);
   std::vector<std::int64_t> bytes;
   while (static_cast<std::int64_t>(bytes.size()) < count) {
-    for (const char letter : words[static_cast<std::size_t>(below(random, kWords))])
+    for (const char letter : words[below(random, kWords)])
       bytes.push_back(static_cast<unsigned char>(letter));
     bytes.push_back(' ');
   }
@@ -99,7 +99,7 @@ std::vector<std::int64_t> words_sample(std::uint64_t seed, std::int64_t number,
 std::vector<std::int64_t> affine_sample(std::uint64_t seed, std::int64_t number,
                                         std::int64_t count) {
   Random random = stream(seed, hash64("affine"), number);
-  const std::int64_t factor = kFactors[static_cast<std::size_t>(below(random, kFactors.size()))];
+  const std::int64_t factor = kFactors[below(random, kFactors.size())];
   std::vector<std::int64_t> terms;
   for (std::int64_t x = below(random, kModulus); static_cast<std::int64_t>(terms.size()) < count;
        x = (factor * x + 1) % kModulus)

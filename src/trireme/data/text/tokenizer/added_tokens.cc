@@ -70,7 +70,7 @@ std::vector<AddedPart> AddedTokens::split(std::string_view text, Specials specia
       ++at;
       continue;
     }
-    const AddedToken& token = tokens_[static_cast<std::size_t>(found.value)];
+    const AddedToken& token = tokens_[found.value];
     Range match{at, at + found.size};
     at = match.end;
     // The reference does not try shorter tokens in place of one that may not be here.

@@ -15,7 +15,7 @@ std::array<int, 324> byte_of_character() {
   int next = 256;
   for (int byte = 0; byte < 256; ++byte) {
     const bool printable = (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte != 0xAD);
-    table[static_cast<std::size_t>(printable ? byte : next++)] = byte;
+    table[printable ? byte : next++] = byte;
   }
   return table;
 }
@@ -47,7 +47,7 @@ std::string byte_level_spelling(std::string_view bytes) {
     const std::array<int, 324> table = byte_of_character();
     for (std::size_t code = 0; code < table.size(); ++code) {
       if (table[code] < 0) continue;
-      std::string& spelling = made[static_cast<std::size_t>(table[code])];
+      std::string& spelling = made[table[code]];
       if (code >= 0x80) spelling += static_cast<char>(0xC0 | code >> 6);
       spelling += static_cast<char>(code < 0x80 ? code : 0x80 | (code & 0x3F));
     }

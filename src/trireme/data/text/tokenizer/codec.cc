@@ -54,13 +54,11 @@ void TokenTable::place(std::int32_t id, std::string text, const std::string& wha
   texts_[at] = std::move(text);
 }
 
-bool TokenTable::has(std::int32_t id) const {
-  return id >= 0 && id < size() && present_[static_cast<std::size_t>(id)];
-}
+bool TokenTable::has(std::int32_t id) const { return id >= 0 && id < size() && present_[id]; }
 
 const std::string& TokenTable::text(std::int32_t id) const {
   if (!has(id)) fail(ErrorKind::kData, "token {} is not in the vocabulary of {}", id, size());
-  return texts_[static_cast<std::size_t>(id)];
+  return texts_[id];
 }
 
 Codec::Codec(Parts parts)

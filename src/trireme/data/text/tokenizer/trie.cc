@@ -28,13 +28,12 @@ Trie::Trie(std::vector<std::pair<std::string_view, std::int32_t>> entries) {
       at = next;
     }
   }
-  for (std::int16_t i = 0; i < nodes_[0].children; ++i)
-    root_[nodes_[static_cast<std::size_t>(1 + i)].byte] = 1 + i;
+  for (std::int16_t i = 0; i < nodes_[0].children; ++i) root_[nodes_[1 + i].byte] = 1 + i;
 }
 
 std::int32_t Trie::child(std::int32_t node, unsigned char byte) const {
   if (node == 0) return root_[byte];
-  const Node& parent = nodes_[static_cast<std::size_t>(node)];
+  const Node& parent = nodes_[node];
   const auto begin = nodes_.begin() + parent.first, end = begin + parent.children;
   const auto found = std::lower_bound(
       begin, end, byte, [](const Node& one, unsigned char wanted) { return one.byte < wanted; });

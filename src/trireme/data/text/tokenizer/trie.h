@@ -28,7 +28,7 @@ class Trie {
     for (std::size_t at = 0; at < text.size(); ++at) {
       node = child(node, static_cast<unsigned char>(text[at]));
       if (node < 0) return;
-      if (const std::int32_t value = nodes_[static_cast<std::size_t>(node)].value; value >= 0)
+      if (const std::int32_t value = nodes_[node].value; value >= 0)
         visit(Match{.size = at + 1, .value = value});
     }
   }

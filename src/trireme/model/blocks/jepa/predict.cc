@@ -15,13 +15,12 @@ namespace {
 // Nodes that must run for a value to be there, by node.
 std::vector<bool> needed_nodes(const plan::Program& program, plan::ValueId target) {
   std::vector<bool> values(program.values.size()), nodes(program.nodes.size());
-  values[static_cast<std::size_t>(target)] = true;
+  values[target] = true;
   for (std::size_t node = nodes.size(); node-- > 0;) {
     const plan::Node& at = program.nodes[node];
-    for (const plan::ValueId written : at.writes)
-      nodes[node] = nodes[node] || values[static_cast<std::size_t>(written)];
+    for (const plan::ValueId written : at.writes) nodes[node] = nodes[node] || values[written];
     if (!nodes[node]) continue;
-    for (const plan::ValueId read : at.reads) values[static_cast<std::size_t>(read)] = true;
+    for (const plan::ValueId read : at.reads) values[read] = true;
   }
   return nodes;
 }
@@ -44,16 +43,16 @@ at::Tensor partial_value(const exec::Model& model, const PartialInputs& inputs,
     if (!needed[node]) continue;
     std::vector<at::Tensor> reads;
     for (const plan::ValueId id : program.nodes[node].reads) {
-      reads.push_back(values[static_cast<std::size_t>(id)]);
+      reads.push_back(values[id]);
       TRIREME_CHECK(reads.back().defined(), "{} needs {}", program.nodes[node].name,
-                    program.values[static_cast<std::size_t>(id)].name);
+                    program.values[id].name);
     }
     const std::vector<at::Tensor> written =
         model.blocks[node]->forward(reads, context_of_node(node));
     for (std::size_t i = 0; i < written.size(); ++i)
-      values[static_cast<std::size_t>(program.nodes[node].writes[i])] = written[i];
+      values[program.nodes[node].writes[i]] = written[i];
   }
-  return values[static_cast<std::size_t>(target)];
+  return values[target];
 }
 
 // The last node's block, out of what converts types around it.

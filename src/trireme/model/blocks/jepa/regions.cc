@@ -82,7 +82,7 @@ at::Tensor Regions::slots(std::int64_t slots) const {
     first[region] = static_cast<std::int64_t>(region) * limits_.least_tokens();
   for (const Group& group : groups_)
     for (std::int64_t i = 0; i < group.regions.size(0); ++i)
-      first[static_cast<std::size_t>(group.regions.data_ptr<std::int64_t>()[i])] =
+      first[group.regions.data_ptr<std::int64_t>()[i]] =
           group.first_row + i * group.level * group.level;
   const at::Tensor result = at::full({images(), slots}, -1, kLongs);
   const std::int64_t regions = levels_.size(1);
@@ -90,8 +90,7 @@ at::Tensor Regions::slots(std::int64_t slots) const {
     auto* to = result.data_ptr<std::int64_t>() + image * slots;
     for (std::int64_t p = image * regions; p < (image + 1) * regions; ++p) {
       const std::int64_t level = levels_.data_ptr<std::int64_t>()[p];
-      for (std::int64_t i = 0; i < level * level; ++i)
-        *to++ = first[static_cast<std::size_t>(p)] + i;
+      for (std::int64_t i = 0; i < level * level; ++i) *to++ = first[p] + i;
     }
   }
   return result;

@@ -88,7 +88,7 @@ at::Tensor VicregLoss::compared(const std::vector<at::Tensor>& inputs, const Pla
                  places.centroids.options());
   const at::Tensor relative = places.centroids / sizes;
   const auto view = [&](std::int64_t s) {
-    const auto first = views.bounds[static_cast<std::size_t>(s)];
+    const auto first = views.bounds[s];
     const std::int64_t count = views.bounds[static_cast<std::size_t>(s) + 1] - first;
     return LocalView{.features = chunks.narrow(0, first, count),
                      .places = relative.narrow(0, first, count)};
@@ -97,7 +97,7 @@ at::Tensor VicregLoss::compared(const std::vector<at::Tensor>& inputs, const Pla
       model::kMasks * clips.size(1) + 4 * (counts.by_place + counts.by_feature) * chunks.size(1);
   std::vector<at::Tensor> rows;
   for (std::int64_t s = 0; s < views.count(); s += model::kMasks) {
-    if (!places.there[static_cast<std::size_t>(s)]) {
+    if (!places.there[s]) {
       rows.push_back(at::zeros({columns}, clips.options()));
       continue;
     }

@@ -202,7 +202,7 @@ void multiply_seen(const PairRows& a, std::int64_t inner, const PairPanels& b, S
   constexpr std::int64_t kGroup = kMostPanels * kPanel;
   for (std::int64_t c = 0; c < b.columns; c += kGroup)
     for (std::int64_t row = 0; row < a.rows; row += kStrip) {
-      const Interval& seen = columns[static_cast<std::size_t>(row / kStrip)];
+      const Interval& seen = columns[row / kStrip];
       const std::int64_t begin = std::max(c, seen.begin / kPanel * kPanel);
       const std::int64_t end = std::min(c + kGroup, round_up(seen.end, kPanel));
       if (begin < end) multiply_strip(a, row, 0, inner / 2, b, begin, end, out, out_stride, false);
@@ -221,7 +221,7 @@ void multiply_part(const PairRows& a, Strips inner, const PairPanels& b, float* 
   for (std::int64_t chunk = begin; chunk < end; chunk += kPairs)
     for (std::int64_t c = 0; c < b.columns; c += group)
       for (std::int64_t row = 0; row < a.rows; row += kStrip) {
-        const Interval& part = inner[static_cast<std::size_t>(row / kStrip)];
+        const Interval& part = inner[row / kStrip];
         const std::int64_t from = std::max(chunk, part.begin / 2);
         const std::int64_t to = std::min(chunk + kPairs, part.empty() ? 0 : (part.end + 1) / 2);
         const bool adds = add || chunk > begin;
@@ -370,7 +370,7 @@ bool multiplies_pairs(std::int64_t width) {
 void SeenStrips::set(const ScoreBlock& block) {
   columns = {};
   for (std::int64_t r = 0; r < block.rows; ++r) {
-    Interval& strip = columns[static_cast<std::size_t>(r / kStrip)];
+    Interval& strip = columns[r / kStrip];
     const Interval& seen = block.seen[r];
     if (seen.empty()) continue;
     strip = strip.empty()
@@ -383,9 +383,9 @@ void SeenStrips::transpose(const ScoreBlock& block) {
   const auto places = static_cast<std::size_t>((block.columns + kStrip - 1) / kStrip);
   rows.assign(places, {});
   for (std::int64_t r = 0; r < block.rows; r += kStrip) {
-    const Interval& seen = columns[static_cast<std::size_t>(r / kStrip)];
+    const Interval& seen = columns[r / kStrip];
     for (std::int64_t c = seen.begin / kStrip; c * kStrip < seen.end; ++c) {
-      Interval& strip = rows[static_cast<std::size_t>(c)];
+      Interval& strip = rows[c];
       strip = {strip.empty() ? r : strip.begin, std::min(r + kStrip, block.rows)};
     }
   }

@@ -14,9 +14,8 @@ void write_timeline(const Path& directory, const plan::PlanSet& plan, const Fore
                     const RankTimes& times, std::int64_t step) {
   const RankTimes measured = on_one_clock(plan, times);
   const auto as_measured = [&](int rank) {
-    return Timeline{.rank = rank,
-                    .label = fmt::format("rank {} measured", rank),
-                    .times = measured[static_cast<std::size_t>(rank)]};
+    return Timeline{
+        .rank = rank, .label = fmt::format("rank {} measured", rank), .times = measured[rank]};
   };
   std::vector<Timeline> rows, processes;
   for (int rank = 0; rank < plan.mesh.world(); ++rank) processes.push_back(as_measured(rank));

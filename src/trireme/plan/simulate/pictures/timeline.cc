@@ -28,12 +28,11 @@ std::vector<Box> line_boxes(const PlanSet& plan, const List& list) {
   std::vector<Box> all(list.size());
   for (const plan::ActionLines& action : plan::actions(plan.program, list))
     for (int line = action.first; line <= action.last; ++line)
-      if (const Instr& one = list[static_cast<std::size_t>(line)]; computes(one))
-        all[static_cast<std::size_t>(line)] = {.kind = one.verb == Verb::kRecompute
-                                                           ? BoxKind::kRecompute
-                                                           : kind_of(action.action.work),
-                                               .chunk = action.action.chunk,
-                                               .mb = action.action.mb};
+      if (const Instr& one = list[line]; computes(one))
+        all[line] = {.kind = one.verb == Verb::kRecompute ? BoxKind::kRecompute
+                                                          : kind_of(action.action.work),
+                     .chunk = action.action.chunk,
+                     .mb = action.action.mb};
   for (std::size_t i = 0; i < list.size(); ++i)
     if (list[i].verb == Verb::kStep || list[i].verb == Verb::kEma) all[i].kind = BoxKind::kStep;
   return all;
@@ -69,7 +68,7 @@ std::string_view name(BoxKind kind) {
   constexpr std::string_view kNames[] = {
       "forward",       "backward",       "backward, inputs", "backward, weights",
       "recomputation", "optimizer step", "loading"};
-  return kNames[static_cast<std::size_t>(kind)];
+  return kNames[kind];
 }
 
 std::vector<Box> boxes(const PlanSet& plan, const Timeline& timeline, double seam) {

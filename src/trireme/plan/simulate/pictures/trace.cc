@@ -45,7 +45,7 @@ std::string short_name(const plan::Program& program, Instr line) {
 class Slots {
  public:
   int take(int kind, std::int64_t start, std::int64_t end) {
-    std::vector<std::int64_t>& rows = ends_[static_cast<std::size_t>(kind)];
+    std::vector<std::int64_t>& rows = ends_[kind];
     auto row = std::ranges::find_if(rows, [&](std::int64_t last) { return last <= start; });
     if (row == rows.end() && rows.size() < kMostTogether) row = rows.insert(rows.end(), end);
     if (row == rows.end()) row = rows.end() - 1;

@@ -46,9 +46,7 @@ void merge_symbols(std::vector<Symbol>& symbols, const Lookup& lookup) {
       return rank != other.rank ? rank > other.rank : left > other.left;
     }
   };
-  const auto at = [&](std::int32_t index) -> Symbol& {
-    return symbols[static_cast<std::size_t>(index)];
-  };
+  const auto at = [&](std::int32_t index) -> Symbol& { return symbols[index]; };
   std::priority_queue<Candidate> queue;
   const auto consider = [&](std::int32_t left, std::int32_t right) {
     if (left < 0 || right < 0) return;

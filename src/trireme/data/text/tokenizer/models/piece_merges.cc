@@ -31,13 +31,13 @@ PieceMerges::PieceMerges(std::vector<MergedPiece> pieces, std::int32_t unknown,
       byte_ids_(std::move(byte_ids)) {
   std::vector<std::int32_t> order(pieces_.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto score = [&](std::int32_t id) { return pieces_[static_cast<std::size_t>(id)].score; };
+  const auto score = [&](std::int32_t id) { return pieces_[id].score; };
   std::ranges::stable_sort(order, std::greater<>(), score);
   std::vector<std::pair<std::string_view, std::int32_t>> user_defined;
   std::int32_t rank = 0;
   for (std::size_t i = 0; i < order.size(); ++i) {
     if (i > 0 && score(order[i]) != score(order[i - 1])) ++rank;
-    ranks_[static_cast<std::size_t>(order[i])] = rank;
+    ranks_[order[i]] = rank;
   }
   for (std::size_t id = 0; id < pieces_.size(); ++id) {
     const MergedPiece& piece = pieces_[id];
@@ -72,8 +72,8 @@ void PieceMerges::encode(std::string_view word, std::vector<WordToken>& out) con
     const std::string_view text = word.substr(left.begin, left.size + right.size);
     const std::int32_t id = piece_of(text);
     if (id < 0) return std::nullopt;
-    if (pieces_[static_cast<std::size_t>(id)].unused) splits.push_back({text, left.size});
-    return Merge{.rank = ranks_[static_cast<std::size_t>(id)], .result = id};
+    if (pieces_[id].unused) splits.push_back({text, left.size});
+    return Merge{.rank = ranks_[id], .result = id};
   });
   // The last split of a text counts.
   std::ranges::reverse(splits);
@@ -100,7 +100,7 @@ void PieceMerges::emit(std::string_view word, const WordToken& symbol,
                        const std::vector<Split>& splits, std::vector<WordToken>& out) const {
   const std::string_view text = word.substr(symbol.begin, symbol.end - symbol.begin);
   const std::int32_t id = piece_of(text);
-  if (id >= 0 && pieces_[static_cast<std::size_t>(id)].unused) {
+  if (id >= 0 && pieces_[id].unused) {
     const auto split = std::ranges::lower_bound(splits, text, {}, &Split::text);
     if (split != splits.end() && split->text == text) {
       const auto middle = symbol.begin + static_cast<std::uint32_t>(split->left_size);

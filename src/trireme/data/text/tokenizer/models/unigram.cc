@@ -57,7 +57,7 @@ std::vector<Unigram::Node> Unigram::best_path(std::string_view word) const {
     };
     bool single = false;
     trie_.prefixes(word.substr(at), [&](const Trie::Match& match) {
-      const UnigramPiece& piece = rules_.pieces[static_cast<std::size_t>(match.value)];
+      const UnigramPiece& piece = rules_.pieces[match.value];
       const double score =
           piece.user_defined
               ? static_cast<double>(static_cast<float>(match.size) * user_score_) - 0.1
