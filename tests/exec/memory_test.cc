@@ -183,7 +183,8 @@ TEST_P(UnitMemory, IsWhatThePlanPredicted) {
                     optimizer);
     const plan::MemoryAccount account = plan::memory_account(session.plan(), world.rank());
     EXPECT_EQ(session.units().memory().live, without_activations(account.persistent));
-    EXPECT_EQ(session.units().memory().host, account.persistent[plan::MemoryKind::kHost]);
+    EXPECT_EQ(session.units().memory().host,
+              account.persistent[static_cast<std::size_t>(plan::MemoryKind::kHost)]);
     session.step({.load = [&](int) {
       return std::vector<at::Tensor>{
           at::empty({2, kWidth}, at::TensorOptions().dtype(compute)).fill_(0.5)};
@@ -293,7 +294,8 @@ constexpr const char* kVariants[] = {"",        "_grads", "_reduce", "_master",
 INSTANTIATE_TEST_SUITE_P(Layouts, UnitMemory, testing::ValuesIn(cases()), [](const auto& info) {
   const Case& c = info.param;
   return fmt::format("zero{}_r{}_s{}_mb{}_{}_{}{}", c.zero, c.replicate, c.shard, c.micro_batches,
-                     name(c.compute), c.canonical ? "canonical" : "fast", kVariants[c.variant]);
+                     name(c.compute), c.canonical ? "canonical" : "fast",
+                     kVariants[static_cast<std::size_t>(c.variant)]);
 });
 
 std::vector<Case> offload_cases() {

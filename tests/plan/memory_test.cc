@@ -96,7 +96,7 @@ TEST(Memory, CopiesOnTheirWayAreCommBuffers) {
   const auto copies = [&](std::optional<DType> reduce) {
     const PlanSet plan =
         compile(program, mesh::Mesh({.dp_shard = 4}), {.zero = 1, .reduce = reduce});
-    return memory_account(plan, 0).peak[MemoryKind::kCommBuffers];
+    return memory_account(plan, 0).peak[static_cast<std::size_t>(MemoryKind::kCommBuffers)];
   };
   EXPECT_EQ(copies({}), 0);
   EXPECT_EQ(copies(DType::kBF16), 2 * ((1 << 20) + (1 << 18)));
@@ -210,7 +210,8 @@ TEST(MemoryAccount, BoundsWhatWaitsToBeSent) {
                     .unsent = unsent});
   };
   const auto peak = [&](int micro_batches, int unsent) {
-    return memory_account(plan(micro_batches, unsent), 0).peak[MemoryKind::kActivations];
+    return memory_account(plan(micro_batches, unsent), 0)
+        .peak[static_cast<std::size_t>(MemoryKind::kActivations)];
   };
   EXPECT_EQ(peak(16, 2), peak(64, 2));
   EXPECT_EQ(peak(16, 4) - peak(16, 2), 2 * 8192);

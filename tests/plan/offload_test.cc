@@ -143,9 +143,10 @@ TEST(Offload, StepsHoldFewUnits) {
     const PlanSet plan = compile(
         program, mesh::Mesh(),
         {.compute = DType::kBF16, .offload = {.optimizer = Tier::kNvme, .prefetch = prefetch}});
-    EXPECT_EQ(memory_account(plan, 0).peak[MemoryKind::kStaging],
+    EXPECT_EQ(memory_account(plan, 0).peak[static_cast<std::size_t>(MemoryKind::kStaging)],
               (prefetch + 2) * std::int64_t{3} * (4 << 16));
-    EXPECT_EQ(memory_account(plan, 0).persistent[MemoryKind::kOptimizer], 0);
+    EXPECT_EQ(memory_account(plan, 0).persistent[static_cast<std::size_t>(MemoryKind::kOptimizer)],
+              0);
   }
 }
 
@@ -157,7 +158,8 @@ TEST(Offload, UnitsOfANodeAreThereForIt) {
         compile(forward_only(program), mesh::Mesh(),
                 {.zero = 0, .offload = {.params = Tier::kNvme, .prefetch = prefetch}});
     // The last node uses two units.
-    EXPECT_EQ(memory_account(plan, 0).peak[MemoryKind::kStaging], (prefetch + 2) * (4 << 16));
+    EXPECT_EQ(memory_account(plan, 0).peak[static_cast<std::size_t>(MemoryKind::kStaging)],
+              (prefetch + 2) * (4 << 16));
   }
 }
 
@@ -253,7 +255,7 @@ TEST(Offload, ExplainTellsTheShareThatLeaves) {
 TEST(Offload, HostMemoryIsCounted) {
   const auto host = [](const Offload& offload) {
     const PlanSet plan = compile(harness::chain_example(), mesh::Mesh(), {.offload = offload});
-    return memory_account(plan, 0).persistent[MemoryKind::kHost];
+    return memory_account(plan, 0).persistent[static_cast<std::size_t>(MemoryKind::kHost)];
   };
   std::int64_t states = 0, params = 0;
   for (const Unit& unit : harness::chain_example().units) {
@@ -335,7 +337,7 @@ TEST(Offload, TensorRanksShareValuesOut) {
         compile(recompute_whole(program), mesh, {.offload = {.activations = tier}});
     EXPECT_EQ(refusal(plan), "");
     EXPECT_EQ(parse(print(plan)), plan);
-    return memory_account(plan, 0).peak[MemoryKind::kActivations];
+    return memory_account(plan, 0).peak[static_cast<std::size_t>(MemoryKind::kActivations)];
   };
   EXPECT_LT(peak(Tier::kTp), peak(Tier::kNone));
   EXPECT_LT(peak(Tier::kNvme), peak(Tier::kTp));

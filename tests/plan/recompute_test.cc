@@ -149,7 +149,8 @@ TEST(Recompute, PartsShowInTextCostAndMemory) {
                                  .backward = 1,
                                  .part = "a"}};
   const auto peak = [](const Program& one) {
-    return memory_account(compile(one, mesh::Mesh(), {}), 0).peak[MemoryKind::kActivations];
+    return memory_account(compile(one, mesh::Mesh(), {}), 0)
+        .peak[static_cast<std::size_t>(MemoryKind::kActivations)];
   };
   const std::int64_t all = peak(program);
   EXPECT_EQ(times(program.nodes[1], program.nodes[1].exchanges[0], Verb::kBackward), 0);

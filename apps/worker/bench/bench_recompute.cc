@@ -27,7 +27,8 @@ namespace {
 
 // Activations and what nodes hold while they run, of a point of the account.
 std::int64_t activations(const plan::MemoryPoint& point) {
-  return point[plan::MemoryKind::kActivations] + point[plan::MemoryKind::kWork];
+  return point[static_cast<std::size_t>(plan::MemoryKind::kActivations)] +
+         point[static_cast<std::size_t>(plan::MemoryKind::kWork)];
 }
 
 // What one rank saw.

@@ -28,7 +28,7 @@ constexpr std::size_t size_of(DType type) {
 constexpr std::string_view name(DType type) {
   constexpr std::string_view kNames[] = {"fp64",  "fp32",  "bf16",   "fp16", "int64",
                                          "int32", "int16", "uint16", "uint8"};
-  return kNames[type];
+  return kNames[static_cast<std::size_t>(type)];
 }
 
 }  // namespace trireme

@@ -7,7 +7,7 @@ namespace trireme {
 
 std::string_view name(Tier tier) {
   constexpr std::array<std::string_view, 4> kNames = {"none", "host", "nvme", "tp"};
-  return kNames[tier];
+  return kNames[static_cast<std::size_t>(tier)];
 }
 
 }  // namespace trireme

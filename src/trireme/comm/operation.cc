@@ -7,13 +7,13 @@ namespace trireme::comm {
 
 std::string_view name(Reduce reduce) {
   constexpr std::string_view kNames[] = {"sum", "max", "avg"};
-  return kNames[reduce];
+  return kNames[static_cast<std::size_t>(reduce)];
 }
 
 std::string_view name(Verb verb) {
   constexpr std::string_view kNames[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
                                          "all_to_all", "send",           "recv",       "barrier"};
-  return kNames[verb];
+  return kNames[static_cast<std::size_t>(verb)];
 }
 
 std::int64_t total(std::span<const std::int64_t> counts) {

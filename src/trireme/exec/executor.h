@@ -92,7 +92,9 @@ class Executor {
     int line = -1;
     Movement movement;
   };
-  std::deque<InFlight>& in_flight(plan::Lane lane) { return in_flight_[lane]; }
+  std::deque<InFlight>& in_flight(plan::Lane lane) {
+    return in_flight_[static_cast<std::size_t>(lane)];
+  }
   void reload(int index);
   void offload(int index);
   // Everything up to `line` in its lane, of the lanes whose lines the list does not run itself.

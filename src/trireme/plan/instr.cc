@@ -63,12 +63,12 @@ std::string_view name(Verb verb) { return info(verb).name; }
 
 std::string_view name(Lane lane) {
   constexpr std::string_view kNames[kLaneCount] = {"comp", "dp", "up", "down", "h2d", "d2h"};
-  return kNames[lane];
+  return kNames[static_cast<std::size_t>(lane)];
 }
 
 std::string_view name(TensorKind tensors) {
   constexpr std::string_view kNames[kPieceCount] = {"", "states", "params", "grads"};
-  return kNames[tensors];
+  return kNames[static_cast<std::size_t>(tensors)];
 }
 
 }  // namespace trireme::plan

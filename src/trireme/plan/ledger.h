@@ -13,7 +13,7 @@ namespace trireme::plan {
 
 class Ledger {
  public:
-  void add(MemoryKind kind, std::int64_t bytes) { live_[kind] += bytes; }
+  void add(MemoryKind kind, std::int64_t bytes) { live_[static_cast<std::size_t>(kind)] += bytes; }
   // When the line that runs has ended.
   void drop_after(MemoryKind kind, std::int64_t bytes) { after_.emplace_back(kind, bytes); }
   // Memory that exists while the line runs only.

@@ -206,7 +206,7 @@ std::string_view name(MemoryKind kind) {
   constexpr std::string_view kNames[] = {"params",       "optimizer",   "gradients",
                                          "unit_buffers", "activations", "work",
                                          "comm_buffers", "staging",     "host"};
-  return kNames[kind];
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::int64_t dropped_bytes(const Node& node) {

@@ -33,7 +33,9 @@ struct MemoryAccount {
   std::int64_t peak_total = 0;       // largest sum, and where
   int peak_line = -1;
   // The most that tensors take: all but what waits in host memory.
-  std::int64_t peak_of_tensors() const { return peak_total - persistent[MemoryKind::kHost]; }
+  std::int64_t peak_of_tensors() const {
+    return peak_total - persistent[static_cast<std::size_t>(MemoryKind::kHost)];
+  }
   // The most that is in the memory of the tensors, which on a CPU is the host's.
   std::int64_t peak_in_memory(bool host) const { return host ? peak_total : peak_of_tensors(); }
   std::int64_t model_states = 0;  // parameters + gradients + optimizer, as ZeRO counts them

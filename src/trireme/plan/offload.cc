@@ -41,7 +41,9 @@ Away::Away(const Program& program, const Recipe& recipe) {
   std::vector<UnitId> stepped;  // those with something the optimizer keeps
   for (std::size_t unit = 0; unit < program.units.size(); ++unit) {
     const Unit& one = program.units[unit];
-    const auto away = [&](TensorKind tensors) { return away_[tensors][unit]; };
+    const auto away = [&](TensorKind tensors) {
+      return away_[static_cast<std::size_t>(tensors)][unit];
+    };
     away(TensorKind::kParams) = offload.params != Tier::kNone;
     away(TensorKind::kGrads) = offload.grads != Tier::kNone && one.trainable;
     if (one.trainable && (has_master_copy(recipe, one) || recipe.optimizer_states > 0))
@@ -64,7 +66,7 @@ void Away::send_states(const Program& program, std::vector<UnitId> stepped, doub
       return gone[at] + size <= ratio * all[at];
     });
     if (!takes) continue;
-    away_[TensorKind::kStates][unit] = true;
+    away_[static_cast<std::size_t>(TensorKind::kStates)][unit] = true;
     for (int stage : stages) gone[stage] += size;
   }
   const double whole = std::accumulate(all.begin(), all.end(), 0.0);
@@ -72,7 +74,8 @@ void Away::send_states(const Program& program, std::vector<UnitId> stepped, doub
 }
 
 bool Away::any(TensorKind tensors) const {
-  return std::ranges::find(away_[tensors], true) != away_[tensors].end();
+  return std::ranges::find(away_[static_cast<std::size_t>(tensors)], true) !=
+         away_[static_cast<std::size_t>(tensors)].end();
 }
 
 std::int64_t UnitSpace::states_bytes() const {

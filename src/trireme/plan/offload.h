@@ -25,7 +25,9 @@ Tier tier_of(const Offload& offload, TensorKind tensors);
 class Away {
  public:
   Away(const Program& program, const Recipe& recipe);
-  bool operator()(UnitId unit, TensorKind tensors) const { return away_[tensors][unit]; }
+  bool operator()(UnitId unit, TensorKind tensors) const {
+    return away_[static_cast<std::size_t>(tensors)][unit];
+  }
   // Whether any unit's does.
   bool any(TensorKind tensors) const;
   // Share of the stepped parameters whose states are offloaded.

@@ -187,7 +187,7 @@ void check_flow(const Program& program) {
 std::string_view name(Exchange exchange) {
   constexpr std::string_view kNames[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
                                          "send_recv"};
-  return kNames[exchange];
+  return kNames[static_cast<std::size_t>(exchange)];
 }
 
 std::int64_t kept_bytes(const Node& node) {

@@ -99,7 +99,7 @@ inline constexpr VerbInfo kVerbs[] = {
 
 inline constexpr int kVerbCount = static_cast<int>(std::size(kVerbs));
 
-constexpr const VerbInfo& info(Verb verb) { return kVerbs[verb]; }
+constexpr const VerbInfo& info(Verb verb) { return kVerbs[static_cast<std::size_t>(verb)]; }
 constexpr Subject subject_of(Verb verb) { return info(verb).subject; }
 
 // The lane of a line on a stage. Transfers run down towards later stages and up towards earlier ones. For a value

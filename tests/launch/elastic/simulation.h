@@ -78,7 +78,7 @@ class Simulation {
   void push(double delay, Event event);
   void handle(const Event& event);
   void fault();
-  void made(Mishap kind) { ++mishaps[kind]; }
+  void made(Mishap kind) { ++mishaps[static_cast<std::size_t>(kind)]; }
   bool happens(Mishap kind, double probability);
   void disturb(std::size_t host, double until);
   void cut(std::size_t host, Mishap kind, double until);

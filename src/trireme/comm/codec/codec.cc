@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kNames[] = {"bf16", "q8", "q4", "f4", "sign", "topk", "randk"};
 
-std::string_view name(Kind kind) { return kNames[kind]; }
+std::string_view name(Kind kind) { return kNames[static_cast<std::size_t>(kind)]; }
 
 [[noreturn]] void refuse(std::string_view text) {
   fail(ErrorKind::kUsage,

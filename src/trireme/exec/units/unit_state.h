@@ -89,7 +89,7 @@ struct UnitState {
   Flat next_residual;
 
   ChunkGradient& on_way() { return chunks[chunk_on_way]; }
-  bool is_away(plan::TensorKind tensors) const { return away[tensors]; }
+  bool is_away(plan::TensorKind tensors) const { return away[static_cast<std::size_t>(tensors)]; }
   // The optimizer's states, with their shapes.
   std::vector<std::pair<Flat*, FlatShape>> state_flats() {
     std::vector<std::pair<Flat*, FlatShape>> flats;

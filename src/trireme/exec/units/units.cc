@@ -94,7 +94,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
     unit->segments = unit->part_segments();
     unit->extents = &space_.unit(id);
     for (TensorKind tensors : {TensorKind::kStates, TensorKind::kParams, TensorKind::kGrads})
-      unit->away[tensors] = space_.away(id, tensors);
+      unit->away[static_cast<std::size_t>(tensors)] = space_.away(id, tensors);
     unit->master_copy = plan::has_master_copy(recipe, plan.program.units[index]);
     unit->split = plan::splits_masters(recipe, plan.program.units[index]);
     if (unit->master_copy)

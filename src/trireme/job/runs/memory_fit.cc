@@ -75,7 +75,7 @@ std::int64_t certain_bytes(const simulate::Footprint& one) {
     std::int64_t sum = 0;
     for (const MemoryKind kind :
          {MemoryKind::kParams, MemoryKind::kOptimizer, MemoryKind::kGradients, MemoryKind::kHost})
-      sum += point[kind];
+      sum += point[static_cast<std::size_t>(kind)];
     return sum;
   };
   std::int64_t most = fixed(one.account.persistent);

@@ -10,7 +10,7 @@ namespace trireme::ops {
 
 std::string_view name(ContextMethod method) {
   constexpr std::string_view kNames[] = {"ring", "all_gather", "ulysses", "hierarchical"};
-  return kNames[method];
+  return kNames[static_cast<std::size_t>(method)];
 }
 
 comm::Group* ContextParallel::exchange() const {

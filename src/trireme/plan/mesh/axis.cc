@@ -8,7 +8,7 @@ namespace trireme::mesh {
 
 std::string_view name(Axis axis) {
   constexpr std::string_view kNames[] = {"tp", "cp", "dp_shard", "dp_replicate", "pp"};
-  return kNames[axis];
+  return kNames[static_cast<std::size_t>(axis)];
 }
 
 std::string print(AxisSet axes) {

@@ -25,8 +25,8 @@ struct Degrees {
 struct Coordinates {
   std::array<int, kAllAxes.size()> along{};
 
-  int& at(Axis axis) { return along[axis]; }
-  int at(Axis axis) const { return along[axis]; }
+  int& at(Axis axis) { return along[static_cast<std::size_t>(axis)]; }
+  int at(Axis axis) const { return along[static_cast<std::size_t>(axis)]; }
   bool operator==(const Coordinates&) const = default;
 };
 

@@ -188,7 +188,7 @@ std::span<const ScheduleInfo> all_schedules() { return table(); }
 
 const ScheduleInfo& info(Schedule schedule) {
   TRIREME_CHECK(schedule != Schedule::kGiven, "a given schedule has a grid already");
-  return table()[schedule];
+  return table()[static_cast<std::size_t>(schedule)];
 }
 
 std::optional<Rival> rival_of(Schedule schedule) {

@@ -189,7 +189,7 @@ std::vector<Row> zb_v_order(int ranks, int micro_batches) {
     Row& row = rows.emplace_back();
     std::array<std::array<int, 2>, 3> done{};
     const auto add = [&](Work work, int chunk) {
-      int& mb = done[work][chunk];
+      int& mb = done[static_cast<std::size_t>(work)][chunk];
       if (mb < micro_batches) row.push_back({.work = work, .chunk = chunk, .mb = mb++});
     };
     const int from_here = ranks - rank;

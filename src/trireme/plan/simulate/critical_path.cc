@@ -33,7 +33,7 @@ LineRef last_line(const Forecast& forecast) {
 std::string_view name(PathKind kind) {
   constexpr std::string_view kNames[] = {"forward",   "recomputation", "backward",  "weight",
                                          "transfers", "collectives",   "optimizer", "offload"};
-  return kNames[kind];
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 PathKind kind_of(const plan::Instr& line) {

@@ -24,7 +24,9 @@ std::int64_t total(const MemoryPoint& point) {
   return std::accumulate(point.begin(), point.end(), std::int64_t{0});
 }
 
-std::int64_t& host_of(MemoryPoint& point) { return point[MemoryKind::kHost]; }
+std::int64_t& host_of(MemoryPoint& point) {
+  return point[static_cast<std::size_t>(MemoryKind::kHost)];
+}
 
 // Without what waits in host memory, unless that is the memory in question.
 MemoryPoint counted(const Footprint& one, MemoryPoint point) {
@@ -240,7 +242,7 @@ std::optional<std::string> misfit(const plan::PlanSet& plan, const std::vector<F
     return fmt::format("{}; without any tensor it is {}: allow more", need, bytes(most.library));
   const MemoryPoint peak = at_peak(most);
   const MemoryKind kind = largest_kind(peak);
-  const std::int64_t of_kind = peak[kind];
+  const std::int64_t of_kind = peak[static_cast<std::size_t>(kind)];
   if (most.samples > std::max({of_kind, most.snapshot, most.kept}))
     return fmt::format(
         "{}; most of it are samples read ahead of the next step with {}: {} would help", need,

@@ -15,7 +15,9 @@ DeviceMemory plan_memory(const plan::PlanSet& plan, int rank, bool expandable,
   const auto add = [&](std::string name, double bytes, Pool pool) {
     if (bytes > 0) memory.terms.push_back({std::move(name), bytes, pool});
   };
-  const auto bytes = [&](plan::MemoryKind kind) { return static_cast<double>(peak[kind]); };
+  const auto bytes = [&](plan::MemoryKind kind) {
+    return static_cast<double>(peak[static_cast<std::size_t>(kind)]);
+  };
   for (int i = 0; i < plan::kMemoryKinds; ++i) {
     const auto kind = static_cast<plan::MemoryKind>(i);
     const bool host = kind == plan::MemoryKind::kHost;

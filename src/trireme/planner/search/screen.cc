@@ -159,7 +159,7 @@ double Screen::bytes_of(const Layout& layout, const Parts& parts, const Stage& s
       alone_.precision, micro_batches(layout) * layout.dp(), micro_batches(layout)));
   const double levels = canonical ? plan::most_sums(static_cast<int>(m), group) : 1;
   double params = stage.numel * param_ * (sharded && layout.zero == 3 ? part : 1);
-  const double kept_states = masters_[layout.away] + states_;
+  const double kept_states = masters_[static_cast<std::size_t>(layout.away)] + states_;
   double states = stage.trained * part * kept_states;
   const bool each = sharded && layout.zero >= 2;  // scattered after every micro-batch
   double grads = stage.trained * grad_ * (each ? part : 1) * levels;

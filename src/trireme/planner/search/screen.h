@@ -108,7 +108,9 @@ class Screen {
   double bytes_of(const Layout& layout, const Parts& parts, const Stage& stage, double kept_mb,
                   double waiting_mb, Offloaded& offloaded) const;
 
-  const config::Offload& offload_of(const Layout& layout) const { return offloads_[layout.away]; }
+  const config::Offload& offload_of(const Layout& layout) const {
+    return offloads_[static_cast<std::size_t>(layout.away)];
+  }
   double seconds_out(Tier tier, double bytes) const;
 
   const Question& question_;

@@ -184,7 +184,7 @@ class RecordedRun {
 
 std::string_view name(Kind kind) {
   constexpr std::string_view kNames[] = {"parameter", "activation", "gradient", "update"};
-  return kNames[kind];
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::string step_name(int step) { return step == kStart ? "start" : std::to_string(step); }

@@ -68,7 +68,7 @@ std::string_view name(BoxKind kind) {
   constexpr std::string_view kNames[] = {
       "forward",       "backward",       "backward, inputs", "backward, weights",
       "recomputation", "optimizer step", "loading"};
-  return kNames[kind];
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::vector<Box> boxes(const PlanSet& plan, const Timeline& timeline, double seam) {
