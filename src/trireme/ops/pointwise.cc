@@ -52,6 +52,48 @@ struct Rotary : torch::autograd::Function<Rotary> {
   }
 };
 
+at::Tensor pairs_rotated(const at::Tensor& x, const RotaryTable& table, bool gradient) {
+  const std::int64_t width = table.cosines.size(1);
+  TRIREME_CHECK(x.dim() == 3 && x.size(1) <= table.cosines.size(0) && width % 2 == 0 &&
+                    x.size(2) % width == 0 && x.stride(2) == 1 &&
+                    table.cosines.scalar_type() == wide(x.scalar_type()),
+                "rotary table of {} positions and {} channels does not fit", table.cosines.size(0),
+                width);
+  if (!has_kernels(x)) return aten::rotate_pairs(x, table.cosines, table.sines, gradient);
+  const at::Tensor rows = x.flatten(0, 1);
+  at::Tensor y = at::empty(x.sizes(), x.options());
+  TRIREME_DISPATCH(x.scalar_type(), "rotary of pairs", [&] {
+    using A = kernels::Wide<scalar_t>;
+    const kernels::PairRotation<scalar_t> rotation{.cosines = elements<A>(table.cosines),
+                                                   .sines = elements<A>(table.sines),
+                                                   .positions = x.size(1),
+                                                   .heads = x.size(2) / width,
+                                                   .width = width,
+                                                   .stride = rows.stride(0),
+                                                   .gradient = gradient};
+    const scalar_t* const from = rows.data_ptr<scalar_t>();
+    for_rows(rows.size(0), rows.size(1), [&](std::int64_t begin, std::int64_t end) {
+      kernels::pointwise_kernels<scalar_t>().rotate_pairs(rotation, from, elements<scalar_t>(y),
+                                                          begin, end - begin);
+    });
+  });
+  return y;
+}
+
+struct RotaryPairs : torch::autograd::Function<RotaryPairs> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& cosines, const at::Tensor& sines) {
+    context->save_for_backward({cosines, sines});
+    return pairs_rotated(x, {.cosines = cosines, .sines = sines}, false);
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const variable_list table = context->get_saved_variables();
+    return {pairs_rotated(grads[0].contiguous(), {.cosines = table[0], .sines = table[1]}, true),
+            {},
+            {}};
+  }
+};
+
 // x and perhaps rows.
 struct Dropout : torch::autograd::Function<Dropout> {
   static at::Tensor forward(AutogradContext* context, at::TensorList in, double p,
@@ -98,6 +140,10 @@ RotaryTable rotary_table(std::int64_t positions, std::span<const double> frequen
 
 at::Tensor rotary(const at::Tensor& x, const RotaryTable& table) {
   return Rotary::apply(x.contiguous(), table.cosines, table.sines);
+}
+
+at::Tensor rotary_pairs(const at::Tensor& x, const RotaryTable& table) {
+  return RotaryPairs::apply(x, table.cosines, table.sines);
 }
 
 at::Tensor dropped(const at::Tensor& x, const Noise& noise) {

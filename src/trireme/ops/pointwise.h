@@ -25,6 +25,11 @@ RotaryTable rotary_table(std::int64_t positions, std::span<const double> frequen
 // bf16, and at least `tokens` positions.
 at::Tensor rotary(const at::Tensor& x, const RotaryTable& table);
 
+// Rotates channels 2i and 2i + 1 of every head of x, [samples, tokens, heads * head_dim], by its token's position. The
+// table has a cosine and a sine for each channel, [positions, head_dim]: those of a pair may differ, as in V-JEPA 2.
+// Rows of x may be apart. Keeps nothing of x.
+at::Tensor rotary_pairs(const at::Tensor& x, const RotaryTable& table);
+
 // Dropout: each element is zeroed with probability p, in [0, 1), and the rest scaled by 1 / (1 - p), as a function of
 // key and place alone. The tensor may have only some rows of the whole [.., d], given by `rows`, int64 with one number
 // a row. It may also have only some columns: those from `first` on, of `columns`.

@@ -59,6 +59,24 @@ at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosines, const at::Tens
       .view(x.sizes());
 }
 
+at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines,
+                        bool gradient) {
+  const std::int64_t tokens = x.size(1), width = cosines.size(1);
+  const auto of_tokens = [&](const at::Tensor& table) {
+    return table.narrow(0, 0, tokens).view({tokens, 1, width});
+  };
+  // Of a pair (a, b) of channels, (-b, a); of its gradient (b, -a).
+  const auto turned = [&](const at::Tensor& channels) {
+    const at::Tensor pairs = channels.unflatten(-1, {-1, 2});
+    const at::Tensor a = pairs.select(-1, 0), b = pairs.select(-1, 1);
+    return (gradient ? at::stack({b, a.neg()}, -1) : at::stack({b.neg(), a}, -1)).flatten(-2);
+  };
+  const at::Tensor heads = x.reshape({x.size(0), tokens, -1, width}).to(cosines.scalar_type());
+  const at::Tensor sine = of_tokens(sines);
+  const at::Tensor other = gradient ? turned(heads * sine) : turned(heads) * sine;
+  return (heads * of_tokens(cosines) + other).to(x.scalar_type()).view(x.sizes());
+}
+
 at::Tensor kept(const kernels::Keep& keep, const at::Tensor& rows, const at::Tensor& columns) {
   const at::Tensor across = columns.to(at::kInt) * as_signed32(0x9E3779B9u);
   at::Tensor h = row_keys(keep, rows).bitwise_xor(across);

@@ -27,6 +27,9 @@ SwigluBackward swiglu_backward(const at::Tensor& gate, const at::Tensor& up, con
 // x: [samples, tokens, heads * width]; cosines, sines: [positions, width / 2]; `direction` -1 turns back.
 at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines,
                   int direction);
+// As kernels::PairRotation; x: [samples, tokens, heads * width].
+at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines,
+                        bool gradient);
 
 // Elements (row, column) that `keep` keeps, int64 tensors that broadcast: the bits that our kernels draw.
 at::Tensor kept(const kernels::Keep& keep, const at::Tensor& rows, const at::Tensor& columns);

@@ -47,8 +47,9 @@ Blocks chunked_tower_blocks(const config::Job& job, const model::Encoder& encode
   for (std::int64_t layer = 0; layer < job.chunk.layers; ++layer)
     blocks.push_back(std::make_unique<NeighboursBlock>(clip, alone));
   blocks.push_back(frozen_chunks(clip, alone));
+  const EncoderBlock::Look look = chunk_look(job);
   for (std::int64_t layer = 0; layer < job.vision.layers; ++layer)
-    blocks.push_back(std::make_unique<EncoderBlock>(encoder, eps, chunk_look(job), ranks));
+    blocks.push_back(std::make_unique<EncoderBlock>(encoder, eps, look, ranks));
   blocks.push_back(std::make_unique<VideoNorm>(eps, VideoNorm::Gives::kFeatures, ranks));
   blocks.push_back(
       std::make_unique<ReadOut>(model::exact_parts(job.precision.compute), gives, alone));

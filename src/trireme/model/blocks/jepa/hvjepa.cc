@@ -155,12 +155,12 @@ Pack pack_of_places(const config::Job& job) {
 }
 
 EncoderBlock::Look predictor_look(const config::Job& job) {
-  return [pack = pack_of_places(job), width = job.jepa.hidden / job.jepa.heads,
-          pairs = rotary_pairs(job.vision)](const std::vector<at::Tensor>& inputs) {
+  return made_once([pack = pack_of_places(job), width = job.jepa.hidden / job.jepa.heads,
+                    pairs = rotary_pairs(job.vision)](const std::vector<at::Tensor>& inputs) {
     const Packing packing = pack(inputs, 1);
     return packed_sight(axial_rotary(packing.tokens, width, pairs, packing.tokens.scalar_type()),
                         packing.bounds);
-  };
+  });
 }
 
 }  // namespace
@@ -171,14 +171,14 @@ std::unique_ptr<exec::Block> frozen_chunks(const config::Job& job, const Ranks& 
 
 EncoderBlock::Look chunk_look(const config::Job& job) {
   const config::Vision vision = job.vision;
-  return [vision, parts = parts_of(job)](const std::vector<at::Tensor>& inputs) {
+  return made_once([vision, parts = parts_of(job)](const std::vector<at::Tensor>& inputs) {
     const Places places(inputs[1], parts);
     Sight sight = packed_sight(axial_rotary(places.centroids, vision.hidden / vision.heads,
                                             rotary_pairs(vision), places.centroids.scalar_type()),
                                places.bounds());
     sight.key_bias = places.log_sizes;
     return sight;
-  };
+  });
 }
 
 at::Tensor Places::packed(const PooledChunks& chunks, const at::Tensor& hidden, int parts,
@@ -261,7 +261,8 @@ Blocks hvjepa_blocks(const config::Job& job, const model::ModelSpec&, const Rank
   const std::int64_t samples = job.run.micro_batch;
   // The layers that make chunks, and the predictor, are whole on every tp rank.
   const Ranks alone = Across::without_tp(ranks);
-  const EncoderBlock::Look look = chunk_look(job), predicted = predictor_look(job);
+  const EncoderBlock::Look student = chunk_look(job), teacher = chunk_look(job),
+                           predicted = predictor_look(job);
   Blocks blocks;
   const auto add = [&](auto make) {
     blocks.push_back(make(ChunkBlock::Role::kStudent));
@@ -278,7 +279,8 @@ Blocks hvjepa_blocks(const config::Job& job, const model::ModelSpec&, const Rank
     add([&](Role role) {
       const model::Encoder encoder = role == Role::kStudent ? model::student_encoder(job, samples)
                                                             : model::teacher_encoder(job, samples);
-      return std::make_unique<EncoderBlock>(encoder, vision.norm_eps, look, ranks);
+      return std::make_unique<EncoderBlock>(encoder, vision.norm_eps,
+                                            role == Role::kStudent ? student : teacher, ranks);
     });
   add([&](Role) {
     return std::make_unique<VideoNorm>(vision.norm_eps, VideoNorm::Gives::kFeatures, ranks);

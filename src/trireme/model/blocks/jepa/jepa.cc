@@ -36,11 +36,11 @@ EncoderBlock::Look packed_look(
     AxialRotary table,
     std::function<std::pair<at::Tensor, at::Tensor>(const std::vector<at::Tensor>&)>
         tokens_and_bounds) {
-  return [table = std::move(table),
-          tokens_and_bounds = std::move(tokens_and_bounds)](const std::vector<at::Tensor>& inputs) {
+  return made_once([table = std::move(table), tokens_and_bounds = std::move(tokens_and_bounds)](
+                       const std::vector<at::Tensor>& inputs) {
     const auto [tokens, bounds] = tokens_and_bounds(inputs);
     return packed_sight(rows_of(table, tokens.remainder(table.cosines.size(0))), bounds);
-  };
+  });
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ at::Tensor NeighboursBlock::attend(const at::Tensor& qkv, const at::Tensor& seen
   const AxialRotary rotary = axial_rotary(rows.places, width, rotary_pairs(job_.vision), type);
   const std::vector<at::Tensor> parts = qkv.to(type).chunk(3, -1);
   const auto turned = [&](const at::Tensor& x) {
-    return rotate(x.unsqueeze(0).contiguous(), rotary).view({-1, heads, width});
+    return rotate(x, rotary).view({-1, heads, width});
   };
   const auto gathered = [&](const at::Tensor& x_thw) {
     return x_thw.index_select(0, seen_tn.clamp_min(0).flatten())

@@ -10,7 +10,10 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
+#include <span>
 #include <utility>
 
 #include "trireme/base/error.h"
@@ -18,6 +21,7 @@
 #include "trireme/ops/feed_forward.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
+#include "trireme/ops/pointwise.h"
 #include "trireme/plan/mesh/share.h"
 
 namespace trireme::blocks {
@@ -63,15 +67,28 @@ at::Tensor frequencies_of(std::int64_t count, const at::TensorOptions& options) 
   return at::pow(kRotaryBase, at::arange(count, options) / -static_cast<double>(count));
 }
 
-// Of x [.., head_dim]: of a pair (a, b) of channels, (-b, a).
-at::Tensor turned_pairs(const at::Tensor& x, bool halves) {
-  if (halves) {
-    const std::vector<at::Tensor> parts = x.chunk(2, -1);
-    return at::cat({parts[1].neg(), parts[0]}, -1);
+// A tensor that was read, recognised without keeping its memory.
+class Read {
+ public:
+  explicit Read(const at::Tensor& tensor)
+      : storage_(tensor.storage().getWeakStorageImpl()),
+        offset_(tensor.storage_offset()),
+        sizes_(tensor.sizes().vec()),
+        version_(tensor._version()) {}
+  // A storage that is gone cannot be locked, though its address may be another's now.
+  bool is(const at::Tensor& tensor) const {
+    const auto storage = storage_.lock();
+    return storage && storage.get() == tensor.storage().unsafeGetStorageImpl() &&
+           offset_ == tensor.storage_offset() && tensor.sizes() == sizes_ &&
+           version_ == tensor._version();
   }
-  const at::Tensor pairs = x.unflatten(-1, {-1, 2});
-  return at::stack({pairs.select(-1, 1).neg(), pairs.select(-1, 0)}, -1).flatten(-2);
-}
+
+ private:
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage_;
+  std::int64_t offset_;
+  std::vector<std::int64_t> sizes_;
+  std::int64_t version_;
+};
 
 }  // namespace
 
@@ -97,20 +114,14 @@ AxialRotary plane_rotary(const at::Tensor& positions, std::int64_t head_dim, at:
   const at::Tensor places = positions.to(at::kDouble);
   const at::Tensor angles =
       (places.unsqueeze(2) * frequencies_of(head_dim / 4, places.options())).flatten(1);
-  const at::Tensor all = at::cat({angles, angles}, 1);
-  return {.cosines = all.cos().to(type), .sines = all.sin().to(type), .halves = true};
+  return {.cosines = angles.cos().to(type), .sines = angles.sin().to(type), .halves = true};
 }
 
 at::Tensor rotate(const at::Tensor& x, const AxialRotary& rotary) {
-  const std::int64_t head_dim = rotary.cosines.size(1);
-  std::vector<std::int64_t> by_head(x.sizes().begin(), x.sizes().end());
-  by_head.back() /= head_dim;
-  by_head.push_back(head_dim);
-  const at::ScalarType type = rotary.cosines.scalar_type();
-  const at::Tensor heads = x.view(by_head).to(type);
-  const at::Tensor turned = turned_pairs(heads, rotary.halves);
-  const at::Tensor cosines = rotary.cosines.unsqueeze(1), sines = rotary.sines.unsqueeze(1);
-  return (heads * cosines + turned * sines).view(x.sizes()).to(x.scalar_type());
+  const at::Tensor x_btd = x.dim() == 2 ? x.unsqueeze(0) : x;
+  const ops::RotaryTable table{.cosines = rotary.cosines, .sines = rotary.sines};
+  return (rotary.halves ? ops::rotary(x_btd, table) : ops::rotary_pairs(x_btd, table))
+      .view(x.sizes());
 }
 
 at::Tensor grid_positions(const model::PatchGrid& grid) {
@@ -175,8 +186,8 @@ std::vector<at::Tensor> EncoderBlock::forward(const std::vector<at::Tensor>& inp
   at::Tensor attended;
   if (sight.rotary.cosines.defined()) {
     const std::vector<at::Tensor> parts = qkv.chunk(3, -1);
-    const at::Tensor q = rotate(parts[0].contiguous(), sight.rotary),
-                     k = rotate(parts[1].contiguous(), sight.rotary), v = parts[2].contiguous();
+    const at::Tensor q = rotate(parts[0], sight.rotary), k = rotate(parts[1], sight.rotary),
+                     v = parts[2].contiguous();
     attended = sight.key_bias.defined()
                    ? biased_attention(q, k, v, sight.key_bias, heads, sight.mask, cp)
                    : at::Tensor(ops::attention(q, k, v, heads, sight.mask, cp));
@@ -202,13 +213,28 @@ EncoderBlock::Look always(Sight sight) {
   return [sight = std::move(sight)](const std::vector<at::Tensor>&) { return sight; };
 }
 
+EncoderBlock::Look made_once(EncoderBlock::Look look) {
+  struct Last {
+    std::vector<Read> inputs;
+    Sight sight;
+  };
+  return [look = std::move(look),
+          last = std::make_shared<Last>()](const std::vector<at::Tensor>& inputs) {
+    const std::span<const at::Tensor> read = std::span(inputs).subspan(1);
+    const auto same = [](const Read& one, const at::Tensor& other) { return one.is(other); };
+    if (!std::ranges::equal(last->inputs, read, same))
+      *last = {.inputs = {read.begin(), read.end()}, .sight = look(inputs)};
+    return last->sight;
+  };
+}
+
 EncoderBlock::Look packed(std::int64_t head_dim, RotaryPairs pairs) {
-  return [=](const std::vector<at::Tensor>& inputs) {
+  return made_once([=](const std::vector<at::Tensor>& inputs) {
     const at::ScalarType type = statistics_type(inputs[0].scalar_type());
     return Sight{
         .mask = ops::Mask::full(ops::documents_of_lengths(inputs[2], 1, inputs[1].size(0))),
         .rotary = axial_rotary(inputs[1], head_dim, pairs, type)};
-  };
+  });
 }
 
 }  // namespace trireme::blocks

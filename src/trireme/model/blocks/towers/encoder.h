@@ -18,8 +18,8 @@ namespace trireme::blocks {
 
 // Rotary positions over several axes. Each axis has its own frequencies, 10000^(-i / (w / 2)) for i < w / 2, in w = 2
 // floor(floor(head_dim / axes) / 2) channels of a head, axis by axis. The channels after them are not rotated. Shapes:
-// cosines, sines [tokens, head_dim], one number a channel. Channel 2i is rotated with 2i + 1, or with `halves` channel
-// i with i + head_dim / 2.
+// cosines, sines [tokens, head_dim], one number a channel, and channel 2i is rotated with 2i + 1. With `halves` they are
+// [tokens, head_dim / 2], one number a pair, and channel i is rotated with i + head_dim / 2.
 struct AxialRotary {
   at::Tensor cosines;
   at::Tensor sines;
@@ -85,6 +85,9 @@ class EncoderBlock : public BoundBlock, public RowWise {
 
 // Look for whole sequences of one length: every sequence has this `sight`.
 EncoderBlock::Look always(Sight sight);
+// `look`, made anew only where the inputs after x are others than at the last call. It is for the blocks of one tower, which
+// read the same of a micro-batch one after the other.
+EncoderBlock::Look made_once(EncoderBlock::Look look);
 // Look for packed ones: inputs[1] are positions [rows, axes], inputs[2] int32 prefix sums of lengths.
 EncoderBlock::Look packed(std::int64_t head_dim, RotaryPairs pairs);
 

@@ -95,6 +95,27 @@ void rotate(const Rotation<T>& rotation, const T* x, T* y, std::int64_t first_ro
 }
 
 template <typename T>
+void rotate_pairs(const PairRotation<T>& rotation, const T* x, T* y, std::int64_t first_row,
+                  std::int64_t rows) {
+  const std::int64_t all = rotation.heads * rotation.width;
+  const Vector<T> sign = hn::OddEven(fill<T>(1), fill<T>(-1));
+  for (std::int64_t r = first_row; r < first_row + rows; ++r) {
+    const std::int64_t place = r % rotation.positions * rotation.width;
+    for (std::int64_t head = 0; head < rotation.heads; ++head) {
+      const T* const in = x + r * rotation.stride + head * rotation.width;
+      T* const out = y + r * all + head * rotation.width;
+      over<T>(rotation.width, [&](auto at) {
+        const Vector<T> own = at.load(in);
+        const Vector<T> sine = hn::Mul(sign, at.load(rotation.sines + place));
+        const Vector<T> other = rotation.gradient ? hn::Reverse2(Tag<T>(), hn::Mul(own, sine))
+                                                  : hn::Mul(hn::Reverse2(Tag<T>(), own), sine);
+        at.store(out, hn::Add(hn::Mul(own, at.load(rotation.cosines + place)), other));
+      });
+    }
+  }
+}
+
+template <typename T>
 void dropout(const Keep& keep, double scale, std::int64_t place, const T* x, T* y,
              std::int64_t count) {
   const Wide<T> factor = static_cast<Wide<T>>(scale);
@@ -116,6 +137,7 @@ PointwiseKernels<T> make() {
           .swiglu = swiglu<T>,
           .swiglu_backward = swiglu_backward<T>,
           .rotate = rotate<T>,
+          .rotate_pairs = rotate_pairs<T>,
           .dropout = dropout<T>};
 }
 TRIREME_KERNELS_OF_TARGET(PointwiseKernels, pointwise_kernels)

@@ -17,6 +17,20 @@ struct Rotation {
   int direction = 1;
 };
 
+// Rotates channels 2i and 2i + 1 of every head of `rows` token rows, `stride` apart in x and one after the other in y. Each
+// channel has a cosine and sine of its own; row r is at position (first_row + r) % positions. Shapes: cosines, sines
+// [positions, width].
+template <typename T>
+struct PairRotation {
+  const Wide<T>* cosines = nullptr;
+  const Wide<T>* sines = nullptr;
+  std::int64_t positions = 0;
+  std::int64_t heads = 0;
+  std::int64_t width = 0;  // of a head, even
+  std::int64_t stride = 0;
+  bool gradient = false;  // x are gradients of what was rotated: the transposed matrix
+};
+
 template <typename T>
 struct PointwiseKernels {
   void (*gelu)(const T* x, T* y, std::int64_t count);
@@ -28,6 +42,8 @@ struct PointwiseKernels {
                           std::int64_t count);
   void (*rotate)(const Rotation<T>& rotation, const T* x, T* y, std::int64_t first_row,
                  std::int64_t rows);
+  void (*rotate_pairs)(const PairRotation<T>& rotation, const T* x, T* y, std::int64_t first_row,
+                       std::int64_t rows);
   // y[i] = kept ? x[i] / (1 - p) : 0 for i < count, by the noise at place + i; scale is 1 / (1 - p).
   void (*dropout)(const Keep& keep, double scale, std::int64_t place, const T* x, T* y,
                   std::int64_t count);
