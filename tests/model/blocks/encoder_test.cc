@@ -51,6 +51,69 @@ TEST(AxialRotary, TurnsAsWrittenDown) {
   EXPECT_NEAR(compat.norm().item<double>(), 4.962817, 5e-7);
 }
 
+// The same by LibTorch's operators, pair by pair.
+at::Tensor turned(const at::Tensor& x, const AxialRotary& rotary) {
+  const std::int64_t width = rotary.cosines.size(1);
+  const at::Tensor pairs = x.view({x.size(0), x.size(1), -1, width / 2, 2}).to(rotary.cosines);
+  const auto of_channel = [&](const at::Tensor& table, int channel) {
+    return table.view({-1, 1, width / 2, 2}).select(-1, channel);
+  };
+  const at::Tensor a = pairs.select(-1, 0), b = pairs.select(-1, 1);
+  return at::stack({a * of_channel(rotary.cosines, 0) - b * of_channel(rotary.sines, 0),
+                    b * of_channel(rotary.cosines, 1) + a * of_channel(rotary.sines, 1)},
+                   -1)
+      .view(x.sizes())
+      .to(x.scalar_type());
+}
+
+// Of queries within fused rows, whose channels are no multiple of a vector.
+TEST(AxialRotary, HasTheBitsAndGradientsOfOperators) {
+  for (const RotaryPairs pairs : {RotaryPairs::kExact, RotaryPairs::kCompat})
+    for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf})
+      for (const std::int64_t width : {6, 22, 64}) {
+        const AxialRotary rotary =
+            axial_rotary(at::arange(15, at::kDouble).view({5, 3}) / 3, width, pairs,
+                         type == at::kDouble ? at::kDouble : at::kFloat);
+        const at::Tensor fused = normal({2, 5, 3 * 2 * width}, 1).to(type),
+                         dy = normal({2, 5, 2 * width}, 2).to(type);
+        const auto both = [&](const auto& rotation) {
+          const at::Tensor leaf = fused.detach().requires_grad_(true);
+          const at::Tensor y = rotation(leaf.chunk(3, -1)[1], rotary);
+          y.backward(dy);
+          return std::pair(y.detach(), leaf.grad());
+        };
+        const auto [y, dx] = both(rotate);
+        const auto [expected, expected_dx] = both(
+            [](const at::Tensor& x, const AxialRotary& by) { return turned(x.contiguous(), by); });
+        EXPECT_TRUE(at::equal(y, expected)) << type << width;
+        EXPECT_TRUE(at::equal(dx, expected_dx)) << type << width;
+      }
+}
+
+TEST(Look, IsMadeAnewForOtherInputsAlone) {
+  int made = 0;
+  const EncoderBlock::Look look = made_once([&](const std::vector<at::Tensor>& inputs) {
+    ++made;
+    return Sight{.key_bias = inputs[1] * 2};
+  });
+  const at::Tensor x = at::zeros({3});
+  at::Tensor read = at::ones({4});
+  const auto seen = [&](const at::Tensor& input) { return look({x, input}).key_bias; };
+  EXPECT_TRUE(at::equal(seen(read), at::full({4}, 2)));
+  EXPECT_TRUE(look({at::ones({3}), read.detach()}).key_bias.is_same(seen(read)));
+  EXPECT_EQ(made, 1);
+  EXPECT_EQ(seen(read.narrow(0, 0, 2)).size(0), 2);
+  EXPECT_EQ(seen(read.narrow(0, 1, 2)).size(0), 2);
+  EXPECT_EQ(made, 3);
+  seen(read);
+  read.mul_(3);
+  EXPECT_TRUE(at::equal(seen(read), at::full({4}, 6)));
+  EXPECT_EQ(made, 5);
+  read = at::Tensor();  // the next tensor may have its memory
+  EXPECT_TRUE(at::equal(seen(at::full({4}, 5)), at::full({4}, 10)));
+  EXPECT_EQ(made, 6);
+}
+
 // Scores of a query and a key that are 3 apart.
 at::Tensor scores(RotaryPairs pairs) {
   const at::Tensor q = normal({1, 24}, 1), k = normal({1, 24}, 2);
