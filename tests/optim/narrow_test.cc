@@ -191,7 +191,7 @@ Shard train(const Kind& kind, std::int64_t begin, std::int64_t end, const Update
     if (std::max(from, begin) < std::min(to, end))
       segments.push_back({.begin = std::max(from, begin) - begin,
                           .end = std::min(to, end) - begin,
-                          .decay = decay,
+                          .decay = decay ? 1.0 : 0.0,
                           .first = std::max(from, begin)});
   for (int step = 1; step <= kUpdates; ++step)
     update(adam, shard, part(normal(kCount, 100 + step), kind.grads), segments,
