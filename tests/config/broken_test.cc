@@ -134,7 +134,7 @@ const std::vector<Broken> kValues = {
     {"optim: {groups: [{lr_mult: 2}]}", "1:17", "optim.groups: entry 1 has no match; needs"},
     {"optim: {groups: [{match: a, lr: 2}]}", "1:17", "entry 1 has an unknown key \"lr\"; needs a"},
     {"optim: {groups: [{match: a}, {match: b, lr_mult: -1}]}", "1:17",
-     "optim.groups[2].lr_mult: -1 is out of range; needs a number from 0 to 1000000"},
+     "optim.groups[2].lr_mult: -1 is out of range; needs a number from 0 to 1000"},
     {"jepa: {momentum_end: 1.5}", "1:22", "1.5 is out of range; needs a number from 0 to 1, or -1"},
     {"optim: {warmup_lr: -1}", "1:20", "-1 is out of range; needs a number from 0 to 100"},
     {"optim: {lr: fast}", "1:13", "\"fast\" is not a number; needs a number above 0"},

@@ -57,12 +57,12 @@ Field weight_decay_field() {
 }
 
 Field groups_field() {
-  Field field = form(Field::Kind::kMaps, "optim.groups",
-                     "Parameter groups (docs/numerics.md): patterns of names of parameters or "
-                     "units, the factor of the learning rate (default 1), and the weight decay. A "
-                     "parameter belongs to the last group that matches.");
+  Field field =
+      form(Field::Kind::kMaps, "optim.groups",
+           "Parameter groups (docs/lora.md): patterns of parameters or units, a factor of the "
+           "learning rate (default 1), and a weight decay. The last match wins.");
   field.entries = {form(Field::Kind::kText, "match", ""),
-                   form(Field::Kind::kNumber, "lr_mult", "", from(0, 1e6)),
+                   form(Field::Kind::kNumber, "lr_mult", "", from(0, 1000)),
                    form(Field::Kind::kNumber, "weight_decay", "", from(0, 100))};
   field.get = [](const Job& job) -> Value {
     Maps maps;
@@ -93,9 +93,7 @@ Field groups_field() {
 std::vector<Field> optim_fields() {
   return {
       fixed(choice(KEY(optim.name),
-                   "Optimizer. adamw applies weight decay only to weights with two or more "
-                   "dimensions, and as "
-                   "optim.groups say.",
+                   "Optimizer. adamw applies weight decay to weights with two or more dimensions.",
                    {{"adamw", Optimizer::kAdamW}})),
       number(KEY(optim.lr), "Peak learning rate.", above(0, 100)),
       number(KEY(optim.min_lr), "Final learning rate of the schedules linear, cosine and wsd.",
