@@ -88,7 +88,7 @@ TEST(ParamGroups, TensorParallelLayoutsTrainTheSame) {
       {harness::kTp2, harness::kTpDp, {"tp 2, pp 2", {"parallel.tp=2", "parallel.pp=2"}}});
 }
 
-// A group takes the place of model.frozen, and the adapters of a layer are parameters as others.
+// Adapters are parameters as others.
 TEST(ParamGroups, HaveAdapters) {
   const Sets lora = {"lora.rank=2"};
   const JobTrace plain = run_job(job_of(lora), 2),
