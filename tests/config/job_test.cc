@@ -63,7 +63,9 @@ Value draw(std::mt19937_64& random, const Field& field) {
                                     draw_number(random, field.range)};
       if (field.whole)
         std::ranges::transform(pair, pair.begin(), [](double x) { return std::floor(x); });
-      return pair;
+      Job job;  // in some pairs one number is whole
+      field.set(job, pair);
+      return field.get(job);
     }
     case Field::Kind::kBytes:
       return Bytes{static_cast<std::int64_t>((random() >> 11) >> below(random, 53))};
