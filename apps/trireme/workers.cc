@@ -15,8 +15,8 @@
 #include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
 #include "trireme/base/free_memory.h"
+#include "trireme/base/text.h"
 #include "trireme/job/runs/run_directory.h"
-#include "trireme/plan/text/text.h"
 
 namespace trireme::app {
 namespace {
@@ -83,9 +83,9 @@ elastic::Launch launch_of(const std::vector<std::string>& arguments, const Place
 // What a line about a rank that the kernel killed for lack of memory adds.
 std::string need_and_limit(const Path& run) {
   const std::optional<std::int64_t> limit = memory_limit();
-  const std::string allowed = limit ? fmt::format("; its control group allows {}",
-                                                  plan::bytes_text(static_cast<double>(*limit)))
-                                    : "";
+  const std::string allowed =
+      limit ? fmt::format("; its control group allows {}", bytes_text(static_cast<double>(*limit)))
+            : "";
   std::error_code absent;
   if (!std::filesystem::is_regular_file(run / kNeedName, absent)) return allowed;
   return fmt::format("; {}{}", read_file(run / kNeedName), allowed);

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "tests/apps/program.h"
+#include "tests/harness/write_safetensors.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/data/text/dataset.h"
 #include "trireme/formats/manifest.h"
@@ -58,7 +59,7 @@ class BrokenInput : public ::testing::Test {
                                  .shape = {12},
                                  .bytes = std::as_bytes(std::span(values))};
     const formats::FileDigest digest =
-        formats::write_safetensors(directory / "shard-0.safetensors", std::span(&tensor, 1), {});
+        harness::write_safetensors(directory / "shard-0.safetensors", std::span(&tensor, 1), {});
     formats::Manifest manifest{.step = step,
                                .dataset_digest = dataset_digest,
                                .job = config::print_yaml(job),

@@ -63,10 +63,22 @@ Value draw(std::mt19937_64& random, const Field& field) {
                                     draw_number(random, field.range)};
       if (field.whole)
         std::ranges::transform(pair, pair.begin(), [](double x) { return std::floor(x); });
-      return pair;
+      Job job;  // in some pairs one number is whole
+      field.set(job, pair);
+      return field.get(job);
     }
     case Field::Kind::kBytes:
       return Bytes{static_cast<std::int64_t>((random() >> 11) >> below(random, 53))};
+    case Field::Kind::kMaps: {
+      Maps maps(below(random, 3));
+      for (Maps::value_type& map : maps)
+        for (const FieldForm& entry : field.entries)
+          if (entry.kind == Field::Kind::kText)
+            map.emplace_back(entry.key, draw_text(random));
+          else if (below(random, 2) == 0)
+            map.emplace_back(entry.key, draw_number(random, entry.range));
+      return maps;
+    }
     case Field::Kind::kInteger: break;
   }
   if (field.range.also && below(random, 4) == 0) return *field.range.also;
@@ -149,7 +161,7 @@ TEST(Fields, ContractNamesExist) {
                           "optim.schedule",
                           "optim.warmup_lr",
                           "optim.weight_decay",
-                          "optim.weight_decay_end",
+                          "optim.groups",
                           "optim.betas",
                           "optim.eps",
                           "optim.clip",

@@ -84,6 +84,7 @@ TEST(Retired, AnotherValueIsRefusedWithTheNewSpellingOrTheValueOfTheCode) {
            {"probe: {segments: 2}", "first number of probe.clips"},
            {"probe: {views: 3}", "second number of probe.clips"},
            {"parallel: {activation_limit: 2}", "set parallel.schedule=zb_auto:LIMIT"},
+           {"optim: {weight_decay_end: 0.4}", "second number of optim.weight_decay"},
            {"optim: {wsd_decay_fraction: 0.2}", "set optim.schedule=wsd:SHARE"},
            {"run: {spike_zscore: 10}", "first number of run.spikes"},
            {"run: {spike_window: 50}", "second number of run.spikes"},
@@ -131,6 +132,8 @@ TEST(Joined, EachValueIsPrintedAsItIsSet) {
   EXPECT_EQ(set("parallel.schedule=zb_auto:1.5").parallel.activation_limit, 1.5);
   EXPECT_EQ(set("parallel.schedule=v_auto").parallel.activation_limit, 1);
   EXPECT_EQ(set("optim.schedule=wsd:0.25").optim.wsd_decay_fraction, 0.25);
+  EXPECT_EQ(set("optim.weight_decay=[0.04, 0.4]").optim.weight_decay_end, 0.4);
+  EXPECT_EQ(set("optim.weight_decay=0.2").optim.weight_decay_end, std::nullopt);
   EXPECT_EQ(set("arrcoc.sides=[2, 8]").arrcoc.most, 8);
   EXPECT_EQ(set("run.spikes=[7.5, 50]").run.spike_zscore, 7.5);
   for (const char* wrong :

@@ -219,6 +219,15 @@ struct Traffic {
   double priced = 0;
 };
 
+// Bytes that rank number `rank` of the exchange sends: codes of the others' slices, then results of its own.
+std::int64_t sent(const plan::CodedReduction& reduction, int rank) {
+  const std::int64_t slice = reduction.slices()[rank];
+  const std::int64_t codes = reduction.code_bytes(reduction.count) - reduction.code_bytes(slice);
+  const std::int64_t results =
+      reduction.scatters ? 0 : (reduction.ranks - 1) * reduction.back_bytes(slice);
+  return reduction.own() * codes + results;
+}
+
 Traffic traffic_of(const Layout& layout, int global) {
   Traffic all;
   std::mutex mutex;
@@ -238,12 +247,12 @@ Traffic traffic_of(const Layout& layout, int global) {
       if (!line.coded) continue;
       const plan::CodedReduction reduction = plan::coded_reduction(session.plan(), line.unit);
       const int rank = session.plan().mesh.index_in_group(world.rank(), line.axes);
-      expected += reduction.sent_codes(rank) + reduction.sent_results(rank);
+      expected += sent(reduction, rank);
     }
-    const std::int64_t sent =
+    const std::int64_t bytes =
         world.take_bytes_sent(layout.degrees.dp_replicate > 1 ? "dp_replicate" : "dp_shard");
     const std::lock_guard lock(mutex);
-    all.sent += sent;
+    all.sent += bytes;
     all.expected += expected;
     all.priced += priced;
   });

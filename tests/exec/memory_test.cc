@@ -75,7 +75,7 @@ Model linear_chain(at::ScalarType compute, int typed, bool chunks, int blocks = 
                          .params = {{.name = name + ".weight",
                                      .shape = {kWidth, kWidth},
                                      .init = {model::Init::Kind::kNormal, 0.02}},
-                                    {.name = name + ".bias", .shape = {kWidth}, .decay = false}}};
+                                    {.name = name + ".bias", .shape = {kWidth}, .decay = 0}}};
     if (used == i) {
       program.units.push_back({.name = name, .numel = unit.numel()});
       model.spec.units.push_back(unit);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/formats/scratch.h"
+#include "tests/harness/write_safetensors.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/json.h"
 #include "trireme/formats/checkpoint_files.h"
@@ -174,8 +175,8 @@ Manifest write_checkpoint(const Path& directory, std::int64_t step) {
                         .dtype = DType::kF32,
                         .shape = {length},
                         .bytes = bytes_of(data).first(static_cast<std::size_t>(length) * 4)};
-    const FileDigest digest =
-        write_safetensors(directory / name, {&tensor, 1}, {{"step", std::to_string(step)}});
+    const FileDigest digest = harness::write_safetensors(directory / name, {&tensor, 1},
+                                                         {{"step", std::to_string(step)}});
     manifest.files.push_back(
         {.name = name, .size = digest.size, .hash = digest.hash, .blocks = digest.mib_hashes});
     manifest.units[0].slices.push_back({name, "u.param", "param", rank == 0 ? 0 : 4, length});

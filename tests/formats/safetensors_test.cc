@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tests/formats/scratch.h"
+#include "tests/harness/write_safetensors.h"
 #include "trireme/base/hash.h"
 
 namespace trireme::formats::safetensors_test {
@@ -51,7 +52,7 @@ TEST(Safetensors, RoundTripsEveryTypeInBothOrders) {
   for (const TensorOrder order : {TensorOrder::kOfficial, TensorOrder::kAsGiven}) {
     const Path path = scratch / (order == TensorOrder::kOfficial ? "official" : "given");
     const FileDigest digest =
-        write_safetensors(path, tensors, {{"format", "pt"}, {"step", "3"}}, order);
+        harness::write_safetensors(path, tensors, {{"format", "pt"}, {"step", "3"}}, order);
     const std::string bytes = read_file(path);
     EXPECT_EQ(digest.size, static_cast<std::int64_t>(bytes.size()));
     EXPECT_EQ(digest.hash, hash64(bytes));
@@ -76,7 +77,7 @@ TEST(Safetensors, DigestsEachMibWhileWriting) {
                       .dtype = DType::kU8,
                       .shape = {static_cast<std::int64_t>(data.size())},
                       .bytes = bytes_of(data)};
-  const FileDigest digest = write_safetensors(scratch / "w", {&tensor, 1}, {});
+  const FileDigest digest = harness::write_safetensors(scratch / "w", {&tensor, 1}, {});
   const FileDigest read = digest_file(scratch / "w");
   EXPECT_EQ(digest.size, read.size);
   EXPECT_EQ(digest.hash, read.hash);
@@ -109,7 +110,8 @@ TEST(Safetensors, StreamsOneTensorAfterTheOther) {
         });
     EXPECT_EQ(asked, order == TensorOrder::kOfficial ? (std::vector<std::size_t>{3, 2, 1, 0})
                                                      : (std::vector<std::size_t>{0, 1, 2, 3}));
-    const FileDigest whole = write_safetensors(scratch / "whole", tensors, {{"k", "v"}}, order);
+    const FileDigest whole =
+        harness::write_safetensors(scratch / "whole", tensors, {{"k", "v"}}, order);
     EXPECT_EQ(read_file(scratch / name), read_file(scratch / "whole"));
     EXPECT_EQ(digest.hash, whole.hash);
     std::filesystem::remove(scratch / "whole");
@@ -127,7 +129,7 @@ TEST(Safetensors, StreamsOneTensorAfterTheOther) {
 TEST(Safetensors, NeverOverwrites) {
   const Scratch scratch;
   scratch.write("w", "kept");
-  EXPECT_THAT(refusal([&] { write_safetensors(scratch / "w", {}, {}); }),
+  EXPECT_THAT(refusal([&] { harness::write_safetensors(scratch / "w", {}, {}); }),
               ::testing::HasSubstr("File exists"));
   EXPECT_EQ(read_file(scratch / "w"), "kept");
 }

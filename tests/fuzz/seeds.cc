@@ -7,6 +7,7 @@
 #include "tests/data/text/tokenizer_files.h"
 #include "tests/harness/examples.h"
 #include "tests/harness/scratch_directory.h"
+#include "tests/harness/write_safetensors.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
@@ -63,7 +64,7 @@ Seeds safetensors() {
   const harness::ScratchDirectory scratch;
   const std::vector<std::byte> bytes(256, std::byte{1});
   const std::span<const std::byte> all(bytes);
-  formats::write_safetensors(
+  harness::write_safetensors(
       scratch / "a",
       std::vector<formats::Tensor>{
           {.name = "weight", .dtype = DType::kF32, .shape = {2, 3}, .bytes = all.first(24)},
@@ -71,7 +72,7 @@ Seeds safetensors() {
           {.name = "empty", .dtype = DType::kU8, .shape = {0, 5}, .bytes = {}},
           {.name = "scalar", .dtype = DType::kF64, .shape = {}, .bytes = all.first(8)}},
       {{"step", "40"}, {"format", "pt"}});
-  formats::write_safetensors(scratch / "b", {}, {});
+  harness::write_safetensors(scratch / "b", {}, {});
   return {read_file(scratch / "a"), read_file(scratch / "b")};
 }
 

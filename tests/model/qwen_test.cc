@@ -119,7 +119,7 @@ TEST(Qwen, ParametersHaveHuggingFacesNamesAndStandBehindLlamas) {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     EXPECT_EQ(params[9 + i].name, "model.layers.0.self_attn." + wanted[i].first);
     EXPECT_EQ(params[9 + i].shape, wanted[i].second);
-    EXPECT_FALSE(params[9 + i].decay);
+    EXPECT_EQ(params[9 + i].decay, 0);
   }
   EXPECT_EQ(params[1].shape, (std::vector<std::int64_t>{48, 32}));
   EXPECT_EQ(params[4].shape, (std::vector<std::int64_t>{32, 48}));

@@ -39,8 +39,8 @@ Shard train(at::ScalarType type, std::int64_t begin, std::int64_t end) {
   Shard shard{part(normal(kCount, type, 1)), {}};
   for (int s = 0; s < 2; ++s) shard.states.push_back(at::zeros_like(shard.param));
   const std::int64_t cut = std::clamp(kDecayed - begin, std::int64_t{0}, end - begin);
-  const std::vector<UpdateSegment> segments = {{.begin = 0, .end = cut, .decay = true},
-                                               {.begin = cut, .end = end - begin, .decay = false}};
+  const std::vector<UpdateSegment> segments = {{.begin = 0, .end = cut, .decay = 1},
+                                               {.begin = cut, .end = end - begin, .decay = 0}};
   for (int step = 1; step <= 5; ++step)
     adam.update(shard.param, part(normal(kCount, type, 100 + step)), shard.states, segments,
                 {.lr = 0.01 * step, .grad_scale = 0.37, .step = step});
@@ -87,7 +87,7 @@ TEST(AdamW, OperatorsDoTheSame) {
     for (int s = 0; s < 2; ++s) theirs.states.push_back(at::zeros_like(theirs.param));
     for (int step = 1; step <= 5; ++step)
       update_by_operators(kOptions, theirs.param, normal(kCount, type, 100 + step), theirs.states,
-                          std::vector<UpdateSegment>{{.begin = 0, .end = kDecayed, .decay = true},
+                          std::vector<UpdateSegment>{{.begin = 0, .end = kDecayed, .decay = 1},
                                                      {.begin = kDecayed, .end = kCount}},
                           {.lr = 0.01 * step, .grad_scale = 0.37, .step = step});
     EXPECT_TRUE(at::allclose(theirs.param, ours.param, tolerance, tolerance)) << type;
@@ -98,7 +98,7 @@ TEST(AdamW, OperatorsDoTheSame) {
 
 // An update's own weight decay goes before the optimizer's, in loops and by operators; what does not decay has none.
 TEST(AdamW, AnUpdateMayBringItsWeightDecay) {
-  const std::vector<UpdateSegment> segments = {{.begin = 0, .end = 2, .decay = true},
+  const std::vector<UpdateSegment> segments = {{.begin = 0, .end = 2, .decay = 1},
                                                {.begin = 2, .end = 3}};
   const exec::UpdateArgs args{.lr = 0.1, .weight_decay = 0.5, .step = 1};
   const at::Tensor grad = at::zeros({3}, at::kDouble);
@@ -136,8 +136,8 @@ TEST(AdamW, SegmentsMayHaveTheirLearningRates) {
                              ? at::zeros({2}, at::kFloat)
                              : at::zeros({2 * kBlock}, kind.codes ? at::kByte : kind.type));
       const std::vector<UpdateSegment> segments = {
-          {.begin = 0, .end = kBlock, .decay = true},
-          {.begin = kBlock, .end = 2 * kBlock, .decay = true, .first = kBlock, .lr = rate}};
+          {.begin = 0, .end = kBlock, .decay = 1},
+          {.begin = kBlock, .end = 2 * kBlock, .decay = 1, .first = kBlock, .lr = rate}};
       const exec::UpdateArgs args{.lr = base, .step = 1, .state_block = kBlock};
       const at::Tensor grad = normal(2 * kBlock, kind.codes ? at::kFloat : kind.type, 5);
       if (kind.loops)
@@ -159,7 +159,7 @@ TEST(AdamW, PaddingStaysAsItIs) {
   at::Tensor param = at::zeros({8});
   std::vector<at::Tensor> states = {at::zeros({8}), at::zeros({8})};
   adam.update(param, at::ones({8}), states,
-              std::vector<UpdateSegment>{{.begin = 0, .end = 5, .decay = true}},
+              std::vector<UpdateSegment>{{.begin = 0, .end = 5, .decay = 1}},
               {.lr = 0.1, .step = 1});
   EXPECT_EQ(param.ne(0).sum().item<int>(), 5);
   EXPECT_EQ(states[0].ne(0).sum().item<int>(), 5);

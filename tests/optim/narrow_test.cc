@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "trireme/optim/adamw.h"
 #include "trireme/optim/adamw_operators.h"
@@ -74,10 +76,19 @@ TEST(Rounding, OperatorsGiveTheSameBits) {
     }
 }
 
+// What the codes stand for at a scale of 1.
+std::vector<float> dynamic_map(Moment moment) {
+  std::vector<std::uint8_t> codes(256);
+  std::iota(codes.begin(), codes.end(), std::uint8_t{0});
+  std::vector<float> map(codes.size());
+  dequantise(moment, codes.data(), 1, map.data(), 256);
+  return map;
+}
+
 // The map of the paper's figures: 256 values up to 1, signed ones with a negative half.
 TEST(Quantise, MapsAreDynamic) {
-  const auto& first = dynamic_map(Moment::kFirst);
-  const auto& second = dynamic_map(Moment::kSecond);
+  const std::vector<float> first = dynamic_map(Moment::kFirst);
+  const std::vector<float> second = dynamic_map(Moment::kSecond);
   for (const auto* map : {&first, &second}) {
     EXPECT_TRUE(std::is_sorted(map->begin(), map->end()));
     EXPECT_EQ(std::adjacent_find(map->begin(), map->end()), map->end());
@@ -95,7 +106,7 @@ TEST(Quantise, MapsAreDynamic) {
 
 TEST(Quantise, FindsTheNearestCode) {
   for (Moment moment : {Moment::kFirst, Moment::kSecond}) {
-    const auto& map = dynamic_map(moment);
+    const std::vector<float> map = dynamic_map(moment);
     std::vector<float> values;
     for (std::size_t i = 0; i + 1 < map.size(); ++i) {
       const float border = (map[i] + map[i + 1]) / 2;
@@ -191,7 +202,7 @@ Shard train(const Kind& kind, std::int64_t begin, std::int64_t end, const Update
     if (std::max(from, begin) < std::min(to, end))
       segments.push_back({.begin = std::max(from, begin) - begin,
                           .end = std::min(to, end) - begin,
-                          .decay = decay,
+                          .decay = decay ? 1.0 : 0.0,
                           .first = std::max(from, begin)});
   for (int step = 1; step <= kUpdates; ++step)
     update(adam, shard, part(normal(kCount, 100 + step), kind.grads), segments,

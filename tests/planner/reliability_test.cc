@@ -29,16 +29,13 @@ TEST(Mttf, IsOfTheWholeRun) {
   EXPECT_EQ(mttf_s(0, 8), kInfinite);
 }
 
+// Young 1974: for rare failures.
+double young_interval_s(double stall_s, double mttf_s) { return std::sqrt(2 * stall_s * mttf_s); }
+
 // The next terms of young_interval_s (Daly 2006, equation 37).
 double daly_interval_s(double stall_s, double mttf_s) {
   const double ratio = stall_s / (2 * mttf_s);
   return young_interval_s(stall_s, mttf_s) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - stall_s;
-}
-
-TEST(Interval, OfYoung) {
-  EXPECT_DOUBLE_EQ(young_interval_s(50, 10000), 1000);
-  // Llama 3's rate with PyTorch's asynchronous stall of 6.3 s: every six minutes.
-  EXPECT_NEAR(young_interval_s(6.3, mttf_s(kLlamaRate, 16384)), 374.6, 0.5);
 }
 
 TEST(Interval, BestIsWhereGoodputIsLargest) {

@@ -143,8 +143,8 @@ TEST(Vjepa, TheTeachersMomentumFollowsItsSchedule) {
 // What has no gradient is moved by weight decay alone: 0.04 to 0.4 along half a cosine of four steps.
 TEST(Vjepa, WeightDecayFollowsItsSchedule) {
   const config::Job job = harness::vjepa_job(
-      Family::kJepaAc, {"optim.lr=1e-2", "optim.schedule=constant", "optim.weight_decay=0.04",
-                        "optim.weight_decay_end=0.4", "optim.decay_steps=4"});
+      Family::kJepaAc, {"optim.lr=1e-2", "optim.schedule=constant",
+                        "optim.weight_decay=[0.04, 0.4]", "optim.decay_steps=4"});
   const std::string name = "action_predictor.extrinsics_encoder.weight";
   const std::vector<double> begin = state(run_job(job, 0), name),
                             end = state(run_job(job, 2), name);

@@ -15,6 +15,7 @@
 #include "trireme/base/text.h"
 #include "trireme/job/runs/memory_fit.h"
 #include "trireme/model/layout.h"
+#include "trireme/model/param_groups.h"
 #include "trireme/plan/schedules/csv.h"
 #include "trireme/plan/simulate/critical_path.h"
 #include "trireme/plan/simulate/footprint.h"
@@ -55,16 +56,46 @@ std::string actions(const Planned& planned, bool communication) {
   return communication ? lowered_csv(grid) : compute_csv(grid);
 }
 
+// Parameters of optim.groups and the others, if there are groups.
+std::vector<model::GroupCount> groups_of(const Planned& planned) {
+  const config::Optim& optim = planned.job.optim;
+  return optim.groups.empty() ? std::vector<model::GroupCount>()
+                              : model::count_groups(optim, planned.model);
+}
+
+std::string groups_text(const Planned& planned) {
+  std::string text;
+  for (const model::GroupCount& group : groups_of(planned))
+    text += fmt::format("{:<10}{}: {} parameters in {}, learning rate x {}, weight decay {:g}\n",
+                        text.empty() ? "groups" : "", group.match.empty() ? "others" : group.match,
+                        plan::grouped_text(group.parameters), counted(group.tensors, "tensor"),
+                        group.lr, group.weight_decay);
+  return text;
+}
+
+Json groups_json(const Planned& planned) {
+  Json all = Json::array();
+  for (const model::GroupCount& group : groups_of(planned))
+    all.push_back({{"match", group.match},
+                   {"parameters", group.parameters},
+                   {"tensors", group.tensors},
+                   {"lr_mult", group.lr},
+                   {"weight_decay", group.weight_decay}});
+  return all;
+}
+
 std::string priced(const Planned& planned, const planner::StepForecast& expected,
                    const ExplainOptions& options) {
   const plan::PlanSet& plan = planned.plan;
   const simulate::Forecast& forecast = expected.lines;
   const plan::StepNumbers numbers = numbers_of(planned, expected, 0);
   const plan::MemoryAccount& memory = forecast.lists[plan.list_of_rank.front()].memory;
-  const Json json = plan::explain_json(plan, 0, memory, numbers);
+  Json json = plan::explain_json(plan, 0, memory, numbers);
+  json["parameter_groups"] = groups_json(planned);
   write_json(options.json, json);
-  return options.format == "json" ? json.dump(1) + "\n"
-                                  : plan::explain_text(plan, 0, memory, numbers);
+  return options.format == "json"
+             ? json.dump(1) + "\n"
+             : plan::explain_text(plan, 0, memory, numbers) + groups_text(planned);
 }
 
 planner::RuntimeAs runtime_of(const ExplainOptions& options) {

@@ -216,7 +216,7 @@ void measure_optimizer(Report& report) {
   std::vector<at::Tensor> states = {at::zeros({kCount}, at::kFloat),
                                     at::zeros({kCount}, at::kFloat)};
   optim::AdamW adamw({});
-  const std::vector<exec::UpdateSegment> segments = {{.begin = 0, .end = kCount, .decay = true}};
+  const std::vector<exec::UpdateSegment> segments = {{.begin = 0, .end = kCount, .decay = 1}};
   std::int64_t step = 0;
   report.pass("AdamW, fp32", 28,
               [&] { adamw.update(param, grad, states, segments, {.lr = 1e-4, .step = ++step}); });

@@ -12,8 +12,8 @@
 #include "apps/worker/subcommands.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
+#include "trireme/base/text.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/plan/text/text.h"
 #include "trireme/train/run/memory_trial.h"
 
 namespace trireme::app {
@@ -52,9 +52,8 @@ int bench_memory(const Arguments& arguments) {
         ranks, {}, [](const train::MemoryTrial& rank) { return std::abs(ratio(rank) - 1); });
     worst = std::max(worst, std::abs(ratio(shown) - 1));
     fmt::print("{:<76} {:>5} {:>11} {:>11} {:>+7.2f}%\n", job.name, job.ranks,
-               plan::bytes_text(static_cast<double>(shown.forecast)),
-               plan::bytes_text(static_cast<double>(shown.measured.steps)),
-               100 * (ratio(shown) - 1));
+               bytes_text(static_cast<double>(shown.forecast)),
+               bytes_text(static_cast<double>(shown.measured.steps)), 100 * (ratio(shown) - 1));
     std::fflush(stdout);
     Json one{{"job", job.name}, {"ranks", job.ranks}};
     for (const train::MemoryTrial& rank : ranks) {

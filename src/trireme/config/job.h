@@ -12,6 +12,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/base/tier.h"
 #include "trireme/config/model_sections.h"
+#include "trireme/config/param_groups.h"
 #include "trireme/config/precision.h"
 #include "trireme/plan/mesh/context_method.h"
 
@@ -99,8 +100,7 @@ struct Offload {
 
 struct Optim {
   Optimizer name = Optimizer::kAdamW;
-  double lr = 1e-3;
-  double min_lr = 0;
+  double lr = 1e-3, min_lr = 0;
   std::int64_t warmup_steps = 0;
   double warmup_lr = 0;          // that warm-up begins at
   std::int64_t decay_steps = 0;  // step at which min_lr is reached, warm-up included; 0: run.steps
@@ -108,9 +108,9 @@ struct Optim {
   double wsd_decay_fraction = 0.1;
   double weight_decay = 0.1;
   std::optional<double> weight_decay_end{};  // at the last step; none: the same
+  std::vector<ParamGroup> groups{};          // a parameter is of the last one that matches
   std::array<double, 2> betas = {0.9, 0.95};
-  double eps = 1e-8;
-  double clip = 1;  // 0: off
+  double eps = 1e-8, clip = 1;  // clip 0: off
   OptimizerStates states = OptimizerStates::kMaster;
   bool from_weights = false;  // states come from model.weights as well
   bool operator==(const Optim&) const = default;

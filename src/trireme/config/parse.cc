@@ -206,7 +206,7 @@ void apply_set(Job& job, std::string_view assignment) {
     if (still_holds(job, key, node)) return;
     fail(ErrorKind::kUsage, "--set {}: unknown key; {}", shown(key), suggest(key));
   }
-  if (field->kind == Field::Kind::kTwoNumbers) {
+  if (field->takes_list()) {
     node = parse_yaml(value, "--set " + key);
   } else {
     // The shell has taken its quotes off: what is left is the value, whatever it looks like.

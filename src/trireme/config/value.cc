@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <system_error>
+#include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/config/fields/field.h"
@@ -135,7 +137,52 @@ std::array<double, 2> read_two_numbers(const YamlNode& node, const Context& cont
   return pair;
 }
 
+// Entries of a map in the order of the field's.
+Maps::value_type read_map(const YamlNode& node, std::size_t number, const Context& context) {
+  if (node.kind != YamlNode::Kind::kMap)
+    context.refuse(fmt::format("entry {} has {}", number, kind_name(node.kind)));
+  std::vector<std::string> names;
+  for (const FieldForm& entry : context.field.entries) names.push_back(entry.key);
+  for (const YamlNode& key : node.keys)
+    if (std::ranges::find(names, key.text) == names.end())
+      context.refuse(fmt::format("entry {} has an unknown key {}", number, quote(key.text)));
+  Maps::value_type map;
+  for (FieldForm entry : context.field.entries) {
+    const auto key = std::ranges::find(node.keys, entry.key, &YamlNode::text);
+    if (key == node.keys.end()) continue;
+    const std::string name =
+        std::exchange(entry.key, fmt::format("{}[{}].{}", context.field.key, number, entry.key));
+    const Value value = read_value(entry, node.items[key - node.keys.begin()], context.place);
+    if (const double* amount = std::get_if<double>(&value))
+      map.emplace_back(name, *amount);
+    else
+      map.emplace_back(name, std::get<std::string>(value));
+  }
+  if (map.empty() || map.front().first != names.front())
+    context.refuse(fmt::format("entry {} has no {}", number, names.front()));
+  return map;
+}
+
+Maps read_maps(const YamlNode& node, const Context& context) {
+  if (node.kind != YamlNode::Kind::kList)
+    context.refuse(fmt::format("has {}", kind_name(node.kind)));
+  Maps maps;
+  for (const YamlNode& item : node.items) maps.push_back(read_map(item, maps.size() + 1, context));
+  return maps;
+}
+
+std::string describe_entries(const std::vector<FieldForm>& entries) {
+  std::string text;
+  for (const FieldForm& entry : entries)
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", entry.key, describe(entry));
+  return text;
+}
+
 }  // namespace
+
+bool FieldForm::takes_list() const {
+  return kind == Kind::kTwoNumbers || kind == Kind::kMaps || !pair.empty();
+}
 
 bool Range::holds(double number) const {
   if (also && number == static_cast<double>(*also)) return true;
@@ -161,13 +208,15 @@ std::string describe(const FieldForm& field) {
     case FieldForm::Kind::kBool: return "true or false";
     case FieldForm::Kind::kInteger: return whole_range_text(field.range);
     case FieldForm::Kind::kNumber:
-      return "a number " + describe(field.range) + units_text(field.units);
+      return "a number " + describe(field.range) + units_text(field.units) +
+             (field.pair.empty() ? "" : ", or a list of two: " + field.pair);
     case FieldForm::Kind::kText: return "text";
     case FieldForm::Kind::kTwoNumbers:
       return fmt::format("a list of two {}numbers ", field.whole ? "whole " : "") +
              describe(field.range);
     case FieldForm::Kind::kBytes:
       return "a size such as 20GiB, 512MiB or 1e9" + size_range_text(field.range);
+    case FieldForm::Kind::kMaps: return "a list of maps of " + describe_entries(field.entries);
     case FieldForm::Kind::kChoice: break;
   }
   std::string names;
@@ -180,11 +229,15 @@ Value read_value(const FieldForm& field, const YamlNode& node, const std::string
   const Context context{field, place};
   switch (field.kind) {
     case FieldForm::Kind::kBool: return read_bool(node, context);
-    case FieldForm::Kind::kNumber: return read_number(node, context);
+    case FieldForm::Kind::kNumber:
+      if (!field.pair.empty() && node.kind == YamlNode::Kind::kList)
+        return read_two_numbers(node, context);
+      return read_number(node, context);
     case FieldForm::Kind::kText: return read_text(node, context);
     case FieldForm::Kind::kChoice: return read_choice(node, context);
     case FieldForm::Kind::kTwoNumbers: return read_two_numbers(node, context);
     case FieldForm::Kind::kBytes: return read_bytes(node, context);
+    case FieldForm::Kind::kMaps: return read_maps(node, context);
     case FieldForm::Kind::kInteger: break;
   }
   const double number = read_number(node, context);
@@ -202,6 +255,17 @@ std::string write_value(const Value& value) {
       return fmt::format("[{}, {}]", pair[0], pair[1]);
     }
     std::string operator()(Bytes bytes) const { return exact_text(bytes); }
+    std::string operator()(const Maps& maps) const {
+      std::string text;
+      for (const Maps::value_type& map : maps) {
+        text += text.empty() ? "[{" : ", {";
+        for (const auto& [key, value] : map)
+          text += fmt::format("{}{}: {}", &key == &map.front().first ? "" : ", ", key,
+                              std::visit([&](const auto& plain) { return (*this)(plain); }, value));
+        text += "}";
+      }
+      return text.empty() ? "[]" : text + "]";
+    }
   };
   return std::visit(Writer{}, value);
 }

@@ -84,7 +84,7 @@ void ModuleModel::add(const std::string& name, std::shared_ptr<torch::nn::Module
     for (const auto& param : module->named_parameters())
       unit.params.push_back({.name = name + "." + param.key(),
                              .shape = param.value().sizes().vec(),
-                             .decay = param.value().dim() > 1});
+                             .decay = param.value().dim() > 1 ? 1.0 : 0.0});
     if (!unit.params.empty()) {
       const auto id = static_cast<plan::UnitId>(program.units.size());
       program.units.push_back(

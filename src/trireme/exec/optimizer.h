@@ -18,7 +18,7 @@ namespace trireme::exec {
 struct UpdateSegment {
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  bool decay = false;
+  double decay = 0;        // multiplies the weight decay
   std::int64_t first = 0;  // the place of `begin` in the whole unit
   double lr = 1;           // multiplies the learning rate
   model::Bounds bounds{};  // Units clamps parameters to them after the update
@@ -26,7 +26,7 @@ struct UpdateSegment {
 
 struct UpdateArgs {
   double lr = 0;
-  std::optional<double> weight_decay{};  // of segments that decay; none: the optimizer's own
+  std::optional<double> weight_decay{};  // none: the optimizer's own
   double grad_scale = 1;                 // clip factor; multiplies the gradient
   std::int64_t step = 0;                 // 1 for the first update: Adam's t
   // Keys noise together with an element's place in the whole unit: any rank that holds it draws the same. The run's

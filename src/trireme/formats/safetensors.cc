@@ -345,13 +345,4 @@ FileDigest stream_safetensors(const Path& path, std::span<const TensorInfo> tens
   return file.finish();
 }
 
-FileDigest write_safetensors(const Path& path, std::span<const Tensor> tensors,
-                             const TensorMetadata& metadata, TensorOrder order,
-                             os::FileSystem& files) {
-  std::vector<TensorInfo> infos;
-  for (const Tensor& tensor : tensors) infos.push_back({tensor.name, tensor.dtype, tensor.shape});
-  return stream_safetensors(
-      path, infos, metadata, order, [&](std::size_t index) { return tensors[index].bytes; }, files);
-}
-
 }  // namespace trireme::formats

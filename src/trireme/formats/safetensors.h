@@ -91,10 +91,4 @@ FileDigest stream_safetensors(const Path& path, std::span<const TensorInfo> tens
                               const TensorBytes& bytes,
                               os::FileSystem& files = os::real_file_system());
 
-// The same with all tensors at hand.
-FileDigest write_safetensors(const Path& path, std::span<const Tensor> tensors,
-                             const TensorMetadata& metadata,
-                             TensorOrder order = TensorOrder::kOfficial,
-                             os::FileSystem& files = os::real_file_system());
-
 }  // namespace trireme::formats

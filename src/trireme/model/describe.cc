@@ -20,6 +20,7 @@
 #include "trireme/model/families/vit.h"
 #include "trireme/model/families/vlm.h"
 #include "trireme/model/layout.h"
+#include "trireme/model/param_groups.h"
 
 namespace trireme::model {
 namespace {
@@ -74,6 +75,7 @@ ModelSpec describe(const config::Job& job) {
                   rank.micro_batch, config::accumulation(job), rank);
   training.check(own_units(spec));
   check_trains(job, spec);
+  set_groups(job.optim, spec);
   spec.program = recompute_nodes(job, std::move(spec.program));
   spec.program = place_stages(job, std::move(spec.program));
   check_kept_features(job, spec.program);

@@ -42,7 +42,7 @@ struct ParamSpec {
   std::string name;
   std::vector<std::int64_t> shape;
   Init init;
-  bool decay = true;  // AdamW's decoupled decay applies (tensors of two or more dimensions)
+  double decay = 1;  // multiplies the weight decay: 0 for tensors of fewer than two dimensions
   Cut cut{};
   double lr = 1;  // multiplies the learning rate
   Bounds bounds{};
@@ -54,7 +54,6 @@ struct ParamSpec {
 struct UnitSpec {
   std::string name;
   std::vector<ParamSpec> params;
-  double decay = 1;  // multiplies the weight decay
 
   std::int64_t numel() const;
 };

@@ -25,13 +25,12 @@ using Tensors = std::vector<at::Tensor>;
 
 // One list entry a segment, for all segments with one decay and one learning rate.
 struct Part {
-  bool decay = false;
-  double lr = 1;
+  double decay = 0, lr = 1;
   Tensors params, grads, first, second;
 };
 
 void step(const AdamWOptions& options, const exec::UpdateArgs& args, const Part& part) {
-  const double lr = args.lr * part.lr, decay = part.decay ? weight_decay(options, args) : 0;
+  const double lr = args.lr * part.lr, decay = weight_decay(options, args, part.decay);
   const auto [beta1, beta2] = options.betas;
   const double t = static_cast<double>(args.step);
 #ifdef TRIREME_FUSED_ADAMW

@@ -12,8 +12,10 @@
 
 namespace trireme::optim {
 
-inline double weight_decay(const AdamWOptions& options, const exec::UpdateArgs& args) {
-  return args.weight_decay.value_or(options.weight_decay);
+// Of parameters that multiply it by `factor`.
+inline double weight_decay(const AdamWOptions& options, const exec::UpdateArgs& args,
+                           double factor) {
+  return args.weight_decay.value_or(options.weight_decay) * factor;
 }
 
 template <typename T>
@@ -28,7 +30,7 @@ Factors<T> factors(const AdamWOptions& options, const exec::UpdateArgs& args,
   const double t = static_cast<double>(args.step), lr = args.lr * segment.lr;
   const auto [beta1, beta2] = options.betas;
   return {.grad_scale = static_cast<T>(args.grad_scale),
-          .keep = static_cast<T>(segment.decay ? 1 - lr * weight_decay(options, args) : 1.0),
+          .keep = static_cast<T>(1 - lr * weight_decay(options, args, segment.decay)),
           .beta1 = static_cast<T>(beta1),
           .new1 = static_cast<T>(1 - beta1),
           .beta2 = static_cast<T>(beta2),

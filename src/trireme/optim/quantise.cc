@@ -6,6 +6,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -98,8 +99,6 @@ at::Tensor on_device(const std::array<float, kCodes>& values, std::int64_t count
 }
 
 }  // namespace
-
-const std::array<float, 256>& dynamic_map(Moment moment) { return table(moment).map; }
 
 void quantise(Moment moment, const float* values, std::int64_t count, std::uint8_t* codes,
               float& scale) {

@@ -3,7 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <cstdint>
 
 namespace trireme::optim {
@@ -11,7 +10,6 @@ namespace trireme::optim {
 // The dynamic map: each of seven decades up to 1 has the means of evenly spaced intervals, twice as many as the decade
 // below; 0 and 1 are added. In the signed map half of them are negative. Ascending.
 enum class Moment { kFirst, kSecond };  // signed; never negative
-const std::array<float, 256>& dynamic_map(Moment moment);
 
 // A block of up to 256 numbers as the nearest of the map times their largest magnitude, which is `scale`. A second
 // moment above 0 stays above 0, to avoid division by zero.

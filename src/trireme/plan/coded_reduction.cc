@@ -34,15 +34,6 @@ std::int64_t CodedReduction::back_bytes(std::int64_t elements) const {
                    : elements * static_cast<std::int64_t>(sizeof(float));
 }
 
-std::int64_t CodedReduction::sent_codes(int rank) const {
-  const std::int64_t kept = slices()[rank];
-  return own() * (code_bytes(count) - code_bytes(kept));
-}
-
-std::int64_t CodedReduction::sent_results(int rank) const {
-  return scatters ? 0 : (ranks - 1) * back_bytes(slices()[rank]);
-}
-
 std::int64_t CodedReduction::buffers(int rank) const {
   const std::int64_t slice = slices()[rank];
   const std::int64_t codes = own() * code_bytes(count) + sums.senders * code_bytes(slice);

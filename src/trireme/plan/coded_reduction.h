@@ -26,9 +26,6 @@ struct CodedReduction {
   // Bytes of the codes of `elements` elements of one sender, and of the result on its way back (fp32 without codec).
   std::int64_t code_bytes(std::int64_t elements) const;
   std::int64_t back_bytes(std::int64_t elements) const;
-  // Bytes that rank number `rank` of the exchange sends: codes, then results.
-  std::int64_t sent_codes(int rank) const;
-  std::int64_t sent_results(int rank) const;
   // Bytes in memory in addition to gradients: the codes that it sends and receives, then results as codes.
   std::int64_t buffers(int rank) const;
 };

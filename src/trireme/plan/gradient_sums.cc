@@ -4,11 +4,11 @@
 
 #include <map>
 
+#include "trireme/base/text.h"
 #include "trireme/plan/binary_counter.h"
 #include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/offload.h"
-#include "trireme/plan/text/text.h"
 #include "trireme/plan/unit_share.h"
 
 namespace trireme::plan {

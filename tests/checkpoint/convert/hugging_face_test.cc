@@ -10,6 +10,7 @@
 
 #include "tests/checkpoint/convert/seeds.h"
 #include "tests/formats/scratch.h"
+#include "tests/harness/write_safetensors.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/compare.h"
@@ -290,9 +291,8 @@ TEST_P(HuggingFace, ReadsBareNamesMasksAndSeveralFiles) {
     mask.name = idle.at(GetParam());
     halves[1].push_back(mask);
   }
-  for (int half = 0; half < 2; ++half)
-    formats::write_safetensors(scratch_ / fmt::format("two/part-{}.safetensors", half),
-                               halves[half], {});
+  for (int i = 0; i < 2; ++i)
+    harness::write_safetensors(scratch_ / fmt::format("two/part-{}.safetensors", i), halves[i], {});
   scratch_.write("two/model.safetensors.index.json", Json{{"weight_map", map}}.dump());
   const Comparison found =
       compare(StateReader(back(), one_.model.units),

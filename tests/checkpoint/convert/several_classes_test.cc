@@ -7,6 +7,7 @@
 
 #include "tests/checkpoint/convert/seeds.h"
 #include "tests/formats/scratch.h"
+#include "tests/harness/write_safetensors.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
@@ -155,7 +156,7 @@ class SeveralClasses : public testing::TestWithParam<Case> {
       tensors.push_back(tensors.front());
       tensors.back().name = name;
     }
-    formats::write_safetensors(scratch_ / to / "model.safetensors", tensors, {});
+    harness::write_safetensors(scratch_ / to / "model.safetensors", tensors, {});
   }
 
   Scratch scratch_;

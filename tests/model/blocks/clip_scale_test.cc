@@ -44,7 +44,7 @@ exec::Model loss_alone() {
       {.name = "other",
        .shape = {1},
        .init = {.kind = model::Init::Kind::kConstant, .value = kOther},
-       .decay = false});
+       .decay = 0});
   model.spec.program = {
       .name = "clip_loss",
       .values = {{.name = "images", .differentiable = false},

@@ -20,8 +20,12 @@ namespace trireme::config {
 
 struct YamlNode;
 
+// A list of maps, each of keys with a number or a text.
+using Maps = std::vector<std::vector<std::pair<std::string, std::variant<double, std::string>>>>;
+
 // Value of a field; for a choice its name.
-using Value = std::variant<bool, std::int64_t, double, std::string, std::array<double, 2>, Bytes>;
+using Value =
+    std::variant<bool, std::int64_t, double, std::string, std::array<double, 2>, Bytes, Maps>;
 
 // Allowed numbers.
 struct Range {
@@ -54,7 +58,7 @@ struct Unit {
 
 // Accepted values of a key.
 struct FieldForm {
-  enum class Kind { kBool, kInteger, kNumber, kText, kChoice, kTwoNumbers, kBytes };
+  enum class Kind { kBool, kInteger, kNumber, kText, kChoice, kTwoNumbers, kBytes, kMaps };
 
   std::string key;  // "section.name"
   std::string doc;  // one sentence
@@ -66,6 +70,11 @@ struct FieldForm {
   // kChoice: description of further accepted texts, and their check.
   std::string other;
   std::function<bool(std::string_view)> is_other;
+  std::string pair;                // kNumber: what the second of two numbers means; empty: one only
+  std::vector<FieldForm> entries;  // kMaps: the keys of a map, of which the first is needed
+
+  // Whether the value may be a list.
+  bool takes_list() const;
 };
 
 // A key and its place in an Owner.

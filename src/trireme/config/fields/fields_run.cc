@@ -36,14 +36,65 @@ Field lr_schedule_field() {
       {"wsd"}, "SHARE", MEMBER(optim.wsd_decay_fraction), from(0, 1));
 }
 
+// A number, or two where it moves along a schedule.
+Field weight_decay_field() {
+  Field field = form(Field::Kind::kNumber, "optim.weight_decay",
+                     "Decoupled weight decay, scaled by the learning rate. With two numbers it "
+                     "moves along half a cosine, without warm-up.",
+                     from(0, 100));
+  field.pair = "at the first step and at optim.decay_steps";
+  field.get = [](const Job& job) -> Value {
+    const Optim& optim = job.optim;
+    if (!optim.weight_decay_end) return optim.weight_decay;
+    return std::array<double, 2>{optim.weight_decay, *optim.weight_decay_end};
+  };
+  field.set = [](Job& job, const Value& value) {
+    const auto* const both = std::get_if<std::array<double, 2>>(&value);
+    job.optim.weight_decay = both != nullptr ? both->front() : std::get<double>(value);
+    job.optim.weight_decay_end = both != nullptr ? std::optional(both->back()) : std::nullopt;
+  };
+  return field;
+}
+
+Field groups_field() {
+  Field field =
+      form(Field::Kind::kMaps, "optim.groups",
+           "Parameter groups (docs/lora.md): patterns of parameters or units, a factor of the "
+           "learning rate (default 1), and a weight decay. The last match wins.");
+  field.entries = {form(Field::Kind::kText, "match", ""),
+                   form(Field::Kind::kNumber, "lr_mult", "", from(0, 1000)),
+                   form(Field::Kind::kNumber, "weight_decay", "", from(0, 100))};
+  field.get = [](const Job& job) -> Value {
+    Maps maps;
+    for (const ParamGroup& group : job.optim.groups) {
+      Maps::value_type& map = maps.emplace_back();
+      map.emplace_back("match", group.match);
+      if (group.lr_mult != 1) map.emplace_back("lr_mult", group.lr_mult);
+      if (group.weight_decay) map.emplace_back("weight_decay", *group.weight_decay);
+    }
+    return maps;
+  };
+  field.set = [](Job& job, const Value& value) {
+    job.optim.groups.clear();
+    for (const Maps::value_type& map : std::get<Maps>(value)) {
+      ParamGroup& group = job.optim.groups.emplace_back();
+      for (const auto& [key, entry] : map) {
+        if (key == "match") group.match = std::get<std::string>(entry);
+        if (key == "lr_mult") group.lr_mult = std::get<double>(entry);
+        if (key == "weight_decay") group.weight_decay = std::get<double>(entry);
+      }
+    }
+  };
+  return field;
+}
+
 }  // namespace
 
 std::vector<Field> optim_fields() {
   return {
-      fixed(choice(
-          KEY(optim.name),
-          "Optimizer. adamw applies weight decay only to weights with two or more dimensions.",
-          {{"adamw", Optimizer::kAdamW}})),
+      fixed(choice(KEY(optim.name),
+                   "Optimizer. adamw applies weight decay to weights with two or more dimensions.",
+                   {{"adamw", Optimizer::kAdamW}})),
       number(KEY(optim.lr), "Peak learning rate.", above(0, 100)),
       number(KEY(optim.min_lr), "Final learning rate of the schedules linear, cosine and wsd.",
              from(0, 100)),
@@ -54,12 +105,8 @@ std::vector<Field> optim_fields() {
           KEY(optim.decay_steps),
           "Step at which the learning rate reaches optim.min_lr, with the warm-up. 0: run.steps."),
       lr_schedule_field(),
-      number(KEY(optim.weight_decay), "Decoupled weight decay, scaled by the learning rate.",
-             from(0, 100)),
-      optional_number(KEY(optim.weight_decay_end),
-                      "Weight decay at optim.decay_steps, approached along half a cosine without "
-                      "warm-up. -1: constant optim.weight_decay.",
-                      from(0, 100)),
+      weight_decay_field(),
+      groups_field(),
       two_numbers(KEY(optim.betas), "Decay rates of AdamW's first and second moment.",
                   half_open(0, 1)),
       number(KEY(optim.eps), "Epsilon of AdamW.", above(0, 1)),

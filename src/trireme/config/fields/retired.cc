@@ -102,6 +102,8 @@ constexpr std::array kRetired = {
     Retired{"probe.views", "1", "it is the second number of probe.clips, such as [1, 3]"},
     Retired{"parallel.activation_limit", "1",
             "set parallel.schedule=zb_auto:LIMIT or v_auto:LIMIT"},
+    Retired{"optim.weight_decay_end", "-1",
+            "it is the second number of optim.weight_decay, such as [0.04, 0.4]"},
     Retired{"optim.wsd_decay_fraction", "0.1", "set optim.schedule=wsd:SHARE"},
     Retired{"run.spike_zscore", "0", "it is the first number of run.spikes, such as [10, 100]"},
     Retired{"run.spike_window", "100", "it is the second number of run.spikes, such as [10, 100]"},

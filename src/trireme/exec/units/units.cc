@@ -223,9 +223,6 @@ void Units::update(plan::UnitId id, const UpdateArgs& args) {
   UpdateArgs own = args;
   own.noise = mix(mix(args.noise, static_cast<std::uint64_t>(args.step)), hash64(unit.spec->name));
   own.state_block = unit.state_block;
-  TRIREME_CHECK(own.weight_decay || unit.spec->decay == 1, "unit {} has no decay to multiply",
-                unit.spec->name);
-  if (own.weight_decay) *own.weight_decay *= unit.spec->decay;
   unit.change_stepped([&](std::int64_t begin, const at::Tensor& params) {
     const std::int64_t count = params.numel();
     std::vector<at::Tensor> states;

@@ -8,18 +8,18 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/free_memory.h"
+#include "trireme/base/text.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/config/saving.h"
 #include "trireme/plan/saved.h"
 #include "trireme/plan/simulate/cost.h"
-#include "trireme/plan/text/text.h"
 #include "trireme/planner/cost/expected_memory.h"
 #include "trireme/planner/cost/expected_share.h"
 
 namespace trireme::runs {
 namespace {
 
-std::string bytes(std::int64_t count) { return plan::bytes_text(static_cast<double>(count)); }
+std::string bytes(std::int64_t count) { return bytes_text(static_cast<double>(count)); }
 
 // What a rank may need, and where that comes from.
 struct Allowance {

@@ -25,7 +25,7 @@ ParamSpec constant(std::string name, std::vector<std::int64_t> shape, double val
   return {.name = std::move(name),
           .shape = std::move(shape),
           .init = {.kind = Init::Kind::kConstant, .value = value},
-          .decay = false};
+          .decay = 0};
 }
 
 class ArrcocGraph {

@@ -21,7 +21,7 @@ ParamSpec learned_number(std::string name, double value, Bounds bounds = {}) {
   return {.name = std::move(name),
           .shape = {1},
           .init = {.kind = Init::Kind::kConstant, .value = value},
-          .decay = false,
+          .decay = 0,
           .bounds = bounds};
 }
 

@@ -87,14 +87,12 @@ ParamSpec drawn(std::string name, std::vector<std::int64_t> shape, double std, C
 }
 
 ParamSpec ones(std::string name, std::int64_t size) {
-  return {.name = std::move(name),
-          .shape = {size},
-          .init = {.kind = Init::Kind::kOnes},
-          .decay = false};
+  return {
+      .name = std::move(name), .shape = {size}, .init = {.kind = Init::Kind::kOnes}, .decay = 0};
 }
 
 ParamSpec zeros(std::string name, std::int64_t size, Cut cut) {
-  return {.name = std::move(name), .shape = {size}, .decay = false, .cut = std::move(cut)};
+  return {.name = std::move(name), .shape = {size}, .decay = 0, .cut = std::move(cut)};
 }
 
 std::vector<ParamSpec> norm_params(const std::string& name, std::int64_t size) {

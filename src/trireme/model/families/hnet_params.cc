@@ -41,8 +41,7 @@ void add_mamba(std::vector<ParamSpec>& params, const std::string& name, std::int
   const CutSegment each{.granules = mamba.heads};
   const Cut convolved = rows({features, shared, shared});
   const auto vector = [&](const char* what, std::int64_t size, const Init& init, const Cut& cut) {
-    params.push_back(
-        {.name = name + what, .shape = {size}, .init = init, .decay = false, .cut = cut});
+    params.push_back({.name = name + what, .shape = {size}, .init = init, .decay = 0, .cut = cut});
   };
   constexpr Init kOnes{.kind = Init::Kind::kOnes};
   params.push_back(drawn(name + "in_proj.weight", {mamba.projected(), d}, std,
@@ -133,9 +132,9 @@ std::vector<ParamSpec> HnetParams::join(std::size_t s) const {
       prefix(s + 1) + (inside.inner() ? "main_network." : "decoder.") + "rmsnorm.weight";
   std::vector<ParamSpec> params = at_rate(s + 1, {ones(norm, inside.hidden)});
   const Init bias = uniform_of(d);
-  for (ParamSpec& param : at_rate(
-           s, {{.name = name + "residual_proj.weight", .shape = {d, d}},
-               {.name = name + "residual_proj.bias", .shape = {d}, .init = bias, .decay = false}}))
+  for (ParamSpec& param :
+       at_rate(s, {{.name = name + "residual_proj.weight", .shape = {d, d}},
+                   {.name = name + "residual_proj.bias", .shape = {d}, .init = bias, .decay = 0}}))
     params.push_back(std::move(param));
   return params;
 }

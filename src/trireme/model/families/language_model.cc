@@ -57,17 +57,13 @@ struct Cuts {
 };
 
 ParamSpec matrix(std::string name, std::int64_t out, std::int64_t in, const Init& init, Cut cut) {
-  return {.name = std::move(name),
-          .shape = {out, in},
-          .init = init,
-          .decay = true,
-          .cut = std::move(cut)};
+  return {.name = std::move(name), .shape = {out, in}, .init = init, .cut = std::move(cut)};
 }
 ParamSpec vector(std::string name, std::int64_t size, Init::Kind init, Cut cut) {
   return {.name = std::move(name),
           .shape = {size},
           .init = {.kind = init},
-          .decay = false,
+          .decay = 0,
           .cut = std::move(cut)};
 }
 ParamSpec gain(std::string name, std::int64_t size, const Cut& cut) {

@@ -62,10 +62,9 @@ void probe_nodes(Graph& graph, const config::Job& job, const OneProbe& probe, pl
     // Biases and norms decay as well.
     for (ParamSpec& param : params) {
       param.lr = probe.factors.lr;
-      param.decay = true;
+      param.decay = probe.factors.weight_decay;
     }
-    return graph.unit(
-        {.name = name, .params = std::move(params), .decay = probe.factors.weight_decay});
+    return graph.unit({.name = name, .params = std::move(params)});
   };
   for (std::int64_t layer = 0; layer + 1 < job.probe.layers; ++layer) {
     const std::string name = fmt::format("{}block.{}", probe.prefix, layer);

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/base/text.h"
 #include "trireme/plan/compile/cheapest_choice.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/compile/recompute.h"
 #include "trireme/plan/memory.h"
-#include "trireme/plan/text/text.h"
 
 namespace trireme::plan {
 namespace {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "trireme/base/hash.h"
+#include "trireme/base/text.h"
 #include "trireme/plan/binary_counter.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/text/text.h"
@@ -68,9 +69,7 @@ std::string peak_text(const plan::PlanSet& plan, const Footprint& one) {
 }
 
 std::string row(const std::string& what, std::int64_t between, std::int64_t most, std::int64_t at) {
-  const auto bytes = [](std::int64_t count) {
-    return plan::bytes_text(static_cast<double>(count));
-  };
+  const auto bytes = [](std::int64_t count) { return bytes_text(static_cast<double>(count)); };
   return fmt::format("  {:<20}{:>14}{:>14}{:>14}\n", what, bytes(between), bytes(most), bytes(at));
 }
 
@@ -181,10 +180,10 @@ const Footprint& largest(const std::vector<Footprint>& lists) {
 }
 
 std::string needed_text(const Footprint& one) {
-  const std::string bound = plan::bytes_text(static_cast<double>(one.needed()));
+  const std::string bound = bytes_text(static_cast<double>(one.needed()));
   if (one.expected_peak == 0) return bound;
   return fmt::format("at most {} ({} expected)", bound,
-                     plan::bytes_text(static_cast<double>(one.expected())));
+                     bytes_text(static_cast<double>(one.expected())));
 }
 
 std::string footprint_text(const plan::PlanSet& plan, const std::vector<Footprint>& lists) {
@@ -233,9 +232,7 @@ std::optional<std::string> misfit(const plan::PlanSet& plan, const std::vector<F
                                   std::int64_t allowed) {
   const Footprint& most = largest(lists);
   if (most.needed() <= allowed) return std::nullopt;
-  const auto bytes = [](std::int64_t count) {
-    return plan::bytes_text(static_cast<double>(count));
-  };
+  const auto bytes = [](std::int64_t count) { return bytes_text(static_cast<double>(count)); };
   const std::string need = fmt::format("rank {} needs {}, {} is allowed", most.ranks.front(),
                                        needed_text(most), bytes(allowed));
   if (most.library > allowed)

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "trireme/base/text.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/schedules/info.h"
-#include "trireme/plan/text/text.h"
 
 namespace trireme::simulate {
 namespace {
@@ -38,8 +38,7 @@ std::string rival_text(const plan::PlanSet& plan,
   const std::int64_t own_bytes = peak(plan), rival_bytes = peak(rival);
   if (rival_s > own_s * kAsLong || rival_bytes > own_bytes) return "";
   const auto costs = [](double seconds, std::int64_t bytes) {
-    return fmt::format("{} and {}", plan::seconds_text(seconds),
-                       plan::bytes_text(static_cast<double>(bytes)));
+    return fmt::format("{} and {}", seconds_text(seconds), bytes_text(static_cast<double>(bytes)));
   };
   return fmt::format(
       "{0} takes {1} a step on the fullest rank, parallel.schedule={2} {3}: {0} gains by {4}",

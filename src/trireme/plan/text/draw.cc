@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "trireme/base/hash.h"
+#include "trireme/base/text.h"
 #include "trireme/plan/actions.h"
 #include "trireme/plan/compile/fold.h"
 #include "trireme/plan/compile/placement.h"

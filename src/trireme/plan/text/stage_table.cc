@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trireme/base/text.h"
 #include "trireme/plan/actions.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/text/draw.h"

@@ -14,9 +14,6 @@ std::string shape_text(const std::vector<std::int64_t>& shape);  // "4x32x64"
 // Ascending numbers as ranges: "0-3,8".
 std::string ranges_text(const std::vector<int>& numbers);
 
-// "1,234,567", "12.3 MiB", "4.5 ms".
-std::string grouped_text(std::int64_t number);
-std::string bytes_text(double count);
-std::string seconds_text(double seconds);
+std::string grouped_text(std::int64_t number);  // "1,234,567"
 
 }  // namespace trireme::plan

@@ -56,8 +56,6 @@ Checkpointing write_async(double bytes, double rate, double copy_rate) {
   return {.stall_s = stall, .write_s = std::max(stall, bytes / rate)};
 }
 
-double young_interval_s(double stall_s, double mttf_s) { return std::sqrt(2 * stall_s * mttf_s); }
-
 // (exp((x + d) / M) - 1) / x is least where 1 - x / M = exp(-(x + d) / M); the left side starts above and ends below.
 double best_interval_s(const Failures& failures, const Checkpointing& checkpoint) {
   check(failures, checkpoint);

@@ -24,9 +24,8 @@ Checkpointing write_at_once(double bytes, double rate);
 // Training waits for a copy of them in host memory at `copy_rate`, and continues while the copy is written.
 Checkpointing write_async(double bytes, double rate, double copy_rate);
 
-// Seconds of training between checkpoints: sqrt(2 stall M) (Young 1974), infinite without failures.
-double young_interval_s(double stall_s, double mttf_s);
-// The one with the most useful time, by the model of `goodput`: never shorter than what is still being written.
+// Seconds of training between checkpoints with the most useful time, by the model of `goodput`: never shorter than what
+// is still being written, infinite without failures.
 double best_interval_s(const Failures& failures, const Checkpointing& checkpoint);
 
 // Shares of a long run's time; they add up to 1.

@@ -16,15 +16,15 @@
 namespace trireme::planner {
 namespace {
 
-std::string bytes_text(double bytes) {
+// Forecasts: about three significant digits, with the usual unit.
+std::string short_bytes(double bytes) {
   constexpr double kMib = 1 << 20, kGib = 1 << 30, kThreeDigits = 99.95;
   if (bytes >= kGib) return fmt::format("{:.1f} GiB", bytes / kGib);
   return bytes < kThreeDigits * kMib ? fmt::format("{:.3g} MiB", bytes / kMib)
                                      : fmt::format("{:.0f} MiB", bytes / kMib);
 }
 
-// Three significant digits, with the usual unit.
-std::string seconds_text(double seconds) {
+std::string short_seconds(double seconds) {
   if (std::isinf(seconds)) return "never";
   if (seconds < 1) return fmt::format("{:.3g} ms", 1e3 * seconds);
   if (seconds < 600) return fmt::format("{:.3g} s", seconds);
@@ -83,26 +83,26 @@ std::string best_text(const Answer& answer) {
   std::string text = fmt::format("layout    {}\n", planner::text(best.layout));
   const auto mfu = [&](double seconds) { return 100 * best.mfu(cluster) * best.seconds / seconds; };
   text += fmt::format("forecast  {} a step, four times of five {} to {}; {} tokens/s\n",
-                      seconds_text(best.seconds), seconds_text(around.low),
-                      seconds_text(around.high), count_text(best.tokens() / best.seconds));
+                      short_seconds(best.seconds), short_seconds(around.low),
+                      short_seconds(around.high), count_text(best.tokens() / best.seconds));
   text += fmt::format("          {:.1f} % MFU ({:.1f} to {:.1f}) {} {}: {}\n", mfu(best.seconds),
                       mfu(around.high), mfu(around.low),
                       cluster.gpu.core ? "of products alone in" : "of the data sheet's",
                       name(best.job.precision.compute), model::kComputedFlops);
   text += fmt::format("          {:.1f} % of the step idle, {} of communication uncovered\n",
-                      100 * best.bubble, seconds_text(best.exposed));
-  text += fmt::format("memory    {} of {} a {}", bytes_text(needed(answer.question, best)),
-                      bytes_text(memory_of(answer.question)), cluster.gpu.name);
+                      100 * best.bubble, short_seconds(best.exposed));
+  text += fmt::format("memory    {} of {} a {}", short_bytes(needed(answer.question, best)),
+                      short_bytes(memory_of(answer.question)), cluster.gpu.name);
   bool first = true;
   for (const MemoryTerm& term : best.memory.terms) {
     constexpr double kTelling = 0.001;  // of all
     if (term.pool == Pool::kHost || term.bytes < kTelling * needed(answer.question, best)) continue;
     text += fmt::format("{} {} {}", std::exchange(first, false) ? ":" : ",", term.name,
-                        bytes_text(term.bytes));
+                        short_bytes(term.bytes));
   }
   text += "\n";
   if (best.host > 0)
-    text += fmt::format("          {} of each in host memory\n", bytes_text(best.host));
+    text += fmt::format("          {} of each in host memory\n", short_bytes(best.host));
   return text;
 }
 
@@ -117,7 +117,7 @@ std::string others_text(const Answer& answer) {
                                                       : option.seconds * option.layout.world() /
                                                             (best.seconds * best.layout.world());
     text += fmt::format("  {:>+5.1f} %  {:>9}  {:>9}  {}{}\n", 100 * (cost - 1),
-                        seconds_text(option.seconds), bytes_text(needed(answer.question, option)),
+                        short_seconds(option.seconds), short_bytes(needed(answer.question, option)),
                         fewer ? fmt::format("{} GPUs: ", option.layout.world()) : "",
                         planner::text(option.layout));
   }
@@ -134,9 +134,10 @@ std::string why_text(const Answer& answer) {
       text += fmt::format("  {}: no layout would do\n", change.what);
     else if (change.alters)
       text += fmt::format("  {}: {}, {} a step\n", change.what, planner::text(change.best),
-                          seconds_text(change.seconds));
+                          short_seconds(change.seconds));
     else
-      text += fmt::format("  {}: the same, {} a step\n", change.what, seconds_text(change.seconds));
+      text +=
+          fmt::format("  {}: the same, {} a step\n", change.what, short_seconds(change.seconds));
   }
   return text;
 }
@@ -145,7 +146,7 @@ std::string offer_text(const char* kind, const std::optional<Offer>& offer, cons
   if (!offer) return "";
   return fmt::format("{}  {}: {} an hour, {} in {}\n", kind, name(*offer),
                      money_text(offer->dollars_per_gpu_hour * option.layout.world()),
-                     money_text(dollars(offer->bill)), seconds_text(3600 * offer->hours));
+                     money_text(dollars(offer->bill)), short_seconds(3600 * offer->hours));
 }
 
 std::string mix_text(const Mix& mix) {
@@ -154,7 +155,7 @@ std::string mix_text(const Mix& mix) {
     parts +=
         fmt::format("{}{:.3g} % {}", parts.empty() ? "" : ", ", 100 * part.share, name(part.offer));
   return fmt::format("  in time    {}: {} in {}\n", parts, money_text(mix.dollars),
-                     seconds_text(3600 * mix.hours));
+                     short_seconds(3600 * mix.hours));
 }
 
 std::string spending_text(const Answer& answer, const Spending& run) {
@@ -162,20 +163,20 @@ std::string spending_text(const Answer& answer, const Spending& run) {
   std::string text = fmt::format(
       "\ntraining on {} tokens\n  time       {}: {} steps, {:.1f} % of the time useful; {} GPU "
       "hours, {:.4g} MWh\n",
-      count_text(run.tokens), seconds_text(3600 * run.hours), count_text(run.steps),
+      count_text(run.tokens), short_seconds(3600 * run.hours), count_text(run.steps),
       100 * run.goodput.useful, count_text(run.gpu_hours), run.kwh / 1e3);
   const double interval = run.goodput.interval_s;
-  const std::string size = bytes_text(run.checkpoint_bytes);
+  const std::string size = short_bytes(run.checkpoint_bytes);
   if (std::isinf(run.mttf_s))
     text += fmt::format("  checkpoint {}, at the end: the cluster names no failures\n", size);
   else if (interval >= 3600 * run.useful_hours)
     text += fmt::format("  checkpoint {}, at the end; a stop every {}\n", size,
-                        seconds_text(run.mttf_s));
+                        short_seconds(run.mttf_s));
   else
     text += fmt::format("  checkpoint {} every {} ({} steps), {} of stall each; a stop every {}\n",
-                        size, seconds_text(interval),
+                        size, short_seconds(interval),
                         count_text(std::max(1.0, std::floor(interval / best.seconds))),
-                        seconds_text(run.checkpoint.stall_s), seconds_text(run.mttf_s));
+                        short_seconds(run.checkpoint.stall_s), short_seconds(run.mttf_s));
   text += offer_text("  on demand", run.on_demand, best);
   text += offer_text("  spot     ", run.spot, best);
   if (run.in_time) text += mix_text(*run.in_time);

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "trireme/base/text.h"
+
 namespace trireme::simulate::pictures {
 namespace {
 
@@ -66,13 +68,6 @@ std::string px(double value) {
   return text == "-0" ? "0" : text;
 }
 
-std::string bytes_text(std::int64_t bytes) {
-  const auto count = static_cast<double>(bytes);
-  if (count < 1 << 20) return fmt::format("{:.1f} KiB", count / 1024);
-  if (count < 1 << 30) return fmt::format("{:.1f} MiB", count / (1 << 20));
-  return fmt::format("{:.2f} GiB", count / (1 << 30));
-}
-
 class Drawing {
  public:
   Drawing(const PlanSet& plan, const std::vector<Timeline>& timelines)
@@ -130,7 +125,8 @@ class Drawing {
                          px(y + 15), escaped(one.label));
     if (!one.live.empty())
       body_ += fmt::format("<text class=\"e\" x=\"{}\" y=\"{}\">{}</text>\n", px(kLeft - 8),
-                           px(y + row_ - 8), bytes_text(std::ranges::max(one.live)));
+                           px(y + row_ - 8),
+                           bytes_text(static_cast<double>(std::ranges::max(one.live))));
     body_ += fmt::format(
         "<g transform=\"translate({} {})\">\n<rect class=\"k\" width=\"{}\" "
         "height=\"{}\"/>\n",
@@ -216,7 +212,7 @@ class Drawing {
     };
     for (BoxKind kind : kinds_) entry(kBoxClasses[static_cast<int>(kind)], name(kind));
     for (const StripLane* strip : strips_) entry(strip->style, strip->name);
-    if (most_ > 0) entry("m", "memory, up to " + bytes_text(most_));
+    if (most_ > 0) entry("m", "memory, up to " + bytes_text(static_cast<double>(most_)));
     return text;
   }
 
