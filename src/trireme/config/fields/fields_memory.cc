@@ -1,5 +1,5 @@
 // Keys of number types, recomputation and offloading.
-#include "trireme/config/fields/field_kinds.h"
+#include "trireme/config/fields/field_joined.h"
 #include "trireme/config/fields/field_lists.h"
 
 namespace trireme::config {
@@ -80,6 +80,9 @@ std::vector<Field> network_fields() {
               from(0, kMaxBatch)),
       text(KEY(network.back),
            "Codec of the whole sum on its way back to all ranks: bf16, q8, q4 or f4. none: fp32."),
+      text(KEY(network.nccl),
+           "NCCL settings of GPU runs, such as algo=Ring,ib_hca=mlx5_0,mlx5_1: environment "
+           "variables that are set before the start (docs/gpu.md). Empty: none."),
   };
 }
 
@@ -118,9 +121,11 @@ std::vector<Field> offload_fields() {
                   {{"none", Tier::kNone}, {"host", Tier::kHost}, {"nvme", Tier::kNvme}});
   };
   return {
-      tier(KEY(offload.optimizer),
-           "Location of optimizer states and master copies between steps: none (device memory), "
-           "host, or nvme (a file in offload.path)."),
+      with_suffix(tier(KEY(offload.optimizer),
+                       "Location of optimizer states and master copies between steps: none (device "
+                       "memory), host, or nvme (a file in offload.path). SHARE: the part of them "
+                       "that is offloaded, in whole units (1 if left out)."),
+                  {"host", "nvme"}, "SHARE", MEMBER(offload.ratio), above(0, 1)),
       tier(KEY(offload.params), "Location of parameters between the passes of their blocks."),
       tier(KEY(offload.grads),
            "Location of accumulated gradients between micro-batches and until the step."),
@@ -129,8 +134,6 @@ std::vector<Field> offload_fields() {
           "Location of the inputs of recomputed blocks (recompute.policy) until backward. tp: "
           "sharded over tensor-parallel ranks (sequence_parallel false).",
           {{"none", Tier::kNone}, {"host", Tier::kHost}, {"nvme", Tier::kNvme}, {"tp", Tier::kTp}}),
-      number(KEY(offload.ratio), "Share of the optimizer that is offloaded, in whole units.",
-             above(0, 1)),
       text(KEY(offload.path),
            "Existing directory of the nvme scratch file. Empty: scratch in the run directory."),
   };
