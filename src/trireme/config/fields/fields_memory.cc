@@ -70,10 +70,9 @@ std::vector<Field> network_fields() {
   return {
       text(KEY(network.codec),
            "Codec of gradient sums between data-parallel ranks: bf16, q8, q4, f4, "
-           "randk:SHARE:BITS, sign or topk:SHARE:BITS. A last part bf16 or fp32, as in q4:bf16, "
-           "keeps "
-           "residuals of that type; sign and topk need them (docs/numerics.md). none: sums travel "
-           "as they are."),
+           "randk:SHARE:BITS, sign or topk:SHARE:BITS. q8:stochastic and q4:stochastic round by "
+           "noise. A last part bf16 or fp32, as in q4:bf16, keeps residuals of that type; sign and "
+           "topk need them (docs/numerics.md). none: sums travel as they are."),
       integer(KEY(network.senders),
               "Blocks of micro-batches whose sums are coded; equal numbers have equal bits. 0: the "
               "number of data-parallel ranks, or of dp_replicate with ZeRO and shards.",
