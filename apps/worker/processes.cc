@@ -78,8 +78,9 @@ void print_transport(const comm::World& world, const config::Job& job) {
   }
 }
 
-// Before the first communicator reads them.
+// Before the first communicator reads them; rank 0 prints them.
 void set_nccl_variables(const config::Job& job) {
+  std::string text;
   for (const auto& [name, value] : config::nccl_variables(job.network.nccl)) {
     if (const std::string other = variable(name.c_str(), ""); !other.empty() && other != value)
       fail(ErrorKind::kUsage,
@@ -87,14 +88,11 @@ void set_nccl_variables(const config::Job& job) {
            "the setting out",
            name, value, name, other);
     ::setenv(name.c_str(), value.c_str(), 1);
-  }
-}
-
-void print_nccl_variables(const config::Job& job) {
-  std::string text;
-  for (const auto& [name, value] : config::nccl_variables(job.network.nccl))
     text += fmt::format(" {}={}", name, value);
-  if (!text.empty()) fmt::print("nccl     {}\n", text);
+  }
+  if (text.empty() || variable("RANK", "0") != "0") return;
+  fmt::print("nccl     {}\n", text);
+  std::fflush(stdout);
 }
 
 }  // namespace
@@ -158,7 +156,6 @@ void run_ranks_here(int threads, const config::Job& job,
   const std::unique_ptr<comm::World> world = connect_processes(timeout_s, job.run.device, on_stage);
   record_where_the_agent_reads(*world);
   if (world->rank() == 0) {
-    print_nccl_variables(job);
     print_transport(*world, job);
     std::fflush(stdout);
   }
