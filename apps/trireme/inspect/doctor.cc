@@ -18,6 +18,7 @@
 #include "apps/trireme/workers.h"
 #include "trireme/base/error.h"
 #include "trireme/base/network_devices.h"
+#include "trireme/base/text.h"
 #include "trireme/config/resolve/nccl_settings.h"
 #include "trireme/launch/elastic/launch.h"
 
