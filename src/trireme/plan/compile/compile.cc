@@ -97,7 +97,7 @@ void check_states_leave(const PlanSet& plan) {
   if (offload.optimizer != Tier::kNone && trains &&
       !Away(plan.program, plan.recipe).any(TensorKind::kStates))
     fail(ErrorKind::kUsage,
-         "offload.optimizer={}:{}: every unit has a larger share of the optimizer; raise it, or "
+         "offload.optimizer={}:{} is less than every unit's share of the optimizer; raise it, or "
          "leave offload.optimizer out",
          name(offload.optimizer), offload.ratio);
 }
