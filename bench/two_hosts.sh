@@ -1,6 +1,7 @@
 # Two emulated hosts, network namespaces joined at a rate; needs root. For scripts of bench/ that source it:
 #   two_hosts 1gbit      makes them and the folder $work; both go when the script ends
 #   on_host 0 COMMAND    runs a command there; host i has the address 10.213.0.$((i + 1))
+#   set_rate 10mbit      another rate of the wire, both ways
 #   sent_by 0            bytes that left the host
 two_hosts() {
   local i
@@ -13,8 +14,15 @@ two_hosts() {
     on_host $i ip link set lo up
     on_host $i ip address add "10.213.0.$((i + 1))/24" dev wire
     on_host $i ip link set wire up
-    on_host $i tc qdisc add dev wire root tbf rate "$1" burst 256kb latency 100ms
   done
+  set_rate "$1"
+}
+
+# A burst passes without limit, so that slow wires have a small one.
+set_rate() {
+  local i burst=256kb
+  case $1 in *gbit) ;; *) burst=64kb ;; esac
+  for i in 0 1; do on_host $i tc qdisc replace dev wire root tbf rate "$1" burst $burst latency 100ms; done
 }
 
 on_host() { ip netns exec "${hosts[$1]}" "${@:2}"; }

@@ -17,6 +17,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/nccl/nccl_world.h"
+#include "trireme/config/resolve/nccl_settings.h"
 #include "trireme/launch/elastic/ranks.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/layout.h"
@@ -77,6 +78,23 @@ void print_transport(const comm::World& world, const config::Job& job) {
   }
 }
 
+// Before the first communicator reads them; rank 0 prints them.
+void set_nccl_variables(const config::Job& job) {
+  std::string text;
+  for (const auto& [name, value] : config::nccl_variables(job.network.nccl)) {
+    if (const std::string other = variable(name.c_str(), ""); !other.empty() && other != value)
+      fail(ErrorKind::kUsage,
+           "network.nccl sets {}={}, but the environment has {}={}; unset the variable, or leave "
+           "the setting out",
+           name, value, name, other);
+    ::setenv(name.c_str(), value.c_str(), 1);
+    text += fmt::format(" {}={}", name, value);
+  }
+  if (text.empty() || variable("RANK", "0") != "0") return;
+  fmt::print("nccl     {}\n", text);
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 std::unique_ptr<comm::World> connect_processes(double timeout_s, config::Device device,
@@ -118,6 +136,7 @@ bool is_process_of_a_world() {
 void run_ranks_here(int threads, const config::Job& job,
                     const std::function<void(comm::World&)>& body,
                     const std::function<void(const char*)>& on_stage) {
+  set_nccl_variables(job);
   blocks::device_of(job);  // before anything is connected
   const auto rank = [&](comm::World& world) {
     at::set_num_threads(std::max(1, std::atoi(variable("OMP_NUM_THREADS", "1").c_str())));

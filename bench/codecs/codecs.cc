@@ -29,10 +29,9 @@ double rate(std::int64_t bytes, const std::function<void()>& run) {
   return static_cast<double>(bytes) / median(seconds) * 1e-9;
 }
 
-void measure(const char* text, std::int64_t elements, std::int64_t block, bool stochastic) {
+void measure(const char* text, std::int64_t elements, std::int64_t block) {
   const codec::Codec codec = codec::parse(text);
-  codec::Draws draws = codec::draws_of(1, 2, 0, 3);
-  draws.stochastic = stochastic;
+  const codec::Draws draws = codec::draws_of(1, 2, 0, 3);
   const std::int64_t together = codec::block_of(codec, block);
   const codec::Segment segment{.block = together, .first = 0, .real = elements};
   std::vector<float> values(static_cast<std::size_t>(elements)), decoded(values.size());
@@ -44,8 +43,8 @@ void measure(const char* text, std::int64_t elements, std::int64_t block, bool s
       rate(4 * elements, [&] { codec::encode(codec, segment, draws, values, bytes); });
   const double out =
       rate(4 * elements, [&] { codec::decode(codec, segment, draws, bytes, decoded); });
-  fmt::print("| {}{} | {} | {:.4f} | {:.1f} | {:.1f} |\n", text, stochastic ? ", stochastic" : "",
-             together, static_cast<double>(bytes.size()) / static_cast<double>(elements), in, out);
+  fmt::print("| {} | {} | {:.4f} | {:.1f} | {:.1f} |\n", text, together,
+             static_cast<double>(bytes.size()) / static_cast<double>(elements), in, out);
 }
 
 void run(int argc, char** argv) {
@@ -55,11 +54,9 @@ void run(int argc, char** argv) {
   const auto norm_chunk = static_cast<std::int64_t>(block.value_or(4096));
   fmt::print(
       "| codec | block | bytes an element | encode GB/s | decode GB/s |\n|---|---|---|---|---|\n");
-  for (const char* text :
-       {"bf16", "q8", "q4", "f4", "sign", "topk:0.01:16", "topk:0.0625:2", "randk:0.01:32"}) {
-    measure(text, count, norm_chunk, false);
-    if (codec::can_be_stochastic(codec::parse(text))) measure(text, count, norm_chunk, true);
-  }
+  for (const char* text : {"bf16", "q8", "q8:stochastic", "q4", "q4:stochastic", "f4", "sign",
+                           "topk:0.01:16", "topk:0.0625:2", "randk:0.01:32"})
+    measure(text, count, norm_chunk);
 }
 
 }  // namespace

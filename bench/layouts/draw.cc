@@ -126,7 +126,9 @@ void draw_offload(Dice& dice, Sets& sets) {
   for (const char* piece : {"optimizer", "params", "grads", "activations"})
     if (dice.chance(40))
       sets.push_back(fmt::format("offload.{}={}", piece, dice.chance(50) ? "host" : "nvme"));
-  if (dice.chance(30)) sets.emplace_back("offload.ratio=0.5");
+  if (!dice.chance(30)) return;
+  for (std::string& set : sets)
+    if (set.starts_with("offload.optimizer=")) set += ":0.5";
 }
 
 Sets draw_layout(Dice& dice) {

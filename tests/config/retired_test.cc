@@ -41,7 +41,7 @@ TEST(Retired, AStoredJobWithTheValuesOfTheCodeIsRead) {
       "loss_scale_window: 1000, loss_scale_factor: 2, loss_scale_hysteresis: 2, "
       "loss_scale_floor: 1}\n"
       "recompute: {every: 0, first: 0}\n"
-      "offload: {prefetch: 1, engine: auto}\n"
+      "offload: {prefetch: 1, engine: auto, ratio: 1}\n"
       "run: {micro_batch: 4, find_micro_batch: false, batch_scope: gradcache, spike_limit: 3, "
       "spike_zscore: 0, spike_window: 100, "
       "spike_rewind: 100, spike_skip: 200, hang_restart_s: 25}\n"
@@ -90,6 +90,7 @@ TEST(Retired, AnotherValueIsRefusedWithTheNewSpellingOrTheValueOfTheCode) {
            {"run: {spike_window: 50}", "second number of run.spikes"},
            {"checkpoint: {keep_every: 10}", "first number of checkpoint.keep_also"},
            {"checkpoint: {keep_best: 1}", "second number of checkpoint.keep_also"},
+           {"offload: {optimizer: host, ratio: 0.5}", "set offload.optimizer=host:SHARE"},
            {"run: {spike_skip: 10}", "twice the second number of run.spikes"}})
     EXPECT_THAT(refusal(text), HasSubstr(now)) << text;
   EXPECT_THAT(refusal("recompute: {policy: uniform, every: 2}"),
@@ -131,6 +132,7 @@ TEST(Joined, EachValueIsPrintedAsItIsSet) {
   EXPECT_EQ(set("vlm.cross=[4, 8]").vlm.cross, (std::array<std::int64_t, 2>{4, 8}));
   EXPECT_EQ(set("parallel.schedule=zb_auto:1.5").parallel.activation_limit, 1.5);
   EXPECT_EQ(set("parallel.schedule=v_auto").parallel.activation_limit, 1);
+  EXPECT_EQ(set("offload.optimizer=nvme:0.5").offload.ratio, 0.5);
   EXPECT_EQ(set("optim.schedule=wsd:0.25").optim.wsd_decay_fraction, 0.25);
   EXPECT_EQ(set("optim.weight_decay=[0.04, 0.4]").optim.weight_decay_end, 0.4);
   EXPECT_EQ(set("optim.weight_decay=0.2").optim.weight_decay_end, std::nullopt);

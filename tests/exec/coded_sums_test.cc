@@ -108,6 +108,8 @@ TEST(CodedSums, LayoutsWithEqualSendersGiveTheSameBits) {
   all(coded("q4", 2, "q8"), two);
   EXPECT_NE(all(coded("q4", 4, "q8"), four), all(coded("q4", 4), {{1, 4, 1}}));
   all(coded("f4", 2), {{2, 1, 0}, {2, 2, 2}});
+  EXPECT_NE(all(coded("q8:stochastic", 2, "q8:stochastic"), two), q8);
+  all(coded("q4:stochastic", 4), four);
   all(coded("bf16", 8), {{1, 2, 1}, {4, 1, 0}});
 }
 
@@ -115,7 +117,7 @@ TEST(CodedSums, LayoutsWithEqualSendersGiveTheSameBits) {
 TEST(CodedSums, LayoutsWithEqualSendersHaveTheSameResiduals) {
   constexpr int kGlobal = 8, kSteps = 3;
   const Subject run = subject(kGlobal);
-  for (const char* codec : {"q4", "sign", "topk:0.01:16", "randk:0.1:16"})
+  for (const char* codec : {"q4", "q4:stochastic", "sign", "topk:0.01:16", "randk:0.1:16"})
     for (const DType residual : {DType::kF32, DType::kBF16}) {
       const CodedSums sums = coded(codec, 2, "q8", residual);
       const Trace reference = run_layout(run, layout({1, 1, 0}, kGlobal, sums), kSteps);

@@ -66,7 +66,7 @@ TEST(Layout, OffloadKeysChangeThePlan) {
     for (const char* tier : {"host", "nvme"})
       EXPECT_NE(digest({fmt::format("offload.{}={}", key, tier)}), none) << key << " " << tier;
   const std::uint64_t optimizer = digest({"offload.optimizer=nvme"});
-  EXPECT_NE(digest({"offload.optimizer=nvme", "offload.ratio=0.5"}), optimizer);
+  EXPECT_NE(digest({"offload.optimizer=nvme:0.5"}), optimizer);
 }
 
 TEST(Layout, JobsKnowEverySchedule) {

@@ -32,7 +32,7 @@ Job small(const std::string& recipe, const Sets& sets) {
 
 const std::vector<Sets> kOffloads = {
     {"offload.optimizer=nvme"},
-    {"offload.optimizer=host", "offload.ratio=0.4"},
+    {"offload.optimizer=host:0.4"},
     {"offload.params=nvme"},
     {"offload.grads=nvme"},
     {"offload.optimizer=nvme", "offload.params=host", "offload.grads=nvme", "recompute.policy=full",

@@ -1,9 +1,11 @@
 // trireme doctor: checks the features of this machine by running them. The worker checks those that need LibTorch.
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <vector>
 
 #include "apps/checks.h"
@@ -15,6 +17,9 @@
 #include "apps/trireme/summary.h"
 #include "apps/trireme/workers.h"
 #include "trireme/base/error.h"
+#include "trireme/base/network_devices.h"
+#include "trireme/base/text.h"
+#include "trireme/config/resolve/nccl_settings.h"
 #include "trireme/launch/elastic/launch.h"
 
 namespace trireme::app {
@@ -91,6 +96,18 @@ std::string processes() {
   return "two ranks started and watched";
 }
 
+// Warns of each variable that slows every run.
+std::string environment() {
+  const std::vector<std::string> left =
+      config::left_from_debugging([](const char* name) -> std::optional<std::string> {
+        const char* value = std::getenv(name);
+        return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+      });
+  for (const std::string& text : left) print_warning(text);
+  return left.empty() ? "no settings left over from debugging"
+                      : fmt::format("{} left over from debugging", counted(left.size(), "setting"));
+}
+
 }  // namespace
 
 int doctor(const std::string& json) {
@@ -99,6 +116,8 @@ int doctor(const std::string& json) {
   checks.run("processor", processor);
   checks.run("memory", memory);
   checks.run("disk", disk);
+  checks.run("network", [] { return network_devices(); });
+  checks.run("environment", environment);
   checks.run("plans", plans);
   checks.run("processes", processes);
   std::vector<std::string> words = {"doctor"};

@@ -30,6 +30,7 @@ struct Network {
   std::string codec = "none";  // a type after the last colon, "q4:bf16", is that of residuals
   std::int64_t senders = 0;    // 0: as many as ranks, or replicas of sharded units
   std::string back = "none";
+  std::string nccl;  // "algo=Ring,ib_hca=mlx5_0": settings of config/resolve/nccl_settings.h
   bool operator==(const Network&) const = default;
 };
 

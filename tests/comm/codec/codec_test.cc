@@ -20,9 +20,10 @@ namespace {
 using Floats = std::vector<float>;
 using Bytes = std::vector<std::byte>;
 
-const char* const kAll[] = {"bf16",         "q8",           "q4",          "f4",
-                            "sign",         "topk:0.1:16",  "topk:0.25:2", "topk:0.2:1",
-                            "topk:0.05:32", "randk:0.1:32", "randk:0.3:4", "randk:0.2:16"};
+const char* const kAll[] = {"bf16",          "q8",           "q4",          "f4",
+                            "sign",          "topk:0.1:16",  "topk:0.25:2", "topk:0.2:1",
+                            "topk:0.05:32",  "randk:0.1:32", "randk:0.3:4", "randk:0.2:16",
+                            "q8:stochastic", "q4:stochastic"};
 
 Bytes coded(const Codec& codec, const Segment& segment, const Draws& draws, const Floats& values) {
   Bytes bytes(static_cast<std::size_t>(
@@ -70,8 +71,9 @@ std::uint32_t crc32(const Floats& values) {
 
 TEST(Codec, ReadsWhatItPrints) {
   for (const char* text : kAll) EXPECT_EQ(print(parse(text)), text);
-  for (const char* text : {"", "q5", "q8:1", "topk", "topk:0.1", "topk:0:8", "topk:1.5:8",
-                           "topk:0.1:9", "topk:0.1:16x", "randk::8", "randk:0.1:0"})
+  for (const char* text :
+       {"", "q5", "q8:1", "q8:", "f4:stochastic", "q4:stochastic:1", "topk", "topk:0.1", "topk:0:8",
+        "topk:1.5:8", "topk:0.1:9", "topk:0.1:16x", "randk::8", "randk:0.1:0"})
     EXPECT_THROW(parse(text), Error) << text;
 }
 
@@ -101,9 +103,8 @@ TEST(Codec, CodesAreThoseOfTheOracle) {
     bool stochastic = false;
     words >> text >> name >> stochastic >> bytes >> crc;
     const Input& input = inputs.at(name);
-    const Codec codec = parse(text);
-    Draws draws = draws_of(11, 22, 1, 3);
-    draws.stochastic = stochastic;
+    const Codec codec = parse(stochastic ? text + ":stochastic" : text);
+    const Draws draws = draws_of(11, 22, 1, 3);
     const Bytes mine = coded(codec, input.segment, draws, input.values);
     ASSERT_EQ(hex(mine), bytes) << text << " " << name << " stochastic " << stochastic;
     const Floats values = decoded(codec, input.segment, draws, mine, input.values.size());
@@ -171,15 +172,14 @@ TEST(Codec, VectorsAndScalarsGiveEqualCodes) {
   for (std::int64_t block : {16, 32, 64, 256}) {
     const Floats values = draw(9 + static_cast<std::uint64_t>(block), 64 * 256);
     const Segment segment{.block = block, .real = std::ssize(values)};
-    Draws draws = draws_of(1, 2, 3, 4);
+    const Draws draws = draws_of(1, 2, 3, 4);
     EXPECT_EQ(coded(parse("q8"), segment, draws, values),
               scalar_q<false>(values, block, draws.noise, 127));
     EXPECT_EQ(coded(parse("q4"), segment, draws, values),
               scalar_q<false>(values, block, draws.noise, 7));
-    draws.stochastic = true;
-    EXPECT_EQ(coded(parse("q8"), segment, draws, values),
+    EXPECT_EQ(coded(parse("q8:stochastic"), segment, draws, values),
               scalar_q<true>(values, block, draws.noise, 127));
-    EXPECT_EQ(coded(parse("q4"), segment, draws, values),
+    EXPECT_EQ(coded(parse("q4:stochastic"), segment, draws, values),
               scalar_q<true>(values, block, draws.noise, 7));
     const Codec f4 = parse("f4"), sign = parse("sign");
     const Bytes levels = coded(f4, segment, draws, values),
@@ -221,8 +221,7 @@ TEST(Codec, SegmentsGiveTheBytesOfTheWhole) {
   const Floats values = draw(6, 64 * 16);
   for (const char* text : kAll) {
     const Codec codec = parse(text);
-    Draws draws = draws_of(1, 2, 3, 4);
-    draws.stochastic = can_be_stochastic(codec);
+    const Draws draws = draws_of(1, 2, 3, 4);
     const Bytes whole = coded(codec, {.block = 64, .first = 0, .real = 1000}, draws, values);
     Bytes parts;
     for (std::int64_t first : {0, 3, 10}) {
@@ -255,17 +254,15 @@ TEST(Codec, BlocksThatAreNotFiniteDecodeToNaN) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
         -std::numeric_limits<float>::infinity()})
-    for (const char* text : {"q8", "q4", "f4", "sign"})
-      for (const bool stochastic : {false, true}) {
-        const Codec codec = parse(text);
-        Floats values = draw(8, 64);
-        values[37] = bad;
-        const Segment segment{.block = 32, .real = 64};
-        const Draws draws{.noise = 5, .stochastic = stochastic};
-        const Floats back =
-            decoded(codec, segment, draws, coded(codec, segment, draws, values), 64);
-        for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(std::isnan(back[i]), i >= 32) << text << i;
-      }
+    for (const char* text : {"q8", "q8:stochastic", "q4", "q4:stochastic", "f4", "sign"}) {
+      const Codec codec = parse(text);
+      Floats values = draw(8, 64);
+      values[37] = bad;
+      const Segment segment{.block = 32, .real = 64};
+      const Draws draws{.noise = 5};
+      const Floats back = decoded(codec, segment, draws, coded(codec, segment, draws, values), 64);
+      for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(std::isnan(back[i]), i >= 32) << text << i;
+    }
   for (const char* text : {"topk:0.1:16", "topk:0.1:2", "topk:0.1:1"}) {
     Floats values = draw(8, 64);
     values[37] = std::numeric_limits<float>::quiet_NaN();
@@ -277,13 +274,12 @@ TEST(Codec, BlocksThatAreNotFiniteDecodeToNaN) {
 TEST(Codec, StochasticRoundingIsUnbiased) {
   Floats values(256, 0.3f);
   values[0] = 7;  // scale 1
-  const Codec codec = parse("q4");
+  const Codec codec = parse("q4:stochastic");
   const Segment segment{.block = 256, .real = 256};
   double sum = 0;
   constexpr int kKeys = 200;
   for (int key = 0; key < kKeys; ++key) {
-    Draws draws = draws_of(1, static_cast<std::uint64_t>(key), 0, 0);
-    draws.stochastic = true;
+    const Draws draws = draws_of(1, static_cast<std::uint64_t>(key), 0, 0);
     const Floats back = decoded(codec, segment, draws, coded(codec, segment, draws, values), 256);
     EXPECT_EQ(back[0], 7.0f);  // never beyond the largest code
     for (std::size_t i = 1; i < 256; ++i) sum += back[i];

@@ -16,13 +16,15 @@ namespace trireme::codec {
 namespace {
 
 constexpr std::string_view kNames[] = {"bf16", "q8", "q4", "f4", "sign", "topk", "randk"};
+constexpr std::string_view kStochastic = ":stochastic";
 
 std::string_view name(Kind kind) { return kNames[static_cast<std::size_t>(kind)]; }
 
 [[noreturn]] void refuse(std::string_view text) {
   fail(ErrorKind::kUsage,
-       "\"{}\" is no codec. Choose bf16, q8, q4, f4, sign, topk:SHARE:BITS or randk:SHARE:BITS, "
-       "with a share above 0 and up to 1, and 1 to 8, 16 or 32 bits.",
+       "\"{}\" is no codec. Choose bf16, q8, q8:stochastic, q4, q4:stochastic, f4, sign, "
+       "topk:SHARE:BITS or randk:SHARE:BITS, with a share above 0 and up to 1, and 1 to 8, 16 or "
+       "32 bits.",
        text);
 }
 
@@ -67,17 +69,15 @@ bool needs_residual(const Codec& codec) {
   return codec.kind == Kind::kSign || codec.kind == Kind::kTopK;
 }
 
-bool can_be_stochastic(const Codec& codec) {
-  return codec.kind == Kind::kQ8 || codec.kind == Kind::kQ4;
-}
-
 Codec parse(std::string_view text) {
   const std::string_view head = text.substr(0, text.find(':'));
   const auto* const found = std::find(std::begin(kNames), std::end(kNames), head);
   if (found == std::end(kNames)) refuse(text);
   Codec codec{.kind = static_cast<Kind>(found - std::begin(kNames))};
   if (!is_sparse(codec)) {
-    if (head.size() != text.size()) refuse(text);
+    codec.stochastic = (codec.kind == Kind::kQ8 || codec.kind == Kind::kQ4) &&
+                       text.substr(head.size()) == kStochastic;
+    if (head.size() != text.size() && !codec.stochastic) refuse(text);
     return codec;
   }
   const std::size_t second = text.find(':', head.size() + 1);
@@ -91,7 +91,8 @@ Codec parse(std::string_view text) {
 }
 
 std::string print(const Codec& codec) {
-  if (!is_sparse(codec)) return std::string(name(codec.kind));
+  if (!is_sparse(codec))
+    return fmt::format("{}{}", name(codec.kind), codec.stochastic ? kStochastic : "");
   return fmt::format("{}:{}:{}", name(codec.kind), codec.share, codec.bits);
 }
 
@@ -108,8 +109,12 @@ std::int64_t coded_bytes(const Codec& codec, std::int64_t count, std::int64_t bl
 }
 
 Draws draws_of(std::uint64_t seed, std::uint64_t update, std::uint64_t sender, std::uint64_t unit) {
-  const std::uint64_t step = mix(mix(0, seed), update);
-  return {.noise = mix(mix(step, unit), sender + 1), .places = mix(step, unit)};
+  return with_sender({.places = mix(mix(mix(0, seed), update), unit)}, sender);
+}
+
+Draws with_sender(Draws draws, std::uint64_t sender) {
+  draws.noise = mix(draws.places, sender + 1);
+  return draws;
 }
 
 void encode(const Codec& codec, const Segment& segment, const Draws& draws,
@@ -122,7 +127,7 @@ void encode(const Codec& codec, const Segment& segment, const Draws& draws,
     if (count == 0) return;
     std::uint8_t* to = bytes(out.data()) + begin * each;
     const Segment part{segment.block, segment.first + begin, 0};
-    if (!is_sparse(codec)) return encode_dense(codec.kind, part, draws, from, count, real, to);
+    if (!is_sparse(codec)) return encode_dense(codec, part, draws, from, count, real, to);
     for (std::int64_t b = 0; b < count; ++b)
       encode_sparse(codec, segment.block, part.first + b, draws, from + b * segment.block,
                     to + b * each);

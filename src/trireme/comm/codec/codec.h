@@ -19,22 +19,23 @@ enum class Kind : std::uint8_t {
   kRandK,  // elements at places that are equal for all senders
 };
 
-// Sparse codecs send `share` of a block's elements, at least one, in `bits` (1 to 8, 16 or 32) each.
+// Sparse codecs send `share` of a block's elements, at least one, in `bits` (1 to 8, 16 or 32) each. `stochastic` codes,
+// those of q8 and q4 only, are rounded by noise in place of to nearest.
 struct Codec {
   Kind kind = Kind::kQ8;
   double share = 0;
   int bits = 0;
+  bool stochastic = false;
   bool operator==(const Codec&) const = default;
 };
 
-// "bf16", "q8", "q4", "f4", "sign", "topk:SHARE:BITS", "randk:SHARE:BITS". Throws Error{kUsage} for other texts.
+// "bf16", "q8", "q8:stochastic", "q4", "q4:stochastic", "f4", "sign", "topk:SHARE:BITS", "randk:SHARE:BITS". Throws
+// Error{kUsage} for other texts.
 Codec parse(std::string_view text);
 std::string print(const Codec& codec);
 bool is_sparse(const Codec& codec);
 // Whether training diverges with it unless senders keep residuals: sign and topk.
 bool needs_residual(const Codec& codec);
-// Whether codes are rounded by noise where Draws ask for it: q8 and q4.
-bool can_be_stochastic(const Codec& codec);
 
 // Elements coded together in a unit whose norm is summed in chunks of `norm_chunk` elements: at most 256, of sparse
 // codecs 4096. Shards hold whole norm chunks, hence whole blocks.
@@ -46,13 +47,14 @@ std::int64_t coded_bytes(const Codec& codec, std::int64_t count, std::int64_t bl
 
 // Randomness of one sum: a function of global coordinates, so that noise is the same in every layout.
 struct Draws {
-  std::uint64_t noise =
-      0;  // key of (seed, update, sender, unit); rounds stochastically if `stochastic`
+  std::uint64_t noise = 0;   // key of (seed, update, sender, unit): of stochastic codes
   std::uint64_t places = 0;  // key of (seed, update, unit): of randk, equal for all senders
-  bool stochastic = false;
-  bool unbiased = true;  // randk: values are divided by the share that is sent
+  bool unbiased = true;      // randk: values are divided by the share that is sent
 };
 Draws draws_of(std::uint64_t seed, std::uint64_t update, std::uint64_t sender, std::uint64_t unit);
+// Those of the same sum with the noise of another sender; kWhole codes the whole sum.
+inline constexpr std::uint64_t kWhole = ~std::uint64_t{0};
+Draws with_sender(Draws draws, std::uint64_t sender);
 
 // Segment of a unit: whole blocks from block number `first` of the unit on. Elements from `real` on are padding, which
 // is coded as zeros and decoded to 0.

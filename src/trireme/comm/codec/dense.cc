@@ -172,18 +172,18 @@ std::int64_t dense_bytes(Kind kind, std::int64_t block) {
   fail(ErrorKind::kInternal, "a sparse codec among the dense ones");
 }
 
-void encode_dense(Kind kind, const Segment& segment, const Draws& draws, const float* values,
-                  std::int64_t blocks, std::int64_t real, std::uint8_t* out) {
+void encode_dense(const Codec& codec, const Segment& segment, const Draws& draws,
+                  const float* values, std::int64_t blocks, std::int64_t real, std::uint8_t* out) {
   const Blocks all{.values = values,
                    .block = segment.block,
                    .count = blocks,
                    .first = segment.first,
                    .real = real,
                    .noise = draws.noise};
-  switch (kind) {
+  switch (codec.kind) {
     case Kind::kBF16: return encode_bf16(all, out);
-    case Kind::kQ8: return draws.stochastic ? encode_q8_stochastic(all, out) : encode_q8(all, out);
-    case Kind::kQ4: return draws.stochastic ? encode_q4_stochastic(all, out) : encode_q4(all, out);
+    case Kind::kQ8: return codec.stochastic ? encode_q8_stochastic(all, out) : encode_q8(all, out);
+    case Kind::kQ4: return codec.stochastic ? encode_q4_stochastic(all, out) : encode_q4(all, out);
     case Kind::kF4: return encode_f4(all, out);
     case Kind::kSign: return encode_sign(all, out);
     case Kind::kTopK:

@@ -1,5 +1,5 @@
 // Keys of number types, recomputation and offloading.
-#include "trireme/config/fields/field_kinds.h"
+#include "trireme/config/fields/field_joined.h"
 #include "trireme/config/fields/field_lists.h"
 
 namespace trireme::config {
@@ -70,16 +70,18 @@ std::vector<Field> network_fields() {
   return {
       text(KEY(network.codec),
            "Codec of gradient sums between data-parallel ranks: bf16, q8, q4, f4, "
-           "randk:SHARE:BITS, sign or topk:SHARE:BITS. A last part bf16 or fp32, as in q4:bf16, "
-           "keeps "
-           "residuals of that type; sign and topk need them (docs/numerics.md). none: sums travel "
-           "as they are."),
+           "randk:SHARE:BITS, sign or topk:SHARE:BITS. q8:stochastic and q4:stochastic round by "
+           "noise. A last part bf16 or fp32, as in q4:bf16, keeps residuals of that type; sign and "
+           "topk need them (docs/numerics.md). none: sums travel as they are."),
       integer(KEY(network.senders),
               "Blocks of micro-batches whose sums are coded; equal numbers have equal bits. 0: the "
               "number of data-parallel ranks, or of dp_replicate with ZeRO and shards.",
               from(0, kMaxBatch)),
       text(KEY(network.back),
            "Codec of the whole sum on its way back to all ranks: bf16, q8, q4 or f4. none: fp32."),
+      text(KEY(network.nccl),
+           "NCCL settings of GPU runs, such as algo=Ring,ib_hca=mlx5_0,mlx5_1: environment "
+           "variables that are set before the start (docs/gpu.md). Empty: none."),
   };
 }
 
@@ -118,9 +120,11 @@ std::vector<Field> offload_fields() {
                   {{"none", Tier::kNone}, {"host", Tier::kHost}, {"nvme", Tier::kNvme}});
   };
   return {
-      tier(KEY(offload.optimizer),
-           "Location of optimizer states and master copies between steps: none (device memory), "
-           "host, or nvme (a file in offload.path)."),
+      with_suffix(tier(KEY(offload.optimizer),
+                       "Location of optimizer states and master copies between steps: none (device "
+                       "memory), host, or nvme (a file in offload.path). SHARE: the part of them "
+                       "that is offloaded, in whole units (1 if left out)."),
+                  {"host", "nvme"}, "SHARE", MEMBER(offload.ratio), above(0, 1)),
       tier(KEY(offload.params), "Location of parameters between the passes of their blocks."),
       tier(KEY(offload.grads),
            "Location of accumulated gradients between micro-batches and until the step."),
@@ -129,8 +133,6 @@ std::vector<Field> offload_fields() {
           "Location of the inputs of recomputed blocks (recompute.policy) until backward. tp: "
           "sharded over tensor-parallel ranks (sequence_parallel false).",
           {{"none", Tier::kNone}, {"host", Tier::kHost}, {"nvme", Tier::kNvme}, {"tp", Tier::kTp}}),
-      number(KEY(offload.ratio), "Share of the optimizer that is offloaded, in whole units.",
-             above(0, 1)),
       text(KEY(offload.path),
            "Existing directory of the nvme scratch file. Empty: scratch in the run directory."),
   };

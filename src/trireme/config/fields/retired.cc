@@ -55,6 +55,7 @@ constexpr std::array kRetired = {
     Retired{"recompute.first", "0",
             "set recompute.policy=full and recompute.nodes to these blocks, such as block.[0-3]"},
     Retired{"offload.prefetch", "1"},
+    Retired{"offload.ratio", "1", "set offload.optimizer=host:SHARE or nvme:SHARE"},
     Retired{"offload.engine", "auto",
             "it is fixed: io_uring where the disk works with it, else threads"},
     Retired{"run.find_micro_batch", "false", "set run.micro_batch=0"},

@@ -4,6 +4,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/codec/codec.h"
+#include "trireme/config/resolve/nccl_settings.h"
 #include "trireme/config/resolve/resolve.h"
 
 namespace trireme::config {
@@ -116,8 +117,9 @@ int senders(const Job& job) {
 
 void check_network(const Job& job) {
   const Network plain;
+  check_nccl(job);
   if (!codes_sums(job)) {
-    if (job.network != plain)
+    if (job.network.senders != plain.senders || job.network.back != plain.back)
       fail(ErrorKind::kUsage,
            "network.senders or network.back is set with network.codec=none, which codes nothing; "
            "choose a codec or leave it out");

@@ -10,9 +10,9 @@
 namespace trireme::exec {
 namespace {
 
-CodedSlices slices_of(const plan::CodedReduction& reduction, const UnitState& unit) {
+CodedSlices slices_of(const plan::CodedReduction& reduction, const UnitState& unit, int rank) {
   const bool whole = reduction.count == unit.padded;
-  return {reduction, whole ? 0 : unit.part_begin, unit.numel, unit.draws};
+  return {reduction, whole ? 0 : unit.part_begin, unit.numel, unit.draws, rank * reduction.own()};
 }
 
 // The whole sum from each rank's slice of it, in the codec of the way back if there is one.
@@ -45,12 +45,11 @@ void gather(const plan::CodedReduction& reduction, const CodedSlices& slices, co
 void Units::send_codes(plan::UnitId id, const CodedArgs& args) {
   UnitState& unit = at(id);
   const plan::CodedReduction reduction = plan::coded_reduction(plan_, id);
-  // Places are equal for all senders.
   unit.draws = codec::draws_of(args.seed, static_cast<std::uint64_t>(args.update), /*sender=*/0,
                                hash64(unit.spec->name));
   unit.draws.unbiased = !unit.residual;
-  const CodedSlices slices = slices_of(reduction, unit);
   comm::Group& group = groups_.over(plan::coded_axes(unit.sharing));
+  const CodedSlices slices = slices_of(reduction, unit, group.rank());
   std::vector<Flat> sums = unit.on_way().sender_sums();
   const std::vector<std::int64_t> to = slices.sent_bytes();
   const std::vector<std::int64_t> from(to.size(), to[group.rank()]);
@@ -73,8 +72,8 @@ void Units::send_codes(plan::UnitId id, const CodedArgs& args) {
 void Units::add_codes(plan::UnitId id) {
   UnitState& unit = at(id);
   const plan::CodedReduction reduction = plan::coded_reduction(plan_, id);
-  const CodedSlices slices = slices_of(reduction, unit);
   comm::Group& group = groups_.over(plan::coded_axes(unit.sharing));
+  const CodedSlices slices = slices_of(reduction, unit, group.rank());
   const int rank = group.rank();
   Flat& sum = unit.on_way().sum;
   if (reduction.scatters) sum = Flat(*memory_, slices.elements(rank), DType::kF32);

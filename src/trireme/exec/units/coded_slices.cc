@@ -23,11 +23,12 @@ std::span<const float> floats(const float* values, std::int64_t count) {
 }  // namespace
 
 CodedSlices::CodedSlices(plan::CodedReduction reduction, std::int64_t begin, std::int64_t numel,
-                         codec::Draws draws)
+                         codec::Draws draws, int first_sender)
     : reduction_(std::move(reduction)),
       begin_(begin),
       numel_(numel),
       draws_(draws),
+      first_sender_(first_sender),
       slices_(reduction_.slices()) {
   std::int64_t first = 0;
   for (const std::int64_t slice : slices_) firsts_.push_back(std::exchange(first, first + slice));
@@ -44,6 +45,10 @@ std::vector<std::int64_t> CodedSlices::result_bytes() const {
   std::vector<std::int64_t> bytes;
   for (const std::int64_t slice : slices_) bytes.push_back(reduction_.back_bytes(slice));
   return bytes;
+}
+
+codec::Draws CodedSlices::draws_of(int sender) const {
+  return codec::with_sender(draws_, static_cast<std::uint64_t>(first_sender_ + sender));
 }
 
 codec::Segment CodedSlices::segment(std::int64_t first, std::int64_t count,
@@ -66,35 +71,36 @@ void CodedSlices::for_slices(const Flat& codes, const Use& use) const {
 }
 
 void CodedSlices::encode(std::span<const Flat> sums, const Flat& codes) const {
-  for_slices(codes,
-             [&](int sender, std::int64_t first, std::int64_t count, std::span<std::byte> out) {
-               const Flat& sum = sums[sender];
-               codec::encode(reduction_.sums.codec, segment(first, count, reduction_.block), draws_,
-                             floats(static_cast<const float*>(sum.at(first)), count), out);
-             });
+  for_slices(codes, [&](int sender, std::int64_t first, std::int64_t count,
+                        std::span<std::byte> out) {
+    const Flat& sum = sums[sender];
+    codec::encode(reduction_.sums.codec, segment(first, count, reduction_.block), draws_of(sender),
+                  floats(static_cast<const float*>(sum.at(first)), count), out);
+  });
 }
 
 void CodedSlices::encode(std::span<const Flat> sums, const Flat& before, const Flat& after,
                          double scale, const Flat& codes) const {
   const codec::Codec& codec = reduction_.sums.codec;
-  for_slices(
-      codes, [&](int sender, std::int64_t first, std::int64_t all, std::span<std::byte> out) {
-        for (std::int64_t done = 0; done < all; done += kTogether) {
-          const std::int64_t count = std::min(kTogether, all - done), from = first + done;
-          const std::int64_t kept = sender * reduction_.count + from;
-          const at::Tensor left = before.tensor(kept, count).to(at::kFloat).mul(scale);
-          const at::Tensor sum = sums[sender].tensor(from, count).add(left);
-          const at::Tensor sent = at::empty_like(sum);
-          const std::span<std::byte> codes_here =
-              out.subspan(static_cast<std::size_t>(reduction_.code_bytes(done)),
-                          static_cast<std::size_t>(reduction_.code_bytes(count)));
-          const codec::Segment here = segment(from, count, reduction_.block);
-          codec::encode(codec, here, draws_, floats(sum.data_ptr<float>(), count), codes_here);
-          codec::decode(codec, here, draws_, codes_here,
-                        {sent.data_ptr<float>(), static_cast<std::size_t>(count)});
-          after.tensor(kept, count).copy_(sum.sub(sent).div(scale));
-        }
-      });
+  for_slices(codes,
+             [&](int sender, std::int64_t first, std::int64_t all, std::span<std::byte> out) {
+               for (std::int64_t done = 0; done < all; done += kTogether) {
+                 const std::int64_t count = std::min(kTogether, all - done), from = first + done;
+                 const std::int64_t kept = sender * reduction_.count + from;
+                 const at::Tensor left = before.tensor(kept, count).to(at::kFloat).mul(scale);
+                 const at::Tensor sum = sums[sender].tensor(from, count).add(left);
+                 const at::Tensor sent = at::empty_like(sum);
+                 const std::span<std::byte> codes_here =
+                     out.subspan(static_cast<std::size_t>(reduction_.code_bytes(done)),
+                                 static_cast<std::size_t>(reduction_.code_bytes(count)));
+                 const codec::Segment here = segment(from, count, reduction_.block);
+                 codec::encode(codec, here, draws_of(sender), floats(sum.data_ptr<float>(), count),
+                               codes_here);
+                 codec::decode(codec, here, draws_, codes_here,
+                               {sent.data_ptr<float>(), static_cast<std::size_t>(count)});
+                 after.tensor(kept, count).copy_(sum.sub(sent).div(scale));
+               }
+             });
 }
 
 void CodedSlices::add(int rank, const Flat& codes, float* out) const {
@@ -119,7 +125,7 @@ void CodedSlices::add(int rank, const Flat& codes, float* out) const {
 void CodedSlices::encode_result(int rank, const float* slice, std::byte* codes) const {
   const std::int64_t count = elements(rank);
   codec::encode(reduction_.sums.back.value(), segment(first(rank), count, reduction_.back_block),
-                {}, floats(slice, count),
+                codec::with_sender(draws_, codec::kWhole), floats(slice, count),
                 {codes, static_cast<std::size_t>(reduction_.back_bytes(count))});
 }
 

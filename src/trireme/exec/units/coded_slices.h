@@ -10,12 +10,12 @@
 
 namespace trireme::exec {
 
-// Of one unit on one rank. Flats of sums have `reduction.count` elements of fp32 in host memory, which begin at element
+// Of one unit on one rank, whose senders count from `first_sender`. Flats of sums have `reduction.count` elements of fp32 in host memory, which begin at element
 // `begin` of the unit; elements of the unit from `numel` on are padding.
 class CodedSlices {
  public:
   CodedSlices(plan::CodedReduction reduction, std::int64_t begin, std::int64_t numel,
-              codec::Draws draws);
+              codec::Draws draws, int first_sender);
 
   // First element of a rank's slice, and its number of elements.
   std::int64_t first(int rank) const { return firsts_[rank]; }
@@ -36,6 +36,7 @@ class CodedSlices {
   void decode_result(int rank, const std::byte* codes, float* slice) const;
 
  private:
+  codec::Draws draws_of(int sender) const;  // one of its own
   codec::Segment segment(std::int64_t first, std::int64_t count, std::int64_t block) const;
   // Calls use(sender, first element, elements, codes) for every slice of every own sender, in order of the codes.
   template <typename Use>
@@ -45,6 +46,7 @@ class CodedSlices {
   std::int64_t begin_;
   std::int64_t numel_;
   codec::Draws draws_;
+  int first_sender_;
   std::vector<std::int64_t> slices_;
   std::vector<std::int64_t> firsts_;
 };

@@ -97,9 +97,9 @@ void check_states_leave(const PlanSet& plan) {
   if (offload.optimizer != Tier::kNone && trains &&
       !Away(plan.program, plan.recipe).any(TensorKind::kStates))
     fail(ErrorKind::kUsage,
-         "offload.ratio={} is less than every unit's share of the optimizer; raise it, or leave "
-         "offload.optimizer out",
-         offload.ratio);
+         "offload.optimizer={}:{} is less than every unit's share of the optimizer; raise it, or "
+         "leave offload.optimizer out",
+         name(offload.optimizer), offload.ratio);
 }
 
 // A unit that is stepped on a stage needs its gradient there.
