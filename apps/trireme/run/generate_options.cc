@@ -10,6 +10,7 @@ Examples:
   trireme generate --checkpoint runs/first/checkpoints/step-100 --prompt ROMEO: --tokens 500 --temperature 1
   trireme generate --checkpoint runs/first --prompt 'Q: ' --stop 'Q:' --top-p 0.9
   trireme generate --checkpoint Qwen3-0.6B --prompt 'The oars' --temperature 0
+  trireme generate --checkpoint runs/chat --chat auto             # a conversation; Ctrl-D ends it
   trireme generate --checkpoint runs/vlm --image examples/blocks.png --prompt code? --temperature 0
 )";
 
@@ -28,8 +29,9 @@ void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
                  "end-of-text "
                  "tokens; may be repeated (default: none)")
       ->allow_extra_args(false);
-  app.add_option("--prompt", o.prompt, "Text to continue, or message to answer (--chat)")
-      ->required();
+  app.add_option(
+      "--prompt", o.prompt,
+      "Text to continue, or message to answer (--chat; default there: each line of stdin)");
   app.add_option("--chat", o.chat, "Chat template and options as in data.chat (default: none)");
   app.add_option("--image", o.image, "JPEG, PNG or WebP image for a vision-language model");
   add_number(app, "--tokens", o.tokens, "Maximum number of tokens to generate", 1, 1000000);
