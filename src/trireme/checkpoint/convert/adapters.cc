@@ -113,7 +113,7 @@ std::string adapter_config(const config::Job& job, const std::set<std::string>& 
   return json.dump(2) + "\n";
 }
 
-Kind parameter_kind(const StateReader& stored, std::size_t unit) {
+Kind kind_of_params(const StateReader& stored, std::size_t unit) {
   return stored.kind(unit, "param").value();
 }
 
@@ -169,9 +169,9 @@ class Parameters {
   // bf16 where the file has that.
   DType type(const std::string& name) const {
     const Slot& slot = slots_.at(name);
-    const DType type = stored_.has(slot.unit) ? parameter_kind(stored_, slot.unit).type
+    const DType type = stored_.has(slot.unit) ? kind_of_params(stored_, slot.unit).type
                        : published_           ? published_->type(*base_slots_.at(name).param)
-                                    : parameter_kind(*base_, base_slots_.at(name).unit).type;
+                                    : kind_of_params(*base_, base_slots_.at(name).unit).type;
     return type == DType::kBF16 ? type : DType::kF32;
   }
 
@@ -184,7 +184,7 @@ class Parameters {
 
  private:
   static std::vector<float> read(const StateReader& from, const Slot& slot) {
-    const Kind kind = parameter_kind(from, slot.unit);
+    const Kind kind = kind_of_params(from, slot.unit);
     return widened(from.read_whole(slot.unit, slot.index, kind), kind.type);
   }
 
@@ -230,7 +230,7 @@ void to_peft(const Path& checkpoint, const config::Job& job, const model::ModelS
       const std::string theirs = part_of(plain, *weight.param).name;
       targets.insert(target_of(job.model.family, theirs.substr(0, theirs.rfind('.'))));
       infos.push_back({.name = "base_model.model." + adapter_name(theirs, matrix),
-                       .dtype = parameter_kind(stored, found->second.unit).type,
+                       .dtype = kind_of_params(stored, found->second.unit).type,
                        .shape = found->second.param->shape});
       sources.push_back(found->second);
     }
@@ -240,7 +240,7 @@ void to_peft(const Path& checkpoint, const config::Job& job, const model::ModelS
                               formats::TensorOrder::kOfficial, [&](std::size_t index) {
                                 const Slot& slot = sources[index];
                                 now = stored.read_whole(slot.unit, slot.index,
-                                                        parameter_kind(stored, slot.unit));
+                                                        kind_of_params(stored, slot.unit));
                                 return std::span<const std::byte>(now);
                               });
   write_file_synced(out / kAdapterConfigName, adapter_config(job, targets));
