@@ -125,7 +125,6 @@ std::int64_t longest_of(const text::TokenFile& tokens) {
 
 // A row holds the longest conversation, and the rest of it others.
 Rows choose_rows(const FinetuneOptions& options, const text::Dataset& data, config::Job& job) {
-  constexpr std::int64_t kMultiple = 64;
   const config::Chat::Long longer = config::parse_chat(job.data.chat).longer;
   const std::int64_t positions = job.model.seq_len;
   Rows rows{.longest = std::max(longest_of(data.train), longest_of(data.val))};
@@ -137,8 +136,10 @@ Rows choose_rows(const FinetuneOptions& options, const text::Dataset& data, conf
          options.data, rows.longest, positions,
          given(options, "model.seq_len") ? "" : ", the positions of config.json", job.data.chat);
   // A table of learned positions keeps its size.
-  if (!given(options, "model.seq_len") && job.model.family != config::Family::kGpt)
-    job.model.seq_len = std::min(positions, (rows.longest + kMultiple - 1) / kMultiple * kMultiple);
+  if (!given(options, "model.seq_len") && job.model.family != config::Family::kGpt) {
+    const std::int64_t multiple = rows.longest < 256 ? 16 : 64;
+    job.model.seq_len = std::min(positions, (rows.longest + multiple - 1) / multiple * multiple);
+  }
   for (const auto& row : chat::packed_documents(data.train, job.model.seq_len, longer)) {
     ++rows.count;
     for (const chat::PackedPiece& piece : row) rows.places += piece.count;
