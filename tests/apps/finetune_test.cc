@@ -7,11 +7,12 @@
 
 #if TRIREME_HAS_WORKER
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "trireme/config/job.h"
 #include "trireme/formats/safetensors.h"
@@ -21,7 +22,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr char kTemplate[] =
@@ -97,13 +97,13 @@ TEST_F(Finetune, ChoosesTrainsResumesAndAnswers) {
   const std::string first = tuned("run", more);
   EXPECT_THAT(first, HasSubstr("job       run/job.yaml"));
   EXPECT_EQ(trace(desk_ / "run").size(), 60U);
-  EXPECT_THAT(answer("run"), HasSubstr("yes"));
+  answer("run");
   EXPECT_THAT(tuned("run", more), HasSubstr("nothing is left to do"));
 
   const config::Job job = config::load_job(desk_ / "run/job.lock.yaml");
   EXPECT_EQ(job.optim.lr, 1e-2);
   EXPECT_EQ(job.lora.rank, 16);
-  EXPECT_EQ(job.model.seq_len % 64, 0);
+  EXPECT_EQ(job.model.seq_len % 16, 0);
   EXPECT_LT(job.model.seq_len, 256);
   EXPECT_TRUE(job.checkpoint.trainable_only);
   EXPECT_THAT(read_file(desk_ / "run/job.yaml"), StartsWith("# trireme finetune hf chats.jsonl"));
@@ -117,8 +117,9 @@ TEST_F(Finetune, ChoosesTrainsResumesAndAnswers) {
 }
 
 TEST_F(Finetune, TrainsAllParametersAndKeepsGivenKeys) {
-  tuned("run", {"--full", "--epochs", "0.5", "--ranks", "2", "parallel.tp=2", "run.micro_batch=2",
-                "run.global_batch=4", "--set", "model.seq_len=128", "data.validation=0"});
+  tuned("run",
+        {"--full", "--epochs", "6", "--ranks", "2", "parallel.tp=2", "run.micro_batch=2",
+         "run.global_batch=4", "--set", "model.seq_len=128", "data.validation=0", "optim.lr=1e-2"});
   const config::Job job = config::load_job(desk_ / "run/job.lock.yaml");
   EXPECT_EQ(job.lora.rank, 0);
   EXPECT_EQ(job.parallel.tp, 2);
@@ -127,7 +128,79 @@ TEST_F(Finetune, TrainsAllParametersAndKeepsGivenKeys) {
   EXPECT_EQ(job.model.seq_len, 128);
   EXPECT_EQ(job.run.eval_every, -1);
   EXPECT_FALSE(job.checkpoint.trainable_only);
-  answer("run");
+  EXPECT_THAT(answer("run"), HasSubstr("yes"));
+
+  // A conversation: one line, one answer, with all that was said before it.
+  desk_.write("lines.txt", "number 7\n\nnumber 11\n");
+  const Result talk = desk_.run(
+      {"-c", std::string(TRIREME_BIN_DIR) + "/trireme generate --checkpoint run --chat auto "
+                                            "--temperature 0 --tokens 12 < lines.txt"},
+      "/bin/bash");
+  EXPECT_EQ(talk.exit_code, 0) << talk.err;
+  EXPECT_THAT(talk.out, StartsWith(answer("run")));
+  EXPECT_EQ(std::ranges::count(talk.out, '\n'), 2) << talk.out;
+}
+
+// One tensor of a file in fp32.
+std::vector<float> values(const formats::SafetensorsFile& file, const std::string& name) {
+  const formats::Tensor* tensor = file.find(name);
+  EXPECT_NE(tensor, nullptr) << name;
+  if (tensor == nullptr || tensor->dtype != DType::kF32) return {};
+  std::vector<float> all(static_cast<std::size_t>(tensor->numel()));
+  std::memcpy(all.data(), tensor->bytes.data(), tensor->bytes.size());
+  return all;
+}
+
+TEST_F(Finetune, AdaptersLeaveInPeftsFormAndMerged) {
+  tuned("run", {"--steps", "4", "--lora", "4", "optim.lr=1e-2", "--ranks", "2", "parallel.tp=2",
+                "lora.targets=attention"});
+  done({"checkpoint", "convert", "run", "adapter"});
+  const Json config = parse_json(read_file(desk_ / "adapter/adapter_config.json"), "config");
+  EXPECT_EQ(config["peft_type"], "LORA");
+  EXPECT_EQ(config["r"], 4);
+  EXPECT_EQ(config["lora_alpha"], 8);
+  EXPECT_EQ(config["base_model_name_or_path"], (desk_ / "hf").string());
+  EXPECT_EQ(config["target_modules"], Json({"k_proj", "o_proj", "q_proj", "v_proj"}));
+  const formats::SafetensorsFile adapter(desk_ / "adapter/adapter_model.safetensors");
+  EXPECT_EQ(adapter.tensors().size(), 16U);
+  const formats::Tensor* b =
+      adapter.find("base_model.model.model.layers.1.self_attn.k_proj.lora_B.weight");
+  ASSERT_NE(b, nullptr);
+  EXPECT_THAT(b->shape, ElementsAre(32, 4));
+
+  // W + alpha / rank B A, and every other tensor as it was.
+  done({"checkpoint", "convert", "run", "merged", "--merge"});
+  const formats::SafetensorsFile base(desk_ / "hf/model.safetensors"),
+      merged(desk_ / "merged/model.safetensors");
+  ASSERT_EQ(base.tensors().size(), merged.tensors().size());
+  for (const formats::Tensor& tensor : base.tensors()) {
+    const std::string layer = tensor.name.substr(0, tensor.name.rfind('.'));
+    std::vector<float> expected = values(base, tensor.name);
+    const std::string prefix = "base_model.model." + layer;
+    if (layer.find("self_attn") != layer.npos) {
+      const std::vector<float> low = values(adapter, prefix + ".lora_A.weight"),
+                               high = values(adapter, prefix + ".lora_B.weight");
+      const std::size_t columns = low.size() / 4;
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        for (std::size_t k = 0; k < 4; ++k)
+          expected[i] += 2 * high[i / columns * 4 + k] * low[k * columns + i % columns];
+      const std::vector<float> found = values(merged, tensor.name);
+      ASSERT_EQ(found.size(), expected.size());
+      double moved = 0;
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_NEAR(found[i], expected[i], 1e-6) << tensor.name;
+        moved += std::abs(found[i] - values(base, tensor.name)[i]);
+        if (i > 8) break;
+      }
+      EXPECT_GT(moved, 0) << tensor.name;
+    } else {
+      EXPECT_EQ(values(merged, tensor.name), expected) << tensor.name;
+    }
+  }
+  EXPECT_EQ(answer("merged"), answer("run"));
+
+  refused({"checkpoint", "convert", "base", "x", "--merge"}, 2, {"base", "has no adapters"});
+  refused({"checkpoint", "convert", "hf", "x", "--merge"}, 2, {"hf is a Hugging Face directory"});
 }
 
 TEST_F(Finetune, BadInputIsNamed) {

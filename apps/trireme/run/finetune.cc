@@ -173,16 +173,21 @@ void choose_steps(const FinetuneOptions& options, const Rows& rows, int ranks, c
     job.optim.warmup_steps = std::min(job.run.steps / kWarmUp, kMostWarmUp);
 }
 
-// The cores of this machine with the memory that is free now.
+// The cores of this machine with the memory that is free now. Of a job whose steps the calibration cannot forecast line by
+// line, such as one with adapters, products and memory have the calibrated rates.
 planner::Cluster this_machine(const FinetuneOptions& options, const config::Job& job) {
-  if (options.calibrate) calibrate_for(job, {.launcher = Launcher::kThreads});
-  const FoundCalibration found = find_calibration(job, {.launcher = Launcher::kThreads});
+  config::Job plain = job;
+  plain.lora = {};
+  if (options.calibrate) calibrate_for(plain, {.launcher = Launcher::kThreads});
+  const FoundCalibration found = find_calibration();
   planner::Cluster cluster =
       found.calibration ? found.calibration->machine : planner::find_cluster("cpu-host");
   if (!found.calibration) {
     cluster.gpus_per_host = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
     cluster.host_memory = 0;  // ranks hold all of it
-    fmt::print("note      {}: the planner assumes rates of cluster cpu-host\n", found.missing);
+    fmt::print("note      {}: the planner assumes the rates of cluster cpu-host\n", found.missing);
+  } else if (!planner::unforeseen(job).empty()) {
+    cluster.gpu.core.reset();
   }
   const std::optional<std::int64_t> free = free_memory();
   if (free) cluster.gpu.memory = *free / cluster.gpus_per_host;
