@@ -106,7 +106,9 @@ TEST_F(Finetune, ChoosesTrainsResumesAndAnswers) {
   EXPECT_EQ(job.model.seq_len % 16, 0);
   EXPECT_LT(job.model.seq_len, 256);
   EXPECT_TRUE(job.checkpoint.trainable_only);
-  EXPECT_THAT(read_file(desk_ / "run/job.yaml"), StartsWith("# trireme finetune hf chats.jsonl"));
+  const std::string file = read_file(desk_ / "run/job.yaml");
+  EXPECT_THAT(file, StartsWith("# trireme finetune hf chats.jsonl"));
+  EXPECT_THAT(file, HasSubstr("weights: " + (desk_ / "hf").string() + "\n"));
 
   // The file says everything.
   done({"train", "run/job.yaml", "--ranks", "2", "--out", "again"});

@@ -73,13 +73,14 @@ std::int64_t held_out(const std::string& data) {
 
 // Adapters take ten times the learning rate of all parameters (Schulman et al. 2025).
 std::vector<std::string> recipe(const FinetuneOptions& options) {
-  const double lr = options.full ? 2e-5 : 2e-4;
-  constexpr double kLast = 0.1;  // of the peak learning rate
-  std::vector<std::string> keys = {
-      "model.weights=" + options.model, "data.source=chat",
-      "data.path=" + options.data,      fmt::format("data.validation={}", held_out(options.data)),
-      fmt::format("optim.lr={}", lr),   fmt::format("optim.min_lr={}", kLast * lr),
-      "optim.weight_decay=0",           "checkpoint.keep_last=2"};
+  std::vector<std::string> keys = {"model.weights=" + fs::absolute(options.model).string(),
+                                   "data.source=chat",
+                                   "data.path=" + options.data,
+                                   fmt::format("data.validation={}", held_out(options.data)),
+                                   options.full ? "optim.lr=2e-5" : "optim.lr=2e-4",
+                                   options.full ? "optim.min_lr=2e-6" : "optim.min_lr=2e-5",
+                                   "optim.weight_decay=0",
+                                   "checkpoint.keep_last=2"};
   if (!options.full)
     keys.insert(keys.end(),
                 {fmt::format("lora.rank={}", options.rank),
@@ -287,7 +288,7 @@ int finetune(const FinetuneOptions& options) {
   job = on_data(std::move(job), data);
   planner::Cluster cluster =
       options.cluster.empty() ? this_machine(options, job) : planner::find_cluster(options.cluster);
-  const int ranks = options.job.ranks.value_or(cluster.gpus());
+  const int ranks = options.job.ranks.value_or(cluster.gpus_per_host);
   const Rows rows = choose_rows(options, *data.text, job);
   choose_steps(options, rows, ranks, job);
   const planner::Answer answer = planned_for(options, job, std::move(cluster), ranks);

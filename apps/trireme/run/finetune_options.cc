@@ -43,7 +43,7 @@ void add_finetune(CLI::App& root, FinetuneOptions& o, Run& run) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->excludes(epochs);
   app.add_option("--ranks", o.job.ranks,
-                 "Number of ranks (default: one per core, or per GPU of --cluster)")
+                 "Number of ranks (default: one per core, or per GPU of a host of --cluster)")
       ->check(CLI::Range(1, kMostLocal));
   app.add_option(
       "--cluster", o.cluster,
