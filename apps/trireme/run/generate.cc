@@ -1,4 +1,5 @@
 // trireme generate: finds the checkpoint and its vocabulary; the worker computes.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "apps/trireme/commands.h"
@@ -10,6 +11,7 @@
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/config/chat.h"
 #include "trireme/config/families.h"
+#include "trireme/config/rope.h"
 #include "trireme/data/chat/encode.h"
 #include "trireme/data/chat/recognise.h"
 #include "trireme/data/text/tokenizer.h"
@@ -86,6 +88,21 @@ text::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& checkpo
         "--tokenizer",
         name, tokenizer.digest(), checkpoint.string(), manifest.vocabulary);
   return tokenizer;
+}
+
+// Positions of a published model that was fine-tuned in shorter rows, if these turned its queries and keys in the same way;
+// else those of the rows.
+std::int64_t context_of(const config::Job& job) {
+  const Path weights = job.model.weights;
+  if (job.model.family != config::Family::kLlama || !convert::is_hugging_face(weights))
+    return job.model.seq_len;
+  config::Model longer = job.model;
+  longer.seq_len = std::max(
+      longer.seq_len,
+      config::parse_job(convert::manifest_of_weights(weights).job, weights.string()).model.seq_len);
+  const config::Rope here = config::rope_of(job.model), there = config::rope_of(longer);
+  const bool same = here.frequencies == there.frequencies && here.amplitude == there.amplitude;
+  return same ? longer.seq_len : job.model.seq_len;
 }
 
 // Template that --chat names; auto: the one that the model was trained on, or published with.
@@ -167,6 +184,7 @@ int generate(const GenerateOptions& options) {
       words.insert(words.end(), {"--ids", Json(chat_prompt(options, chosen, tokenizer)).dump()});
   }
   say_stops();
+  words.insert(words.end(), {"--context", std::to_string(context_of(job))});
   words.insert(words.end(), {"--vocabulary", job_in_memory(tokenizer.description())});
   become_worker(words, {});
 }

@@ -258,7 +258,9 @@ void answer(const exec::Model& model, const config::Job& job, const Arguments& a
 
 int generate(const Arguments& arguments) {
   const Interrupts interrupts;
-  const LoadedModel loaded(arguments.text("checkpoint"));
+  const LoadedModel loaded(
+      arguments.text("checkpoint"),
+      arguments.has("context") ? arguments.number<std::int64_t>("context") : 0);
   const config::Job& job = loaded.job();
   const auto go_on = [&] { return interrupts.first() == 0; };
   if (job.model.family == config::Family::kVlm || job.model.family == config::Family::kArrcoc)
