@@ -80,6 +80,7 @@ Examples:
   trireme checkpoint diff runs/first runs/second
   trireme checkpoint reshard runs/first other --to tp=2,dp_shard=2,zero=1
   trireme checkpoint convert runs/first for_transformers  # or back, from a directory with config.json
+  trireme checkpoint convert runs/lora adapter            # in the form of PEFT; --merge: the whole model
   trireme checkpoint convert recipes/vjepa_vitl.yaml --list
   trireme checkpoint ls runs/first --json -
 )";
@@ -95,15 +96,6 @@ Examples:
   trireme data prepare more --out data/more --tokenizer data/code     # uses the same vocabulary
   trireme data tokenizer data/code --out tokenizer.json
   trireme data synth vlm data/scenes --count 5000
-)";
-
-constexpr char kGenerateExamples[] = R"(
-Examples:
-  trireme generate --checkpoint runs/first --prompt '#include <'
-  trireme generate --checkpoint runs/first/checkpoints/step-100 --prompt ROMEO: --tokens 500 --temperature 1
-  trireme generate --checkpoint runs/first --prompt 'Q: ' --stop 'Q:' --top-p 0.9
-  trireme generate --checkpoint Qwen3-0.6B --prompt 'The oars' --temperature 0
-  trireme generate --checkpoint runs/vlm --image examples/blocks.png --prompt code? --temperature 0
 )";
 
 constexpr char kDiffExamples[] = R"(
@@ -190,6 +182,8 @@ void add_checkpoint(CLI::App& root, CheckpointCommands& o, Run& run) {
           "Key as section.key=value of the job made from a Hugging Face model, or of the job file "
           "with --list; may be repeated")
       ->allow_extra_args(false);
+  convert.add_flag("--merge", o.convert.merge,
+                   "Merge LoRA adapters into the weights (default: write them as a PEFT adapter)");
   convert.add_flag("--list", o.convert.list,
                    "Print name, type and shape of each Hugging Face tensor without writing files");
   add_json_option(convert, o.convert.json);
@@ -255,42 +249,6 @@ void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, TokenizerOpt
   add_synth(group, s, run);
 }
 
-void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
-  CLI::App& app = add_command(root, "generate", "Generate text with a model", kGenerateExamples);
-  app.add_option("--checkpoint", o.checkpoint,
-                 "Run directory, one step-N, or a Hugging Face directory")
-      ->required();
-  app.add_option(
-      "--tokenizer", o.tokenizer,
-      "Tokenizer: bytes, or a path with the model's vocabulary (default: that of its run)");
-  app.add_option("--stop", o.stops,
-                 "Text that ends the output, such as <|im_end|>, in addition to the vocabulary's "
-                 "end-of-text "
-                 "tokens; may be repeated (default: none)")
-      ->allow_extra_args(false);
-  app.add_option("--prompt", o.prompt, "Text to continue, or message to answer (--chat)")
-      ->required();
-  app.add_option("--chat", o.chat, "Chat template and options as in data.chat (default: none)");
-  app.add_option("--image", o.image, "JPEG, PNG or WebP image for a vision-language model");
-  add_number(app, "--tokens", o.tokens, "Maximum number of tokens to generate", 1, 1000000);
-  add_number(app, "--temperature", o.temperature, "Sampling temperature; 0: greedy", 0.0, 100.0);
-  add_number(app, "--top-k", o.top_k, "Sample from the k most probable tokens; 0: all", 0,
-             std::int64_t{1} << 31);
-  app.add_option("--top-p", o.top_p,
-                 "Sample from the most probable tokens with this total probability; 1: all")
-      ->check([](const std::string& text) {
-        double p = 0;
-        return CLI::detail::lexical_cast(text, p) && p > 0 && p <= 1
-                   ? std::string()
-                   : text + ": needs more than 0 and at most 1 (all)";
-      })
-      ->capture_default_str();
-  app.add_option("--seed", o.seed, "Seed of the sampling")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.callback([&] { run = [&] { return generate(o); }; });
-}
-
 void add_diff(CLI::App& root, DiffOptions& o, Run& run) {
   CLI::App& app =
       add_command(root, "diff", "Compare two layouts of a job, tensor by tensor", kDiffExamples);
@@ -321,7 +279,7 @@ struct MachineOptions {
   int process = 0;
 };
 
-// The commands about this machine and its processes.
+// The commands about this machine, its processes and this program.
 void add_machine(CLI::App& root, MachineOptions& o, Run& run) {
   CLI::App& doctor_command = add_command(
       root, "doctor", "Test the capabilities of this machine by running them", kDoctorExamples);
@@ -332,6 +290,9 @@ void add_machine(CLI::App& root, MachineOptions& o, Run& run) {
                   "\nExamples:\n  trireme stack 1234\n");
   stack_command.add_option("PID", o.process, "Process ID")->required()->check(CLI::PositiveNumber);
   stack_command.callback([&] { run = [&] { return stack(o.process); }; });
+  add_command(root, "version", "Print the versions of Trireme and its compiler",
+              "\nExamples:\n  trireme version\n")
+      .callback([&] { run = version; });
 }
 
 }  // namespace
@@ -340,6 +301,7 @@ int run_command_line(int argc, char** argv) {
   TrainOptions train_options;
   SweepOptions sweep_options;
   LaunchOptions launch_options;
+  FinetuneOptions finetune_options;
   ExplainOptions explain_options;
   PlanOptions plan_options;
   CheckpointCommands checkpoint_options;
@@ -360,6 +322,7 @@ int run_command_line(int argc, char** argv) {
   root.require_subcommand(1);
   root.footer("\ntrireme COMMAND --help shows the options and examples of a command.");
   add_train(root, train_options, run);
+  add_finetune(root, finetune_options, run);
   add_launch(root, launch_options, run);
   add_explain(root, explain_options, run);
   add_plan(root, plan_options, run);
@@ -374,9 +337,6 @@ int run_command_line(int argc, char** argv) {
   add_machine(root, machine_options, run);
   CompletionOptions completion_options;
   add_completion(root, completion_options, run);
-  add_command(root, "version", "Print the versions of Trireme and its compiler",
-              "\nExamples:\n  trireme version\n")
-      .callback([&] { run = version; });
 
   take_help(argc, argv);
   char** const ours = std::find(argv, argv + argc, std::string_view("--"));
@@ -392,7 +352,7 @@ int run_command_line(int argc, char** argv) {
     if (error.get_exit_code() == 0 && !unknown_command) return root.exit(error);
     refuse(root, error, argc, argv);
   }
-  train_options.command = typed(argc, argv);
+  train_options.command = finetune_options.command = typed(argc, argv);
   return run_with_json(innermost(root), run);
 }
 

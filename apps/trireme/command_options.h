@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "apps/trireme/bench/bench_commands.h"
+#include "apps/trireme/run/finetune.h"
 #include "commands.h"
 
 namespace trireme::app {
@@ -40,11 +41,13 @@ struct BenchOptions {
   BenchStepOptions step;
 };
 void add_train(CLI::App& root, TrainOptions& o, Run& run);
+void add_finetune(CLI::App& root, FinetuneOptions& o, Run& run);
 void add_launch(CLI::App& root, LaunchOptions& o, Run& run);
 void add_sweep(CLI::App& root, SweepOptions& o, Run& run);
 void add_explain(CLI::App& root, ExplainOptions& o, Run& run);
 void add_plan(CLI::App& root, PlanOptions& o, Run& run);
 void add_bench(CLI::App& root, BenchOptions& o, Run& run);
+void add_generate(CLI::App& root, GenerateOptions& o, Run& run);
 void add_evaluate(CLI::App& root, EvaluateOptions& o, Run& run);
 void add_predict(CLI::App& root, PredictOptions& o, Run& run);
 void add_synth(CLI::App& data, SynthOptions& o, Run& run);

@@ -97,10 +97,10 @@ struct ReshardOptions {
 struct ConvertOptions {
   std::string path;  // of a checkpoint, or of a Hugging Face model: what is there decides
   std::string out;   // empty with list
-  std::vector<std::string>
-      assignments;    // keys of a Hugging Face model's job, such as jepa.mask_tokens=2
-  bool list = false;  // instead: the tensors that would be written; the path may be a job file
-  std::string json;   // with list; empty: the text only
+  std::vector<std::string> assignments;  // keys of a Hugging Face model's job
+  bool list = false;   // instead: the tensors that would be written; the path may be a job file
+  bool merge = false;  // adapters into the weights, instead of files of their own
+  std::string json;    // with list; empty: the text only
 };
 
 struct CheckpointCommands {

@@ -36,6 +36,7 @@ TEST(Help, EveryCommandHasExamples) {
   const Desk desk;
   EXPECT_THAT(desk.run({"--help"}).out, HasSubstr("train"));
   const std::vector<std::vector<std::string>> commands = {{"train"},
+                                                          {"finetune"},
                                                           {"plan"},
                                                           {"explain"},
                                                           {"checkpoint"},

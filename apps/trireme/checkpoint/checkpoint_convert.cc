@@ -14,6 +14,7 @@
 #include "layouts.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
+#include "trireme/checkpoint/convert/adapters.h"
 #include "trireme/checkpoint/convert/compare.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
 #include "trireme/checkpoint/convert/preprocessor.h"
@@ -124,14 +125,44 @@ void convert_vocabulary(const Path& from, config::Family family,
   }
 }
 
+// Writes the model, or its adapters alone. Returns the names of parameters that the files cannot hold.
+std::vector<std::string> write_theirs(const ConvertOptions& options, const Path& checkpoint,
+                                      const config::Job& job) {
+  const model::ModelSpec model = model::describe(job);
+  const bool adapters = job.lora.rank > 0 && !options.merge;
+  std::vector<std::string> left_out;
+  if (options.merge && job.lora.rank == 0)
+    fail(ErrorKind::kUsage, "--merge: {} has no adapters (lora.rank=0); leave --merge out",
+         checkpoint.string());
+  if (options.merge)
+    convert::merged_to_hugging_face(checkpoint, job, model, options.out);
+  else if (adapters)
+    convert::to_peft(checkpoint, job, model, options.out);
+  else
+    left_out = convert::to_hugging_face(checkpoint, job, model, options.out);
+  const char* pixels = convert::preprocessor_name(job);
+  fmt::print("{}: {}, {}{}{} of {}\n", options.out,
+             adapters ? convert::kAdapterConfigName : convert::kConfigName, pixels ? pixels : "",
+             pixels ? ", " : "", adapters ? convert::kAdapterModelName : convert::kModelName,
+             checkpoint.string());
+  return left_out;
+}
+
+// Files next to the tokenizer of the model that training began with, such as its chat template.
+void copy_companions(const Path& weights, const Path& out) {
+  namespace fs = std::filesystem;
+  std::error_code cause;
+  for (const char* name : {"tokenizer_config.json", "chat_template.jinja",
+                           "special_tokens_map.json", "generation_config.json"})
+    if (convert::is_hugging_face(weights) && fs::exists(weights / name, cause) &&
+        !fs::exists(out / name, cause))
+      write_file_synced(out / name, read_file(weights / name));
+}
+
 int to_theirs(const ConvertOptions& options) {
   const Path checkpoint = find_checkpoint(options.path), out = options.out;
   const config::Job job = job_of(checkpoint);
-  const std::vector<std::string> left_out =
-      convert::to_hugging_face(checkpoint, job, model::describe(job), out);
-  const char* pixels = convert::preprocessor_name(job);
-  fmt::print("{}: config.json, {}{}model.safetensors of {}\n", options.out, pixels ? pixels : "",
-             pixels ? ", " : "", checkpoint.string());
+  const std::vector<std::string> left_out = write_theirs(options, checkpoint, job);
   convert_vocabulary(checkpoint, job.model.family, [&](const text::Tokenizer& tokenizer) {
     // The reference code of H-Net has its vocabulary in itself: ours says whether a beginning token is used.
     if (job.model.family == config::Family::kHnet) {
@@ -147,6 +178,7 @@ int to_theirs(const ConvertOptions& options) {
     }
     return std::string(file.name);
   });
+  copy_companions(job.model.weights, out);
   if (!left_out.empty())
     fmt::print("{} parameters have no place there, such as {}\n", left_out.size(),
                left_out.front());
@@ -263,7 +295,14 @@ int checkpoint_convert(const ConvertOptions& options) {
   if (!options.json.empty())
     fail(ErrorKind::kUsage, "--json {}: convert prints no table; add --list or leave --json out",
          options.json);
-  if (convert::is_hugging_face(options.path)) return from_theirs(options);
+  if (convert::is_hugging_face(options.path)) {
+    if (options.merge)
+      fail(ErrorKind::kUsage,
+           "--merge: {} is a Hugging Face directory, which convert reads; leave "
+           "--merge out",
+           options.path);
+    return from_theirs(options);
+  }
   refuse_assignments(options);
   return to_theirs(options);
 }

@@ -1,4 +1,5 @@
 // trireme generate: finds the checkpoint and its vocabulary; the worker computes.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "apps/trireme/commands.h"
@@ -10,6 +11,7 @@
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/config/chat.h"
 #include "trireme/config/families.h"
+#include "trireme/config/rope.h"
 #include "trireme/data/chat/encode.h"
 #include "trireme/data/chat/recognise.h"
 #include "trireme/data/text/tokenizer.h"
@@ -53,7 +55,7 @@ void check_generates(const GenerateOptions& options, const config::Job& job,
   if (sees(job) && !options.chat.empty())
     fail(ErrorKind::kUsage, "--chat {}: a model of family {} has no chat template; leave it out",
          options.chat, config::name(job.model.family));
-  if (options.prompt.empty())
+  if (options.prompt.empty() && options.chat.empty())
     fail(ErrorKind::kUsage, "--prompt is empty; give the model a text to continue");
   for (const std::string& stop : options.stops)
     if (stop.empty())
@@ -88,6 +90,21 @@ text::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& checkpo
   return tokenizer;
 }
 
+// Positions of a published model that was fine-tuned in shorter rows, if these turned its queries and keys in the same way;
+// else those of the rows.
+std::int64_t context_of(const config::Job& job) {
+  const Path weights = job.model.weights;
+  if (job.model.family != config::Family::kLlama || !convert::is_hugging_face(weights))
+    return job.model.seq_len;
+  config::Model longer = job.model;
+  longer.seq_len = std::max(
+      longer.seq_len,
+      config::parse_job(convert::manifest_of_weights(weights).job, weights.string()).model.seq_len);
+  const config::Rope here = config::rope_of(job.model), there = config::rope_of(longer);
+  const bool same = here.frequencies == there.frequencies && here.amplitude == there.amplitude;
+  return same ? longer.seq_len : job.model.seq_len;
+}
+
 // Template that --chat names; auto: the one that the model was trained on, or published with.
 config::Chat chosen_chat(const GenerateOptions& options, const Path& checkpoint,
                          const config::Job& job) {
@@ -99,14 +116,9 @@ config::Chat chosen_chat(const GenerateOptions& options, const Path& checkpoint,
   return chat;
 }
 
-// Ids of a prompt that ends where the answer begins; what ends the answer joins the tokenizer's ends and `stops`.
-std::vector<std::int32_t> chat_prompt(const GenerateOptions& options, const config::Chat& chosen,
-                                      text::Tokenizer& tokenizer, std::vector<std::string>& stops) {
-  const chat::Template& shape = chat::find_template(chosen.shape);
-  const chat::Conversation conversation =
-      options.prompt.starts_with('{')
-          ? chat::read_conversation(options.prompt, "--prompt")
-          : chat::Conversation{{.role = chat::Role::kUser, .content = options.prompt}};
+// What ends an answer joins the tokenizer's ends and `stops`.
+void add_ends(const chat::Template& shape, text::Tokenizer& tokenizer,
+              std::vector<std::string>& stops) {
   std::vector<std::int32_t> ends = tokenizer.ends();
   for (const std::string_view stop : shape.stops)
     if (const auto id = tokenizer.find_added_token(stop))
@@ -114,6 +126,16 @@ std::vector<std::int32_t> chat_prompt(const GenerateOptions& options, const conf
     else
       stops.emplace_back(stop);
   tokenizer = tokenizer.with_ends(std::move(ends));
+}
+
+// Ids of a prompt that ends where the answer begins.
+std::vector<std::int32_t> chat_prompt(const GenerateOptions& options, const config::Chat& chosen,
+                                      const text::Tokenizer& tokenizer) {
+  const chat::Template& shape = chat::find_template(chosen.shape);
+  const chat::Conversation conversation =
+      options.prompt.starts_with('{')
+          ? chat::read_conversation(options.prompt, "--prompt")
+          : chat::Conversation{{.role = chat::Role::kUser, .content = options.prompt}};
   return chat::encode(chat::render(shape, conversation, {.prompt = true, .date = chosen.date}),
                       tokenizer)
       .ids;
@@ -154,11 +176,15 @@ int generate(const GenerateOptions& options) {
   if (options.chat.empty()) {
     tokenizer.encode(options.prompt);  // refuses what the vocabulary cannot say
   } else {
-    const std::vector<std::int32_t> ids =
-        chat_prompt(options, chosen_chat(options, checkpoint, job), tokenizer, stops);
-    words.insert(words.end(), {"--ids", Json(ids).dump()});
+    const config::Chat chosen = chosen_chat(options, checkpoint, job);
+    add_ends(chat::find_template(chosen.shape), tokenizer, stops);
+    if (options.prompt.empty())
+      words.insert(words.end(), {"--chat", chosen.shape, "--date", chosen.date});
+    else
+      words.insert(words.end(), {"--ids", Json(chat_prompt(options, chosen, tokenizer)).dump()});
   }
   say_stops();
+  words.insert(words.end(), {"--context", std::to_string(context_of(job))});
   words.insert(words.end(), {"--vocabulary", job_in_memory(tokenizer.description())});
   become_worker(words, {});
 }

@@ -9,8 +9,9 @@
 namespace trireme::app {
 namespace {
 
-config::Job alone(const std::string& yaml, const std::string& what) {
+config::Job alone(const std::string& yaml, const std::string& what, std::int64_t context) {
   config::Job job = config::parse_job(yaml, what);
+  if (context > 0) job.model.seq_len = context;
   job.parallel = {};
   job.recompute = {};
   job.offload = {};
@@ -34,11 +35,12 @@ void load_parameters(const Path& checkpoint, const formats::Manifest& manifest, 
   session.units().refresh();
 }
 
-LoadedModel::LoadedModel(const Path& checkpoint)
-    : LoadedModel(checkpoint, convert::manifest_of_weights(checkpoint)) {}
+LoadedModel::LoadedModel(const Path& checkpoint, std::int64_t context)
+    : LoadedModel(checkpoint, convert::manifest_of_weights(checkpoint), context) {}
 
-LoadedModel::LoadedModel(const Path& checkpoint, const formats::Manifest& manifest)
-    : job_(alone(manifest.job, checkpoint.string())),
+LoadedModel::LoadedModel(const Path& checkpoint, const formats::Manifest& manifest,
+                         std::int64_t context)
+    : job_(alone(manifest.job, checkpoint.string(), context)),
       local_(1, job_.parallel.comm_timeout_s),
       world_(local_.rank(0)),
       optimizer_({.betas = job_.optim.betas, .eps = job_.optim.eps}),

@@ -22,13 +22,14 @@ void load_parameters(const Path& checkpoint, const formats::Manifest& manifest, 
 // impossible so. Throws Error{kData} where the parameters cannot be read.
 class LoadedModel {
  public:
-  explicit LoadedModel(const Path& checkpoint);
+  // `context` replaces model.seq_len; 0: as it is.
+  explicit LoadedModel(const Path& checkpoint, std::int64_t context = 0);
 
   const config::Job& job() const { return job_; }
   const exec::Model& model() const { return session_->model(); }
 
  private:
-  LoadedModel(const Path& checkpoint, const formats::Manifest& manifest);
+  LoadedModel(const Path& checkpoint, const formats::Manifest& manifest, std::int64_t context);
 
   config::Job job_;
   comm::LocalWorld local_;

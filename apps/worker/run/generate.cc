@@ -1,12 +1,17 @@
 // trireme-worker generate: loads a checkpoint on one rank and writes one token after the other.
 #include "trireme/model/blocks/generate.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "alone.h"
 #include "apps/worker/subcommands.h"
@@ -15,6 +20,7 @@
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/config/resolve/resolve_arrcoc.h"
 #include "trireme/config/resolve/resolve_vlm.h"
+#include "trireme/data/chat/encode.h"
 #include "trireme/data/loaders/samples/question_source.h"
 #include "trireme/data/loaders/samples/region_questions.h"
 #include "trireme/data/media/image.h"
@@ -43,7 +49,13 @@ class TextUpTo {
  public:
   explicit TextUpTo(const Arguments& arguments)
       : stops_(parse_json(arguments.text("stops"), "--stops").get<std::vector<std::string>>()) {}
-  ~TextUpTo() { write(held_); }
+  ~TextUpTo() { say(std::exchange(held_, {})); }
+
+  // All that was written, with what may have been the beginning of one of them.
+  std::string finish() {
+    say(std::exchange(held_, {}));
+    return written_;
+  }
 
   // Whether none of them has come.
   bool add(const std::string& text) {
@@ -55,27 +67,31 @@ class TextUpTo {
         if (held_.ends_with(stop.substr(0, size))) kept = size;
     }
     const bool found = end != held_.npos;
-    write(held_.substr(0, found ? end : held_.size() - kept));
+    say(held_.substr(0, found ? end : held_.size() - kept));
     held_ = found ? "" : held_.substr(held_.size() - kept);
     return !found;
   }
 
  private:
+  void say(const std::string& text) {
+    write(text);
+    written_ += text;
+  }
+
   std::vector<std::string> stops_;
   std::string held_;  // may be the beginning of one of them
+  std::string written_;
 };
 
-void go_on_from_prompt(const exec::Model& model, const config::Job& job, const Arguments& arguments,
-                       const GoOn& go_on) {
+text::Tokenizer vocabulary_of(const Arguments& arguments) {
   const Path vocabulary = arguments.text("vocabulary");
-  const auto tokenizer =
-      text::Tokenizer::from_description(read_file(vocabulary), vocabulary.string());
-  const std::string prompt = arguments.text("prompt");
-  const std::string ids = arguments.text("ids", "");  // of a conversation
-  const std::vector<std::int32_t> start =
-      ids.empty() ? tokenizer.encode_prompt(prompt)
-                  : parse_json(ids, "--ids").get<std::vector<std::int32_t>>();
-  if (ids.empty()) write(prompt);
+  return text::Tokenizer::from_description(read_file(vocabulary), vocabulary.string());
+}
+
+// Writes what follows `start`, and returns it.
+std::string go_on_from(const std::vector<std::int32_t>& start, const exec::Model& model,
+                       const config::Job& job, const Arguments& arguments,
+                       const text::Tokenizer& tokenizer, const GoOn& go_on) {
   TextUpTo text(arguments);
   text::DecodeStream decoded(tokenizer, start);
   blocks::generate(model, {.prompt = {start.begin(), start.end()},
@@ -91,6 +107,76 @@ void go_on_from_prompt(const exec::Model& model, const config::Job& job, const A
                              return go_on();
                            }});
   text.add(decoded.finish());
+  return text.finish();
+}
+
+void go_on_from_prompt(const exec::Model& model, const config::Job& job, const Arguments& arguments,
+                       const GoOn& go_on) {
+  const text::Tokenizer tokenizer = vocabulary_of(arguments);
+  const std::string prompt = arguments.text("prompt");
+  const std::string ids = arguments.text("ids", "");  // of a conversation
+  if (ids.empty()) write(prompt);
+  go_on_from(ids.empty() ? tokenizer.encode_prompt(prompt)
+                         : parse_json(ids, "--ids").get<std::vector<std::int32_t>>(),
+             model, job, arguments, tokenizer, go_on);
+}
+
+// Lines of stdin; none after its end or a stop signal.
+class Lines {
+ public:
+  explicit Lines(const GoOn& go_on) : go_on_(go_on) {}
+
+  std::optional<std::string> next() {
+    for (;;) {
+      if (const std::size_t end = held_.find('\n'); end != held_.npos) {
+        const std::string line = held_.substr(0, end);
+        held_.erase(0, end + 1);
+        return line;
+      }
+      if (ended_) return held_.empty() ? std::nullopt : std::optional(std::exchange(held_, {}));
+      if (!go_on_()) return std::nullopt;
+      constexpr int kLookMs = 100;  // for a signal
+      pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+      if (::poll(&input, 1, kLookMs) <= 0) continue;
+      char bytes[4096];
+      const ssize_t count = ::read(STDIN_FILENO, bytes, sizeof bytes);
+      if (count > 0)
+        held_.append(bytes, static_cast<std::size_t>(count));
+      else
+        ended_ = true;
+    }
+  }
+
+ private:
+  const GoOn& go_on_;
+  std::string held_;
+  bool ended_ = false;
+};
+
+// Each line of stdin is a message of one conversation, which the model answers.
+void converse(const exec::Model& model, const config::Job& job, const Arguments& arguments,
+              const GoOn& go_on) {
+  const text::Tokenizer tokenizer = vocabulary_of(arguments);
+  const chat::Template& shape = chat::find_template(arguments.text("chat"));
+  const chat::Style style{.prompt = true, .date = arguments.text("date")};
+  const char* const mark = ::isatty(STDIN_FILENO) == 1 ? "> " : "";
+  chat::Conversation conversation;
+  Lines lines(go_on);
+  for (write(mark); const auto line = lines.next(); write(mark)) {
+    if (line->empty()) continue;
+    conversation.push_back({.role = chat::Role::kUser, .content = *line});
+    const std::vector<std::int32_t> start =
+        chat::encode(chat::render(shape, conversation, style), tokenizer).ids;
+    if (std::ssize(start) >= job.model.seq_len)
+      fail(
+          ErrorKind::kUsage,
+          "the conversation has {} tokens and model.seq_len={} of the model is full; begin another "
+          "one",
+          start.size(), job.model.seq_len);
+    conversation.push_back({.role = chat::Role::kAssistant,
+                            .content = go_on_from(start, model, job, arguments, tokenizer, go_on)});
+    write("\n");
+  }
 }
 
 // The picture of --image, if there is one.
@@ -172,14 +258,18 @@ void answer(const exec::Model& model, const config::Job& job, const Arguments& a
 
 int generate(const Arguments& arguments) {
   const Interrupts interrupts;
-  const LoadedModel loaded(arguments.text("checkpoint"));
+  const LoadedModel loaded(
+      arguments.text("checkpoint"),
+      arguments.has("context") ? arguments.number<std::int64_t>("context") : 0);
   const config::Job& job = loaded.job();
   const auto go_on = [&] { return interrupts.first() == 0; };
   if (job.model.family == config::Family::kVlm || job.model.family == config::Family::kArrcoc)
     answer(loaded.model(), job, arguments, go_on);
+  else if (arguments.has("chat"))
+    converse(loaded.model(), job, arguments, go_on);
   else
     go_on_from_prompt(loaded.model(), job, arguments, go_on);
-  write("\n");
+  if (!arguments.has("chat") || ::isatty(STDIN_FILENO) == 1) write("\n");
   return interrupts.first() == 0 ? 0 : 128 + interrupts.first();
 }
 

@@ -82,6 +82,19 @@ std::string print_job_for(const Job& job, const Path& weights) {
   return text;
 }
 
+std::string print_over(const Job& base, const Job& job) {
+  std::string text, section;
+  for (const Difference& key : diff(base, job)) {
+    const std::size_t dot = key.key.find('.');
+    if (key.key.substr(0, dot) != section) {
+      section = key.key.substr(0, dot);
+      text += fmt::format("{}:\n", section);
+    }
+    text += fmt::format("  {}: {}\n", key.key.substr(dot + 1), key.after);
+  }
+  return text;
+}
+
 void check_allowed(const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
     const Field* field = find_field(key);

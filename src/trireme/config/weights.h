@@ -26,6 +26,9 @@ std::vector<Difference> other_meaning(const Job& weights, const Job& job,
 // YAML of a job that begins with `weights` of a resolved job: what is inherited from them, and the source of samples.
 std::string print_job_for(const Job& job, const Path& weights);
 
+// YAML of the keys in which `job` differs from `base`: load_job_over(base, ..) of it is the job.
+std::string print_over(const Job& base, const Job& job);
+
 // Throws Error{kUsage} for a key that is not compared with that of weights.
 void check_allowed(const std::vector<std::string>& keys);
 

@@ -6,6 +6,7 @@
 
 #include "tests/harness/chats.h"
 #include "trireme/base/error.h"
+#include "trireme/data/chat/pack.h"
 #include "trireme/data/loaders/tokens/token_loader.h"
 
 namespace trireme::loaders::chat_source_test {
@@ -43,13 +44,13 @@ class ChatSourceTest : public testing::Test {
 // The examples of TRL's documentation: five, two, three and one places in rows of four.
 TEST_F(ChatSourceTest, RowsAreBestFit) {
   const text::TokenFile tokens = counting({6, 3, 4, 2});
-  using Row = std::vector<PackedPiece>;
-  EXPECT_EQ(packed_documents(tokens, 4, Long::kCut),
+  using Row = std::vector<chat::PackedPiece>;
+  EXPECT_EQ(chat::packed_documents(tokens, 4, Long::kCut),
             (std::vector<Row>{{{0, 0, 4}}, {{2, 0, 3}, {3, 0, 1}}, {{1, 0, 2}}}));
-  EXPECT_EQ(packed_documents(tokens, 4, Long::kSplit),
+  EXPECT_EQ(chat::packed_documents(tokens, 4, Long::kSplit),
             (std::vector<Row>{{{0, 0, 4}}, {{2, 0, 3}, {0, 4, 1}}, {{1, 0, 2}, {3, 0, 1}}}));
   try {
-    packed_documents(tokens, 4, Long::kRefuse);
+    chat::packed_documents(tokens, 4, Long::kRefuse);
     FAIL() << "a conversation was cut";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("1 of 4 conversations are longer, up to 5 tokens"));

@@ -83,10 +83,11 @@ std::vector<formats::TensorInfo> by_name(std::vector<formats::TensorInfo> infos)
 
 void refuse_adapters(const config::Job& job, const std::string& what) {
   if (job.lora.rank > 0)
-    fail(ErrorKind::kUsage,
-         "{}has adapters (lora.rank={}), which config.json cannot describe; train or convert the "
-         "model without them",
-         what, job.lora.rank);
+    fail(
+        ErrorKind::kUsage,
+        "{}has adapters (lora.rank={}), which config.json cannot describe; without --list, convert "
+        "writes them as files of PEFT or, with --merge, merges them",
+        what, job.lora.rank);
 }
 
 StateReader whole_checkpoint(const Path& checkpoint, const model::ModelSpec& model) {

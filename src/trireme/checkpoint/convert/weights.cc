@@ -195,6 +195,11 @@ HuggingFaceWeights::HuggingFaceWeights(const Path& directory, config::Job job)
 HuggingFaceWeights::~HuggingFaceWeights() = default;
 HuggingFaceWeights::HuggingFaceWeights(HuggingFaceWeights&&) noexcept = default;
 
+DType HuggingFaceWeights::type(const model::ParamSpec& param) const {
+  const std::vector<Part> parts = parts_of(tensors_->names(), job_, param);
+  return parts.empty() ? DType::kF32 : tensors_->needed(parts.front()).dtype;
+}
+
 std::vector<std::byte> HuggingFaceWeights::read(const model::ParamSpec& param) const {
   const std::vector<Part> parts = parts_of(tensors_->names(), job_, param);
   std::vector<std::byte> values;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/base/dtype.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
 #include "trireme/data/text/tokenizer.h"
@@ -35,6 +36,8 @@ class HuggingFaceWeights {
   // Resolved.
   const config::Job& job() const { return job_; }
   const model::ModelSpec& model() const { return model_; }
+  // Type of the tensor that a parameter of model() is in.
+  DType type(const model::ParamSpec& param) const;
   // The elements of a parameter of model() in fp32.
   std::vector<std::byte> read(const model::ParamSpec& param) const;
 

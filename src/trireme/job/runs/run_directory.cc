@@ -44,7 +44,8 @@ bool is_as_good_as_empty(const Path& path) {
   for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
     const std::string name = entry.path().filename().string();
     if (name != kLock && name != formats::kEventsName && name != kGenerationName &&
-        name != kFaultNotesName && !name.starts_with(std::string(kLockedJobName) + ".tmp-") &&
+        name != kFaultNotesName && name != kJobName &&
+        !name.starts_with(std::string(kLockedJobName) + ".tmp-") &&
         !name.starts_with(std::string(kGenerationName) + ".tmp-"))
       return false;
   }

@@ -14,6 +14,8 @@
 namespace trireme::runs {
 
 inline constexpr char kLockedJobName[] = "job.lock.yaml";
+// File that `trireme finetune` writes there before a rank does.
+inline constexpr char kJobName[] = "job.yaml";
 // File that `trireme launch` writes there, perhaps before a rank does.
 inline constexpr char kGenerationName[] = ".generation";
 // Where ranks note which faults made on purpose have happened.

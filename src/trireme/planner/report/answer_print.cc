@@ -76,36 +76,6 @@ std::string head_text(const Answer& answer) {
       cluster.gpus_per_host);
 }
 
-std::string best_text(const Answer& answer) {
-  const Option& best = answer.options.front();
-  const Cluster& cluster = answer.question.cluster;
-  const Band around = band_of(answer, best);
-  std::string text = fmt::format("layout    {}\n", planner::text(best.layout));
-  const auto mfu = [&](double seconds) { return 100 * best.mfu(cluster) * best.seconds / seconds; };
-  text += fmt::format("forecast  {} a step, four times of five {} to {}; {} tokens/s\n",
-                      short_seconds(best.seconds), short_seconds(around.low),
-                      short_seconds(around.high), count_text(best.tokens() / best.seconds));
-  text += fmt::format("          {:.1f} % MFU ({:.1f} to {:.1f}) {} {}: {}\n", mfu(best.seconds),
-                      mfu(around.high), mfu(around.low),
-                      cluster.gpu.core ? "of products alone in" : "of the data sheet's",
-                      name(best.job.precision.compute), model::kComputedFlops);
-  text += fmt::format("          {:.1f} % of the step idle, {} of communication uncovered\n",
-                      100 * best.bubble, short_seconds(best.exposed));
-  text += fmt::format("memory    {} of {} a {}", short_bytes(needed(answer.question, best)),
-                      short_bytes(memory_of(answer.question)), cluster.gpu.name);
-  bool first = true;
-  for (const MemoryTerm& term : best.memory.terms) {
-    constexpr double kTelling = 0.001;  // of all
-    if (term.pool == Pool::kHost || term.bytes < kTelling * needed(answer.question, best)) continue;
-    text += fmt::format("{} {} {}", std::exchange(first, false) ? ":" : ",", term.name,
-                        short_bytes(term.bytes));
-  }
-  text += "\n";
-  if (best.host > 0)
-    text += fmt::format("          {} of each in host memory\n", short_bytes(best.host));
-  return text;
-}
-
 std::string others_text(const Answer& answer) {
   if (answer.options.size() < 2) return "";
   const Option& best = answer.options.front();
@@ -265,6 +235,36 @@ std::vector<std::string> notes_of(const Answer& answer, const std::optional<Spen
 }
 
 }  // namespace
+
+std::string best_text(const Answer& answer) {
+  const Option& best = answer.options.front();
+  const Cluster& cluster = answer.question.cluster;
+  const Band around = band_of(answer, best);
+  std::string text = fmt::format("layout    {}\n", planner::text(best.layout));
+  const auto mfu = [&](double seconds) { return 100 * best.mfu(cluster) * best.seconds / seconds; };
+  text += fmt::format("forecast  {} a step, four times of five {} to {}; {} tokens/s\n",
+                      short_seconds(best.seconds), short_seconds(around.low),
+                      short_seconds(around.high), count_text(best.tokens() / best.seconds));
+  text += fmt::format("          {:.1f} % MFU ({:.1f} to {:.1f}) {} {}: {}\n", mfu(best.seconds),
+                      mfu(around.high), mfu(around.low),
+                      cluster.gpu.core ? "of products alone in" : "of the data sheet's",
+                      name(best.job.precision.compute), model::kComputedFlops);
+  text += fmt::format("          {:.1f} % of the step idle, {} of communication uncovered\n",
+                      100 * best.bubble, short_seconds(best.exposed));
+  text += fmt::format("memory    {} of {} a {}", short_bytes(needed(answer.question, best)),
+                      short_bytes(memory_of(answer.question)), cluster.gpu.name);
+  bool first = true;
+  for (const MemoryTerm& term : best.memory.terms) {
+    constexpr double kTelling = 0.001;  // of all
+    if (term.pool == Pool::kHost || term.bytes < kTelling * needed(answer.question, best)) continue;
+    text += fmt::format("{} {} {}", std::exchange(first, false) ? ":" : ",", term.name,
+                        short_bytes(term.bytes));
+  }
+  text += "\n";
+  if (best.host > 0)
+    text += fmt::format("          {} of each in host memory\n", short_bytes(best.host));
+  return text;
+}
 
 std::string answer_text(const Answer& answer, const std::optional<Spending>& spending) {
   std::string text =

@@ -10,6 +10,8 @@
 
 namespace trireme::planner {
 
+// Layout, time and memory of the best option alone.
+std::string best_text(const Answer& answer);
 std::string answer_text(const Answer& answer, const std::optional<Spending>& spending);
 Json answer_json(const Answer& answer, const std::optional<Spending>& spending);
 

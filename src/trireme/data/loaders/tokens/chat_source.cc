@@ -9,30 +9,17 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/data/chat/pack.h"
 #include "trireme/data/loaders/sample_order.h"
-#include "trireme/data/loaders/tokens/packing.h"
 #include "trireme/data/loaders/tokens/token_loader.h"
 #include "trireme/data/text/dataset.h"
 
 namespace trireme::loaders {
 namespace {
 
+using chat::PackedPiece;
 using PackedRows = std::vector<std::vector<PackedPiece>>;
 using Opened = std::shared_ptr<const text::Dataset>;
-
-struct LongDocuments {
-  std::int64_t count = 0, longest = 0;
-};
-
-LongDocuments longer_than(const text::TokenFile& tokens, std::int64_t seq_len) {
-  LongDocuments found;
-  for (std::int64_t k = 0; k < tokens.documents(); ++k) {
-    const std::int64_t places = tokens.document(k).count - 1;
-    if (places > seq_len) ++found.count;
-    found.longest = std::max(found.longest, places);
-  }
-  return found;
-}
 
 // The places of a range of a document, and its last target.
 std::vector<std::int64_t> read(const text::TokenFile& file, const PackedPiece& piece) {
@@ -69,7 +56,7 @@ class ChatSource final : public Source {
         loss_(loss),
         seq_len_(job.model.seq_len),
         vocab_(job.model.vocab),
-        rows_(packed_documents(tokens, seq_len_, config::parse_chat(job.data.chat).longer)) {
+        rows_(chat::packed_documents(tokens, seq_len_, config::parse_chat(job.data.chat).longer)) {
     if (!rows_.empty()) rows_ = with_answers(std::move(rows_), loss, seq_len_);
     if (seed) order_.emplace(samples(), *seed);
   }
@@ -135,33 +122,6 @@ class ChatSource final : public Source {
 };
 
 }  // namespace
-
-PackedRows packed_documents(const text::TokenFile& tokens, std::int64_t seq_len,
-                            config::Chat::Long longer) {
-  using Long = config::Chat::Long;
-  if (const LongDocuments found = longer_than(tokens, seq_len);
-      found.count > 0 && longer == Long::kRefuse)
-    fail(ErrorKind::kData,
-         "model.seq_len={}: {} of {} conversations are longer, up to {} tokens. Raise "
-         "model.seq_len, or add long=cut or long=split to data.chat",
-         seq_len, found.count, tokens.documents(), found.longest);
-  std::vector<PackedPiece> pieces;
-  for (std::int64_t k = 0; k < tokens.documents(); ++k) {
-    const std::int64_t places = tokens.document(k).count - 1;
-    for (std::int64_t first = 0; first < places; first += seq_len) {
-      pieces.push_back({k, first, std::min(seq_len, places - first)});
-      if (longer != Long::kSplit) break;
-    }
-  }
-  std::vector<std::int64_t> lengths;
-  for (const PackedPiece& piece : pieces) lengths.push_back(piece.count);
-  PackedRows rows;
-  for (const PackedRow& packed : best_fit_rows(lengths, seq_len)) {
-    rows.emplace_back();
-    for (const std::int64_t index : packed) rows.back().push_back(pieces[index]);
-  }
-  return rows;
-}
 
 Sources open_chat(const config::Job& job, const Path& dataset, Evaluated evaluated) {
   const auto opened = std::make_shared<const text::Dataset>(text::open_dataset(dataset));

@@ -1,10 +1,6 @@
 #include "trireme/data/loaders/tokens/packing.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
-#include <set>
-#include <utility>
 
 #include "trireme/data/loaders/sample_order.h"
 
@@ -40,24 +36,6 @@ std::vector<PackedRow> pack_rows(std::span<const Outline> samples, Outline room,
     rows[best].push_back(index);
     left[best].tokens -= sample.tokens;
     left[best].tiles -= sample.tiles;
-  }
-  return rows;
-}
-
-std::vector<PackedRow> best_fit_rows(std::span<const std::int64_t> lengths, std::int64_t capacity) {
-  std::vector<std::int64_t> longest(lengths.size());
-  std::iota(longest.begin(), longest.end(), 0);
-  const auto length = [&](std::int64_t index) { return lengths[index]; };
-  std::ranges::stable_sort(longest, std::greater(), length);
-  std::vector<PackedRow> rows;
-  std::set<std::pair<std::int64_t, std::size_t>> left;  // space of each row that has some
-  for (const std::int64_t index : longest) {
-    auto best = left.lower_bound({length(index), 0});
-    if (best == left.end()) best = left.emplace(capacity, rows.size()).first, rows.emplace_back();
-    const auto [space, row] = *best;
-    rows[row].push_back(index);
-    left.erase(best);
-    if (space > length(index)) left.emplace(space - length(index), row);
   }
   return rows;
 }

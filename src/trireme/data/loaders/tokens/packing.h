@@ -22,8 +22,4 @@ using PackedRow = std::vector<std::int64_t>;
 std::vector<PackedRow> pack_rows(std::span<const Outline> samples, Outline room,
                                  std::uint64_t seed);
 
-// Best fit of the longest first: a sample joins the fullest row that has space for it, the earlier of two. Samples of
-// equal length keep their order. Lengths are 1 .. capacity. O(n log n).
-std::vector<PackedRow> best_fit_rows(std::span<const std::int64_t> lengths, std::int64_t capacity);
-
 }  // namespace trireme::loaders

@@ -1,0 +1,26 @@
+// Conversations packed into rows.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trireme/config/chat.h"
+#include "trireme/data/text/token_file.h"
+
+namespace trireme::chat {
+
+// Part of a document that lies in a row: `count` places from its token `first` on, each of which predicts the next token.
+struct PackedPiece {
+  std::int64_t document = 0;
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  bool operator==(const PackedPiece&) const = default;
+};
+
+// Documents as rows of `seq_len` places, packed by best fit. One of n tokens takes n - 1 places, as the last token is only
+// a target. Longer ones are cut, split or refused (Error{kData}); the parts of a split one are packed separately.
+std::vector<std::vector<PackedPiece>> packed_documents(const text::TokenFile& tokens,
+                                                       std::int64_t seq_len,
+                                                       config::Chat::Long longer);
+
+}  // namespace trireme::chat

@@ -1,0 +1,121 @@
+// Adapters as files of PEFT, and merged into the weights.
+#include "trireme/checkpoint/convert/adapters.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "tests/checkpoint/convert/seeds.h"
+#include "tests/formats/scratch.h"
+#include "trireme/base/json.h"
+#include "trireme/checkpoint/convert/state_reader.h"
+#include "trireme/formats/safetensors.h"
+
+namespace trireme::convert::adapters_test {
+namespace {
+
+using config::Family;
+using testing::HasSubstr;
+
+class Adapters : public testing::TestWithParam<Family> {
+ protected:
+  void begin(const Layout& more = {}) {
+    Layout layout = {"lora.rank=2", "lora.alpha=3"};
+    layout.insert(layout.end(), more.begin(), more.end());
+    one_ = target_of(decoder(GetParam(), 17), layout);
+    write_seed(one_, scratch_ / "seed");
+  }
+  Path seed() const { return scratch_ / "seed/step-3"; }
+  // Of the seed.
+  std::vector<float> ours(const std::string& name) const {
+    const StateReader stored(seed(), one_.model.units);
+    for (std::size_t unit = 0; unit < one_.model.units.size(); ++unit)
+      for (std::size_t p = 0; p < one_.model.units[unit].params.size(); ++p)
+        if (one_.model.units[unit].params[p].name == name)
+          return floats(stored.read_whole(unit, p, {.name = "param"}));
+    ADD_FAILURE() << name;
+    return {};
+  }
+  static std::vector<float> floats(std::span<const std::byte> bytes) {
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+
+  formats::Scratch scratch_;
+  Target one_;
+};
+
+TEST_P(Adapters, HavePeftsNamesAndOurBits) {
+  begin();
+  to_peft(seed(), one_.job, one_.model, scratch_ / "peft");
+  const formats::SafetensorsFile file(scratch_ / "peft/adapter_model.safetensors");
+  std::size_t adapters = 0;
+  for (const model::UnitSpec& unit : one_.model.units)
+    for (const model::ParamSpec& param : unit.params) {
+      if (param.name.find(".lora_") == param.name.npos) continue;
+      ++adapters;
+      const formats::Tensor* tensor = file.find("base_model.model." + param.name);
+      ASSERT_NE(tensor, nullptr) << param.name;
+      EXPECT_EQ(tensor->shape, param.shape);
+      EXPECT_EQ(floats(tensor->bytes), ours(param.name)) << param.name;
+    }
+  EXPECT_EQ(file.tensors().size(), adapters);
+  const Json config = parse_json(read_file(scratch_ / "peft/adapter_config.json"), "config");
+  const bool gpt = GetParam() == Family::kGpt;
+  EXPECT_EQ(config["fan_in_fan_out"], gpt);
+  EXPECT_EQ(config["lora_alpha"], 3);
+  EXPECT_EQ(
+      config["target_modules"],
+      gpt ? Json({"attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"})
+          : Json({"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"}));
+}
+
+TEST_P(Adapters, AreAddedToTheirWeightsAlone) {
+  begin();
+  merged_to_hugging_face(seed(), one_.job, one_.model, scratch_ / "merged");
+  const formats::SafetensorsFile file(scratch_ / "merged/model.safetensors");
+  for (const formats::Tensor& tensor : file.tensors()) {
+    const std::size_t last = tensor.name.rfind('.');
+    const std::string layer = tensor.name.substr(0, last), word = tensor.name.substr(last);
+    const std::vector<float> found = floats(tensor.bytes);
+    std::vector<float> expected = ours(tensor.name);
+    const bool adapted = word == ".weight" && tensor.shape.size() == 2 &&
+                         (layer.find(".attn.") != layer.npos || layer.find("mlp") != layer.npos ||
+                          layer.find("self_attn") != layer.npos) &&
+                         layer.find("_norm") == layer.npos;
+    if (!adapted) {
+      EXPECT_EQ(found, expected) << tensor.name;
+      continue;
+    }
+    const std::vector<float> a = ours(layer + ".lora_A" + word), b = ours(layer + ".lora_B" + word);
+    const std::size_t columns = a.size() / 2, rows = b.size() / 2;
+    const bool turned = GetParam() == Family::kGpt;  // [in, out]
+    for (std::size_t row = 0; row < rows; ++row)
+      for (std::size_t column = 0; column < columns; ++column) {
+        const double sum = static_cast<double>(b[2 * row]) * a[column] +
+                           static_cast<double>(b[2 * row + 1]) * a[columns + column];
+        const double value = expected[row * columns + column] + 1.5 * sum;
+        EXPECT_NEAR(found[turned ? column * rows + row : row * columns + column], value,
+                    1e-6 * std::abs(value))
+            << tensor.name;
+      }
+  }
+}
+
+TEST_P(Adapters, OtherUnitsThatTrainedNeedAMerge) {
+  begin({"lora.also=head"});
+  EXPECT_THAT(formats::refusal([&] { to_peft(seed(), one_.job, one_.model, scratch_ / "peft"); },
+                               ErrorKind::kUsage),
+              HasSubstr("unit head trained too (lora.also=head), which adapters cannot hold"));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "peft"));
+  merged_to_hugging_face(seed(), one_.job, one_.model, scratch_ / "merged");
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Adapters, testing::Values(Family::kGpt, Family::kLlama));
+
+}  // namespace
+}  // namespace trireme::convert::adapters_test
