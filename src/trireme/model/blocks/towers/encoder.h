@@ -85,8 +85,8 @@ class EncoderBlock : public BoundBlock, public RowWise {
 
 // Look for whole sequences of one length: every sequence has this `sight`.
 EncoderBlock::Look always(Sight sight);
-// `look`, made anew only where the inputs after x are others than at the last call. It is for the blocks of one tower, which
-// read the same of a micro-batch one after the other.
+// `look`, which is only called where the inputs after x are others than at the last call. It is for the blocks of one
+// tower, which read the same of a micro-batch one after the other.
 EncoderBlock::Look made_once(EncoderBlock::Look look);
 // Look for packed ones: inputs[1] are positions [rows, axes], inputs[2] int32 prefix sums of lengths.
 EncoderBlock::Look packed(std::int64_t head_dim, RotaryPairs pairs);
