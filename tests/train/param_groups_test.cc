@@ -95,9 +95,10 @@ TEST(ParamGroups, HaveAdapters) {
                  grouped = run_job(job_of(lora + Sets{"optim.groups=[{match: \"*.lora_A.*\", "
                                                       "lr_mult: 0}]"}),
                                    2);
-  for (const auto& [name, values] : grouped.states)
-    if (name.ends_with(" param"))
-      EXPECT_EQ(values == plain.states.at(name), name.find("lora_") == std::string::npos) << name;
+  for (const auto& [name, values] : grouped.states) {
+    if (!name.ends_with(" param")) continue;
+    EXPECT_EQ(values == plain.states.at(name), name.find("lora_") == std::string::npos) << name;
+  }
 }
 
 }  // namespace
