@@ -353,7 +353,7 @@ int bench_calibrate(const Arguments& arguments) {
   std::vector<Json> rounds;
   double slowest = 0;  // of rounds
   // Without steps on all cores a forecast takes them to be as fast as steps on one.
-  constexpr double kLate = 0.75;
+  constexpr double kLate = 0.85;
   for (int round = 0; round < effort.rounds; ++round) {
     if (brief && round > 0 && watch.seconds() + slowest > limit) break;
     say(fmt::format("products of matrices and steps of small models, round {} of {}", round + 1,
