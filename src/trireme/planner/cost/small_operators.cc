@@ -70,16 +70,19 @@ SmallOperators vicreg(const config::Job& job) {
   return small_operators_of(forward, 2 * forward);
 }
 
-// Blocks compute the places of chunks in each call, and the predictor those of targets, mask by mask.
+// The first block of a tower computes the places of chunks, and the predictor's those of targets, mask by mask. Every block
+// widens heads by a channel for the sizes of chunks.
 SmallOperators hvjepa(const config::Job& job, std::string_view node) {
-  constexpr double kPlaces = 15, kTurns = 30, kOfMask = 4;
+  constexpr double kPlaces = 15, kTurns = 30, kOfMask = 4, kWidened = 20;
   const double packing = 2 * kPlaces + kOfMask * clips_of(job, true);
   if (node == "chunk") return chunks(job, false);
   if (node == "teacher.chunk") return chunks(job, true);
   if (node == "vicreg") return vicreg(job);
+  if (node == "block.0" || node == "teacher.block.0")
+    return small_operators_of(kPlaces + kTurns + kWidened, kWidened);
+  if (node == "predictor.block.0") return small_operators_of(packing + kTurns, 0);
   if (node.starts_with("block.") || node.starts_with("teacher.block."))
-    return small_operators_of(kPlaces + kTurns, 0);
-  if (node.starts_with("predictor.block.")) return small_operators_of(packing + kTurns, 0);
+    return small_operators_of(kWidened, kWidened);
   if (node == "predictor.embed" || node == "loss")
     return small_operators_of(packing + kTurns, kTurns);
   return {};
