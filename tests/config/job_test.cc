@@ -61,11 +61,17 @@ Value draw(std::mt19937_64& random, const Field& field) {
     case Field::Kind::kTwoNumbers: {
       std::array<double, 2> pair = {draw_number(random, field.range),
                                     draw_number(random, field.range)};
-      if (field.whole)
+      const auto floored = [&] {
         std::ranges::transform(pair, pair.begin(), [](double x) { return std::floor(x); });
-      Job job;  // in some pairs one number is whole
-      field.set(job, pair);
-      return field.get(job);
+      };
+      if (field.whole) floored();
+      Job job;
+      try {
+        field.set(job, pair);
+      } catch (const Error&) {  // one of them is whole
+        floored();
+      }
+      return pair;
     }
     case Field::Kind::kBytes:
       return Bytes{static_cast<std::int64_t>((random() >> 11) >> below(random, 53))};
