@@ -51,7 +51,8 @@ planner::Calibration fitted(const planner::Measurements& measured) {
 void keep_brief_calibration() {
   // Of steps that were not among the few that are measured.
   constexpr double kApart = 1.25;
-  constexpr double kOutside = 1.2;  // seconds: start and end of the worker with LibTorch, and the fit
+  constexpr double kOutside =
+      1.2;  // seconds: start and end of the worker with LibTorch, and the fit
   const double spread = std::log(kApart) / planner::kFourOfFive;
   planner::Calibration calibration = fitted(planner::read_measurements(
       measured_machine({.seconds = kBriefSeconds - kOutside}), "what was measured"));
