@@ -10,8 +10,8 @@
 
 namespace trireme::exec {
 
-// Of one unit on one rank, whose senders count from `first_sender`. Flats of sums have `reduction.count` elements of fp32 in host memory, which begin at element
-// `begin` of the unit; elements of the unit from `numel` on are padding.
+// Of one unit on one rank, whose senders count from `first_sender`. Flats of sums have `reduction.count` elements of fp32 in
+// host memory, which begin at element `begin` of the unit; elements of the unit from `numel` on are padding.
 class CodedSlices {
  public:
   CodedSlices(plan::CodedReduction reduction, std::int64_t begin, std::int64_t numel,
