@@ -38,15 +38,15 @@ std::vector<std::string> closest(std::string_view pattern, std::vector<std::stri
   return names;
 }
 
-bool matches(std::string_view pattern, const UnitSpec& unit, const ParamSpec& param) {
-  return trireme::matches(pattern, param.name) || trireme::matches(pattern, unit.name);
+bool is_of(std::string_view pattern, const UnitSpec& unit, const ParamSpec& param) {
+  return matches(pattern, param.name) || matches(pattern, unit.name);
 }
 
 // The group of a parameter, or groups.end().
 auto group_of(const std::vector<ParamGroup>& groups, const UnitSpec& unit, const ParamSpec& param) {
   const auto last = std::ranges::find_if(groups.rbegin(), groups.rend(), [&](const auto& group) {
     return std::ranges::any_of(split_list(group.match), [&](std::string_view pattern) {
-      return matches(pattern, unit, param);
+      return is_of(pattern, unit, param);
     });
   });
   return last == groups.rend() ? groups.end() : last.base() - 1;
@@ -67,7 +67,7 @@ void check_pattern(std::string_view pattern, const ModelSpec& spec) {
     if (trains) names.push_back(spec.units[i].name);
     for (const ParamSpec& param : spec.units[i].params) {
       if (trains) names.push_back(param.name);
-      if (!matches(pattern, spec.units[i], param)) continue;
+      if (!is_of(pattern, spec.units[i], param)) continue;
       if (trains) return;
       frozen = param.name;
     }
