@@ -21,6 +21,7 @@ trireme_torch_component(exec DEPS
                         plan comm)
 CMAKE
   echo '#pragma once' | tee "$house"/src/trireme/{base/a,plan/p,plan/mesh/m,comm/c,exec/e}.h >/dev/null
+  echo 'std::string text_of(int number);' >>"$house/src/trireme/base/a.h"
   cat >"$house/src/trireme/exec/e.cc" <<'CODE'
 #include "trireme/exec/e.h"
 #include <ATen/core/Tensor.h>
@@ -31,6 +32,7 @@ void at_exit(int); void abort(int); // a comment may say getenv("X"), std::cout 
 int printed = snprintf(nullptr, 0, "x");
 struct Rows {
 };
+  std::string one = text_of(1);
 CODE
   echo 'const char* home = getenv("HOME");' >"$house/apps/trireme/main.cc"
   echo '#include "trireme/exec/e.h"' >"$house/apps/worker/main.cc"
@@ -58,6 +60,7 @@ if said=$("$check" "$house"); then verdict yes; else verdict no "the clean house
 plant src/trireme/base/a.h '#include "trireme/plan/p.h"' 'base may not use component plan'
 plant src/trireme/exec/f.cc 'struct Rows { int n; };' 'another Rows is in src/trireme/exec/e.cc'
 plant src/trireme/exec/f.cc 'using Rows = long;' 'another Rows is in src/trireme/exec/e.cc'
+plant src/trireme/exec/f.cc 'int text_of(Rows rows) {' 'this text_of hides that of base from src/trireme/exec/e.cc'
 plant src/trireme/plan/p.h '#  include "trireme/comm/c.h"' 'plan may not use component comm'
 plant src/trireme/comm/c.h '#include "trireme/plan/p.h"' 'comm may not use component plan'
 plant src/trireme/plan/p.h '#include "trireme/plan/mesh/m.h"' 'plan may not use component plan/mesh'

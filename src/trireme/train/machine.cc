@@ -24,6 +24,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
+#include "trireme/base/host_name.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/ops/parameter_gradient.h"
 #include "trireme/train/gpu.h"
@@ -100,12 +101,6 @@ double together(const std::vector<std::pair<std::string, double>>& ranks, int co
   for (const auto& [host, flops] : ranks)
     sum += flops * std::min(1.0, static_cast<double>(cores) / on_host[host]);
   return sum;
-}
-
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof(name) - 1);
-  return name;
 }
 
 // The fastest of a host's ranks, by the first of them alone: they share the file.
