@@ -61,16 +61,8 @@ Value draw(std::mt19937_64& random, const Field& field) {
     case Field::Kind::kTwoNumbers: {
       std::array<double, 2> pair = {draw_number(random, field.range),
                                     draw_number(random, field.range)};
-      const auto floored = [&] {
-        std::ranges::transform(pair, pair.begin(), [](double x) { return std::floor(x); });
-      };
-      if (field.whole) floored();
-      Job job;
-      try {
-        field.set(job, pair);
-      } catch (const Error&) {  // one of them is whole
-        floored();
-      }
+      for (std::size_t i = 0; i < pair.size(); ++i)
+        if (field.whole[i]) pair[i] = std::floor(pair[i]);
       return pair;
     }
     case Field::Kind::kBytes:

@@ -308,7 +308,8 @@ TEST(Resolve, SpikesNeedSomethingToGoBackTo) {
   EXPECT_THAT(error({"run.spikes=[10, 100]", "checkpoint.every=10", "checkpoint.keep_last=2"}),
               HasSubstr("only 11 steps before a spike; set checkpoint.keep_last=11 or more"));
   resolved({"run.spikes=[10, 100]", "checkpoint.every=10", "checkpoint.keep_last=11"});
-  EXPECT_THAT(error({"run.spikes=[10, 99.5]"}), HasSubstr("run.spikes: 99.5 is not a whole"));
+  EXPECT_THAT(error({"run.spikes=[10, 99.5]"}),
+              HasSubstr("99.5 is not whole; needs a list of two numbers, the second whole"));
   EXPECT_THAT(error({"run.spikes=[-1, 100]"}), HasSubstr("run.spikes"));
   EXPECT_THAT(error({"run.spikes=[10, 2]"}), HasSubstr("needs 8 to 10000"));
 }

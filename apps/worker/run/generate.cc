@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -140,10 +142,11 @@ class Lines {
       if (::poll(&input, 1, kLookMs) <= 0) continue;
       char bytes[4096];
       const ssize_t count = ::read(STDIN_FILENO, bytes, sizeof bytes);
-      if (count > 0)
-        held_.append(bytes, static_cast<std::size_t>(count));
-      else
-        ended_ = true;
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0)
+        fail(ErrorKind::kData, "standard input cannot be read: {}", std::strerror(errno));
+      held_.append(bytes, static_cast<std::size_t>(count));
+      ended_ = count == 0;
     }
   }
 

@@ -132,7 +132,7 @@ std::array<double, 2> read_two_numbers(const YamlNode& node, const Context& cont
   const std::array<double, 2> pair = {read_number(node.items[0], context),
                                       read_number(node.items[1], context)};
   for (std::size_t i = 0; i < pair.size(); ++i)
-    if (context.field.whole && pair[i] != std::floor(pair[i]))
+    if (context.field.whole[i] && pair[i] != std::floor(pair[i]))
       context.refuse(fmt::format("{} is not whole", node.items[i].text));
   return pair;
 }
@@ -212,7 +212,11 @@ std::string describe(const FieldForm& field) {
              (field.pair.empty() ? "" : ", or a list of two: " + field.pair);
     case FieldForm::Kind::kText: return "text";
     case FieldForm::Kind::kTwoNumbers:
-      return fmt::format("a list of two {}numbers ", field.whole ? "whole " : "") +
+      return fmt::format("a list of two {}numbers{} ",
+                         field.whole[0] && field.whole[1] ? "whole " : "",
+                         field.whole[0] != field.whole[1]
+                             ? fmt::format(", the {} whole,", field.whole[0] ? "first" : "second")
+                             : "") +
              describe(field.range);
     case FieldForm::Kind::kBytes:
       return "a size such as 20GiB, 512MiB or 1e9" + size_range_text(field.range);

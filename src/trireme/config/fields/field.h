@@ -64,7 +64,7 @@ struct FieldForm {
   std::string doc;  // one sentence
   Kind kind = Kind::kText;
   Range range;                       // kInteger, kNumber, kTwoNumbers, kBytes
-  bool whole = false;                // kTwoNumbers: both are whole
+  std::array<bool, 2> whole{};       // kTwoNumbers: which of them are whole
   std::span<const Unit> units;       // kNumber
   std::vector<std::string> choices;  // kChoice
   // kChoice: description of further accepted texts, and their check.

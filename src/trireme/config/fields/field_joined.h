@@ -1,14 +1,12 @@
 // Keys that hold two values of a job: a pair of numbers, or a choice with a number.
 #pragma once
 
-#include <cmath>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
-#include "trireme/base/error.h"
 #include "trireme/config/fields/field_kinds.h"
 
 namespace trireme::config {
@@ -18,28 +16,20 @@ namespace trireme::config {
     return job.member;      \
   }
 
-// `number` as a member of this type; throws Error{kUsage} for a fraction where that is whole.
-template <typename Member>
-Member as_member(std::string_view key, double number) {
-  if (std::is_integral_v<Member> && number != std::floor(number))
-    fail(ErrorKind::kUsage, "{}: {} is not a whole number", key, number);
-  return static_cast<Member>(number);
-}
-
 // One number for two members.
 template <typename First, typename Second>
 Field pair_of(std::string_view key, First& (*first)(Job&), Second& (*second)(Job&),
               std::string_view doc, Range range) {
   Field field = form(Field::Kind::kTwoNumbers, key, doc, range);
-  field.whole = std::is_integral_v<First> && std::is_integral_v<Second>;
+  field.whole = {std::is_integral_v<First>, std::is_integral_v<Second>};
   field.get = [first, second](const Job& job) -> Value {
     return std::array<double, 2>{static_cast<double>(member_of(first, job)),
                                  static_cast<double>(member_of(second, job))};
   };
-  field.set = [first, second, key](Job& job, const Value& value) {
+  field.set = [first, second](Job& job, const Value& value) {
     const auto& numbers = std::get<std::array<double, 2>>(value);
-    first(job) = as_member<First>(key, numbers[0]);
-    second(job) = as_member<Second>(key, numbers[1]);
+    first(job) = static_cast<First>(numbers[0]);
+    second(job) = static_cast<Second>(numbers[1]);
   };
   return field;
 }

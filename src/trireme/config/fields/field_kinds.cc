@@ -18,7 +18,7 @@ Field form(Field::Kind kind, std::string_view key, std::string_view doc, Range r
 Field two_integers(std::string_view key, At<std::array<std::int64_t, 2>> at, std::string_view doc,
                    Range range) {
   Field field = form(Field::Kind::kTwoNumbers, key, doc, range);
-  field.whole = true;
+  field.whole = {true, true};
   field.get = [at](const Job& job) -> Value {
     const auto& pair = member_of(at, job);
     return std::array<double, 2>{static_cast<double>(pair[0]), static_cast<double>(pair[1])};
