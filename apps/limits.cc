@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstring>
@@ -47,6 +48,13 @@ void check_descriptors(int count) {
            "too few file descriptors: {} more could be opened, {} are needed ({}); raise ulimit -n",
            opened.size() - 1, count, std::strerror(errno));
   }
+}
+
+void raise_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 }  // namespace trireme::app

@@ -11,4 +11,7 @@ void check_threads(int count);
 // Throws Error{kUsage} where this process may not open `count` more files.
 void check_descriptors(int count);
 
+// As many descriptors as this user may have: of servers, whose clients each take one.
+void raise_descriptors();
+
 }  // namespace trireme::app

@@ -55,7 +55,7 @@ file(STRINGS ${CMAKE_SOURCE_DIR}/CMakeLists.txt TRIREME_INNER_COMPONENTS REGEX "
 list(TRANSFORM TRIREME_INNER_COMPONENTS REPLACE "^ *trireme_[a-z_]*\\(([a-z/]+).*" "\\1")
 
 function(trireme_component folder)
-  cmake_parse_arguments(COMPONENT "QUICK;HOT;TORCH" "" "DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(COMPONENT "QUICK;HOT;TORCH;PART" "" "DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
   string(REPLACE / _ name ${folder})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/trireme/${folder}/*.cc)
   foreach(inner ${TRIREME_INNER_COMPONENTS})

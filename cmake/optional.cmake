@@ -28,7 +28,7 @@ if(NOT TRIREME_FAMILIES MATCHES "^(all|decoders)$")
 endif()
 string(COMPARE EQUAL "${TRIREME_FAMILIES}" all all_families)
 trireme_optional(${all_families} model/blocks/no_families
-  "/model/blocks/(hnet|jepa|towers)/" "/model/blocks/family_blocks\\.cc$")
+  "/model/blocks/(hnet|jepa|towers)/" "/model/blocks/families\\.cc$")
 trireme_optional(${all_families} worker/run/no_predict "/worker/run/predict\\.cc$")
 trireme_optional(${TRIREME_SYNTH} no_synth "/data/synthetic/" "/trireme/data/synth\\.cc$")
 trireme_optional(${TRIREME_BENCH} no_bench

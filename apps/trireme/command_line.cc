@@ -301,6 +301,7 @@ int run_command_line(int argc, char** argv) {
   TrainOptions train_options;
   SweepOptions sweep_options;
   LaunchOptions launch_options;
+  HostCommands host_options;
   FinetuneOptions finetune_options;
   ExplainOptions explain_options;
   PlanOptions plan_options;
@@ -324,6 +325,7 @@ int run_command_line(int argc, char** argv) {
   add_train(root, train_options, run);
   add_finetune(root, finetune_options, run);
   add_launch(root, launch_options, run);
+  add_hosts(root, host_options, run);
   add_explain(root, explain_options, run);
   add_plan(root, plan_options, run);
   add_sweep(root, sweep_options, run);

@@ -6,7 +6,12 @@
 #include <type_traits>
 
 #include "apps/trireme/bench/bench_commands.h"
+#include "apps/trireme/plan/plan.h"
 #include "apps/trireme/run/finetune.h"
+#include "apps/trireme/run/islands.h"
+#include "apps/trireme/run/links.h"
+#include "apps/trireme/run/reduce_server.h"
+#include "apps/trireme/run/relay.h"
 #include "commands.h"
 
 namespace trireme::app {
@@ -43,6 +48,16 @@ struct BenchOptions {
 void add_train(CLI::App& root, TrainOptions& o, Run& run);
 void add_finetune(CLI::App& root, FinetuneOptions& o, Run& run);
 void add_launch(CLI::App& root, LaunchOptions& o, Run& run);
+void add_relay_use(CLI::App& app, RelayUse& o);
+// Commands of hosts besides those with ranks, and between hosts.
+struct HostCommands {
+  LinksOptions links;
+  RelayOptions relay;
+  ReduceServerOptions reduce_server;
+  IslandsOptions islands;
+  ReplayOptions replay;
+};
+void add_hosts(CLI::App& root, HostCommands& o, Run& run);
 void add_sweep(CLI::App& root, SweepOptions& o, Run& run);
 void add_explain(CLI::App& root, ExplainOptions& o, Run& run);
 void add_plan(CLI::App& root, PlanOptions& o, Run& run);

@@ -7,7 +7,8 @@
 
 #include "completion.h"
 #include "trireme/base/error.h"
-#include "trireme/config/fields/field.h"
+#include "trireme/config/values/field.h"
+#include "trireme/config/values/nearest.h"
 
 namespace trireme::app {
 namespace {

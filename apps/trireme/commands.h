@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/trireme/run/island_options.h"
+#include "apps/trireme/run/relay.h"
 #include "trireme/job/runs/read_job.h"
 
 namespace trireme::app {
@@ -17,15 +19,14 @@ struct TrainOptions {
   std::optional<std::int64_t> steps;
   std::string resume = "auto";  // auto, never, or a path
   std::string out;
-  bool quiet = false;
-  bool verbose = false;
-  bool baseline = false;
+  bool quiet = false, verbose = false, baseline = false;
   bool verify_data = false;                // every byte, before the start
   bool calibrate = true;                   // where nothing is known of this machine
   std::optional<std::string> help_config;  // a key or section; empty: all of them
   bool allow_faults = false;
   std::string faults;   // made on purpose: trireme/launch/faults/fault.h
   std::string command;  // all of it, as it was typed
+  IslandOptions island;
 };
 
 struct SweepOptions {
@@ -44,6 +45,9 @@ struct LaunchOptions {
   int max_restarts = 3;
   double join_timeout_s = 600;
   std::string token_file;
+  std::string links;  // a file; empty: none
+  RelayUse relay;
+  double lost_after_s = 3;
   std::vector<std::string> command;  // train JOB ...
   TrainOptions train;                // the same, understood
 };
@@ -51,6 +55,7 @@ struct LaunchOptions {
 struct ExplainOptions {
   JobOptions job;
   std::string cluster;  // a name or a file: whose forecast; empty: this machine's
+  std::string links;    // a file of measured links of the cluster's hosts; empty: none
   std::string format = "text";
   std::optional<int> rank;     // every line of this rank
   bool memory = false;         // instead: what each rank needs
@@ -59,22 +64,6 @@ struct ExplainOptions {
   std::string check;           // instead of a job: the file of a plan's text
   std::string as = "today";    // or planned: the runtime that is priced on GPUs
   std::string json;            // empty: the text only
-};
-
-struct PlanOptions {
-  JobOptions job;
-  std::string cluster;  // a name or a file
-  std::optional<int> gpus;
-  std::string by = "time";
-  bool keep = false;
-  int top = 5;
-  std::optional<double> tokens;
-  std::optional<double> deadline;  // hours
-  bool expandable = false;
-  std::string format = "table";
-  std::string out;           // empty: no file
-  std::string as = "today";  // or planned: the runtime that is priced on GPUs
-  std::string json;          // empty: the table only
 };
 
 struct CheckpointOptions {
@@ -202,7 +191,6 @@ void check_faults(const TrainOptions& options);
 int launch(const LaunchOptions& options);
 int explain(const ExplainOptions& options);
 int explain_check(const ExplainOptions& options);
-int plan(const PlanOptions& options);
 int checkpoint_ls(const CheckpointOptions& options);
 int checkpoint_inspect(const CheckpointOptions& options);
 int checkpoint_verify(const CheckpointOptions& options);

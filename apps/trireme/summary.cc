@@ -42,7 +42,7 @@ std::string layout_text(const config::Job& job) {
 
 // What people know a family's models by.
 std::string sizes_text(const config::Job& job) {
-  if (!config::is_decoder(job.model.family)) return "";
+  if (!config::info(job).chain) return "";
   const config::Model& m = job.model;
   return fmt::format("{} layers, {} wide, {} heads, context {}, vocabulary {}: ", m.layers,
                      m.hidden, m.heads, m.seq_len, m.vocab);
@@ -70,10 +70,15 @@ TrainOptions of_its_run(TrainOptions options) {
 
 config::Job job_to_train(const TrainOptions& options) {
   config::Job job = runs::read_job(options.job, options.out);
-  if (!job.model.weights.empty())
-    job.model.weights = settled_weights(job.model.weights, options.out,
-                                        options.resume != "auto" && options.resume != "never")
-                            .string();
+  if (!job.model.weights.empty()) {
+    const auto place = find_place({}, {});
+    const bool leads = !place.launched() || place.rank == 0;
+    job.model.weights =
+        settled_weights(
+            job.model.weights, options.out, options.resume != "auto" && options.resume != "never",
+            leads ? formats::CheckpointCheck::kEveryByte : formats::CheckpointCheck::kManifest)
+            .string();
+  }
   if (!options.steps) return job;
   if (*options.steps < 1)
     fail(ErrorKind::kUsage, "--steps {}; needs the number of the last step, 1 or more",

@@ -1,6 +1,7 @@
 // trireme-worker: what computes. `trireme` starts it.
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +33,10 @@ int run(int argc, char** argv) {
     at::set_num_threads(std::atoi(threads));
   // Ranks write to others that may be gone: an error with a name, and no end by a signal. Other commands end with the
   // reader of their output, like any program.
-  if (is_process_of_a_world() || command == "doctor") std::signal(SIGPIPE, SIG_IGN);
+  const bool island =
+      std::find(argv + 1, argv + argc, std::string_view("--islands")) != argv + argc;
+  if (is_process_of_a_world() || island || command == "doctor" || command == "islands")
+    std::signal(SIGPIPE, SIG_IGN);
   const auto arguments = [&] { return Arguments(argc - 2, argv + 2); };
   if (command == "train") return train(arguments());
   if (command == "generate") return generate(arguments());
@@ -48,6 +52,9 @@ int run(int argc, char** argv) {
   if (command == "bench-recompute") return bench_recompute(arguments());
   if (command == "bench-step") return bench_step(arguments());
   if (command == "diff") return diff(arguments());
+  if (command == "islands") return islands(arguments());
+  if (command == "links") return links(arguments());
+  if (command == "reduce-server") return reduce_server(arguments());
   if (command == "time-steps") return time_steps(arguments());
   if (command == "try-memory") return try_memory(arguments());
   fail(ErrorKind::kUsage, "trireme-worker is called by trireme; use that");

@@ -15,10 +15,15 @@
 
 #include "apps/worker/memory/memory.h"
 #include "trireme/base/error.h"
+#include "trireme/base/host_name.h"
+#include "trireme/comm/connect/reduction_server.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/nccl/nccl_world.h"
+#include "trireme/comm/net/measure_links.h"
+#include "trireme/config/links/links_file.h"
 #include "trireme/config/resolve/nccl_settings.h"
 #include "trireme/launch/elastic/ranks.h"
+#include "trireme/launch/elastic/secret.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/layout.h"
 
@@ -69,7 +74,8 @@ void print_transport(const comm::World& world, const config::Job& job) {
   std::set<mesh::AxisSet> seen = {mesh::AxisSet()};
   for (const mesh::AxisSet axes :
        {mesh::AxisSet(mesh::Axis::kTp), mesh::AxisSet(mesh::Axis::kCp), mesh::kShards,
-        mesh::AxisSet(mesh::Axis::kDpReplicate), mesh::kReplicas, mesh::AxisSet(mesh::Axis::kPp)}) {
+        mesh::AxisSet(mesh::Axis::kDpReplicate), mesh::AxisSet(mesh::Axis::kIsland),
+        mesh::kReplicas, mesh::AxisSet(mesh::Axis::kPp)}) {
     if (!seen.insert(mesh.real(axes)).second) continue;
     std::set<std::string_view> ways;
     for (const auto& ranks : mesh.groups(axes)) ways.insert(world.via(ranks));
@@ -95,12 +101,8 @@ void set_nccl_variables(const config::Job& job) {
   std::fflush(stdout);
 }
 
-}  // namespace
-
-std::unique_ptr<comm::World> connect_processes(double timeout_s, config::Device device,
-                                               const std::function<void(const char*)>& on_stage) {
+comm::RendezvousConfig rendezvous(double timeout_s) {
   comm::RendezvousConfig config;
-  config.on_stage = on_stage;
   config.rank = std::atoi(variable("RANK", "0").c_str());
   config.size = std::atoi(variable("WORLD_SIZE", "1").c_str());
   config.host = variable("MASTER_ADDR", "127.0.0.1");
@@ -113,9 +115,47 @@ std::unique_ptr<comm::World> connect_processes(double timeout_s, config::Device 
   config.run_id = variable("TORCHELASTIC_RUN_ID", "trireme") + "." +
                   variable("TORCHELASTIC_RESTART_COUNT", "0");
   config.host_name = variable("TRIREME_HOST", "");
+  config.link_name = variable("TRIREME_HOST", host_name().c_str());
+  config.listens = variable(elastic::kDialOnlyVariable, "") != "1";
+  config.relay = variable(elastic::kRelayVariable, "");
+  if (!config.relay.empty())
+    config.relay_key = elastic::read_token(variable(elastic::kRelayKeyVariable, ""));
+  constexpr double kResume = 60;
+  if (!config.agent.empty()) config.resume_s = kResume;
+  if (const std::string links = variable(elastic::kLinksVariable, ""); !links.empty())
+    config.links = config::read_links(links);
   config.interface = variable("GLOO_SOCKET_IFNAME", "");
   config.timeout_s = timeout_s;
+  config.servers = std::atoi(variable(elastic::kServersVariable, "0").c_str());
+  return config;
+}
+
+}  // namespace
+
+algorithm::Links measure_links(double seconds) {
+  constexpr double kPatience = 600;
+  comm::RendezvousConfig config = rendezvous(kPatience);
+  config.connect_timeout_s = kPatience;
+  comm::Rendezvous all(config);
+  all.watch({});
+  return comm::measure_links(all, seconds);
+}
+
+void serve_reductions(double rate) {
+  comm::RendezvousConfig config = rendezvous(/*timeout_s=*/0);
+  config.server_rate = rate;
+  comm::serve_reductions(config, route());
+}
+
+std::unique_ptr<comm::World> connect_processes(double timeout_s, config::Device device,
+                                               const std::function<void(const char*)>& on_stage) {
+  comm::RendezvousConfig config = rendezvous(timeout_s);
+  config.on_stage = on_stage;
   if (device == config::Device::kCpu) return comm::connect_processes(config, route());
+  if (config.servers > 0)
+    fail(ErrorKind::kUsage,
+         "run.device=cuda with {} reduction servers: GPUs add by NCCL; end `trireme reduce-server`",
+         config.servers);
   if (route() != comm::Route::kBest)
     fail(ErrorKind::kUsage,
          "TRIREME_TRANSPORT={} with run.device=cuda: GPUs talk through NCCL; unset it",
@@ -130,7 +170,8 @@ void claim_flight_record() {
 }
 
 bool is_process_of_a_world() {
-  return std::getenv("RANK") != nullptr && variable("WORLD_SIZE", "1") != "1";
+  return std::getenv("RANK") != nullptr &&
+         (variable("WORLD_SIZE", "1") != "1" || variable(elastic::kServersVariable, "0") != "0");
 }
 
 void run_ranks_here(int threads, const config::Job& job,

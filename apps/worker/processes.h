@@ -6,7 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "trireme/comm/processes.h"
+#include "trireme/comm/algorithm/links.h"
+#include "trireme/comm/connect/processes.h"
 #include "trireme/config/job.h"
 
 namespace trireme::app {
@@ -20,6 +21,12 @@ std::string variable(const char* name, const char* missing);
 std::unique_ptr<comm::World> connect_processes(
     double timeout_s, config::Device device = config::Device::kCpu,
     const std::function<void(const char*)>& on_stage = {});
+
+// As comm::measure_links(), in the place that the environment names.
+algorithm::Links measure_links(double seconds);
+
+// As comm::serve_reductions(), in the place that the environment names.
+void serve_reductions(double rate);
 
 // Informs the agent, if one has started this process, that a rank has arrived: a rank that ends from now on has left
 // the others alone.

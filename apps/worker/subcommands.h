@@ -18,7 +18,10 @@ int bench_recompute(const Arguments& arguments);
 int bench_step(const Arguments& arguments);
 int diff(const Arguments& arguments);
 int evaluate(const Arguments& arguments);
+int links(const Arguments& arguments);
 int predict(const Arguments& arguments);
+int islands(const Arguments& arguments);
+int reduce_server(const Arguments& arguments);
 int time_steps(const Arguments& arguments);
 int try_memory(const Arguments& arguments);
 

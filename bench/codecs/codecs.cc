@@ -3,6 +3,7 @@
 // Prints a table for docs/results/codecs.md.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <vector>
@@ -11,7 +12,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/median.h"
-#include "trireme/comm/codec/codec.h"
+#include "trireme/comm/codec/integer.h"
 
 namespace trireme::bench {
 namespace {
@@ -29,14 +30,20 @@ double rate(std::int64_t bytes, const std::function<void()>& run) {
   return static_cast<double>(bytes) / median(seconds) * 1e-9;
 }
 
+std::vector<float> values_of(std::int64_t elements) {
+  std::vector<float> values(static_cast<std::size_t>(elements));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = (static_cast<float>(mix(1, i) >> 40) - 8388608.0f) * 1e-9f;
+  return values;
+}
+
 void measure(const char* text, std::int64_t elements, std::int64_t block) {
   const codec::Codec codec = codec::parse(text);
   const codec::Draws draws = codec::draws_of(1, 2, 0, 3);
   const std::int64_t together = codec::block_of(codec, block);
   const codec::Segment segment{.block = together, .first = 0, .real = elements};
-  std::vector<float> values(static_cast<std::size_t>(elements)), decoded(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = (static_cast<float>(mix(1, i) >> 40) - 8388608.0f) * 1e-9f;
+  const std::vector<float> values = values_of(elements);
+  std::vector<float> decoded(values.size());
   std::vector<std::byte> bytes(
       static_cast<std::size_t>(codec::coded_bytes(codec, elements, together)));
   const double in =
@@ -45,6 +52,50 @@ void measure(const char* text, std::int64_t elements, std::int64_t block) {
       rate(4 * elements, [&] { codec::decode(codec, segment, draws, bytes, decoded); });
   fmt::print("| {} | {} | {:.4f} | {:.1f} | {:.1f} |\n", text, together,
              static_cast<double>(bytes.size()) / static_cast<double>(elements), in, out);
+}
+
+// Exponents, codes and their bytes; bytes and values. Between them senders exchange exponents.
+void measure_integers(const char* text, std::int64_t elements, std::int64_t block) {
+  const codec::Codec codec = codec::parse(text);
+  const std::int64_t together = codec::block_of(codec, block);
+  constexpr std::int64_t kPart = 4096;  // coded at a time, as the executor does
+  const int bits = codec::integer_bits(codec, 1);
+  const std::vector<float> values = values_of(elements);
+  std::vector<float> decoded(values.size());
+  std::vector<std::uint8_t> exponents(static_cast<std::size_t>(elements / together));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(elements * bits / 8));
+  std::vector<std::int32_t> codes(kPart);
+  const auto parts = [&](const auto& use) {
+    for (std::int64_t begin = 0; begin < elements; begin += kPart) {
+      const auto first = static_cast<std::size_t>(begin);
+      const auto count = static_cast<std::size_t>(std::min(kPart, elements - begin));
+      const auto width = static_cast<std::size_t>(together), of = static_cast<std::size_t>(bits);
+      use(codec::Segment{.block = together, .real = kPart},
+          std::span(exponents).subspan(first / width, count / width),
+          std::span(bytes).subspan(first * of / 8, count * of / 8), std::span(codes).first(count),
+          first);
+    }
+  };
+  const double in = rate(4 * elements, [&] {
+    parts([&](const codec::Segment& segment, auto shared, auto coded, auto integers,
+              std::size_t first) {
+      const auto from = std::span(values).subspan(first, integers.size());
+      codec::find_exponents(codec, segment, from, shared);
+      codec::encode_integers(segment, shared, from, integers);
+      codec::pack_integers(bits, integers, coded);
+    });
+  });
+  const double out = rate(4 * elements, [&] {
+    parts([&](const codec::Segment& segment, auto shared, auto coded, auto integers,
+              std::size_t first) {
+      std::ranges::fill(integers, 0);
+      codec::add_integers(bits, coded, integers);
+      codec::decode_integers(segment, shared, integers,
+                             std::span(decoded).subspan(first, integers.size()));
+    });
+  });
+  const double each = bits / 8.0 + 2.0 / static_cast<double>(together);
+  fmt::print("| {} | {} | {:.4f} | {:.1f} | {:.1f} |\n", text, together, each, in, out);
 }
 
 void run(int argc, char** argv) {
@@ -57,6 +108,7 @@ void run(int argc, char** argv) {
   for (const char* text : {"bf16", "q8", "q8:stochastic", "q4", "q4:stochastic", "f4", "sign",
                            "topk:0.01:16", "topk:0.0625:2", "randk:0.01:32"})
     measure(text, count, norm_chunk);
+  for (const char* text : {"i8x", "i4x"}) measure_integers(text, count, norm_chunk);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
+#include "trireme/plan/check/validate.h"
+#include "trireme/plan/passes/compile.h"
 
 namespace trireme::layouts {
 namespace {
@@ -114,7 +116,7 @@ void draw_pipeline(Dice& dice, int pp, Sets& sets) {
 void draw_recomputation(Dice& dice, Sets& sets) {
   const std::vector<Sets> policies = {{"recompute.policy=full"},
                                       {"recompute.policy=selective"},
-                                      {"recompute.policy=full", "recompute.every=2"},
+                                      {"recompute.policy=full:2"},
                                       {"recompute.policy=full", "recompute.nodes=block.0"}};
   if (dice.chance(50))
     for (const std::string& set : dice.pick(policies)) sets.push_back(set);

@@ -1,6 +1,7 @@
 """Times training steps of a GPT in PyTorch on random tokens and prints one JSON line.
 
 python3 train.py --size S --mode ddp --ranks 2 [--dtype bf16|fp32] [--as-installed] [--steps N] [--warmup N]
+python3 train.py --mode ddp --hook powersgd:4 --ranks 2 --rank 0 --master 10.213.0.1 --interface wire     # on each host
 """
 
 import argparse
@@ -19,6 +20,7 @@ from torch import nn
 from gpt import GPT, SIZES, loss_of
 
 MODES = ["single", "ddp", "fsdp2", "fsdp2_zero2", "tp", "gpipe", "1f1b"]
+PORT = 29631  # of rank 0, where ranks have hosts of their own
 LR, BETAS, DECAY, CLIP = 1e-3, (0.9, 0.95), 0.1, 1.0
 
 
@@ -69,8 +71,25 @@ def whole(args, size, rank, ranks):
     model = GPT(size, args.attention).to(args.type)
     weights = Weights(model.parameters(), fused=True)
     if args.mode == "ddp":
-        model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)
+        # PowerSGD sums from callbacks, whose order differs between ranks where several buckets are under way.
+        cap = {"bucket_cap_mb": 1000} if args.hook.startswith("powersgd") else {}
+        model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True, **cap)
+        hook(model, args.hook)
     return simple_step(model, weights)
+
+
+def hook(model, text):
+    """PyTorch's own compression of DDP's buckets: bf16 or powersgd:RANK."""
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+
+    name, _, rank = text.partition(":")
+    if name == "bf16":  # DDP refuses this hook by its name on CPUs, where it works
+        model.register_comm_hook(None, lambda state, bucket: default_hooks.bf16_compress_hook(state, bucket))
+    elif name == "powersgd":  # the hook needs two steps as they are
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=int(rank), start_powerSGD_iter=2)
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    elif name:
+        raise SystemExit(f"--hook {text}: needs bf16 or powersgd:RANK")
 
 
 def simple_step(model, weights, context=contextlib.nullcontext):
@@ -203,7 +222,7 @@ BUILD = {"single": whole, "ddp": whole, "fsdp2": sharded, "fsdp2_zero2": sharded
 def run(rank, args, port):
     base_mb = memory_mb("VmRSS")
     if args.ranks > 1:
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo",
+        os.environ.update(MASTER_ADDR=args.master, MASTER_PORT=str(port), GLOO_SOCKET_IFNAME=args.interface,
                           USE_LIBUV="0")  # Debian builds without it
         dist.init_process_group("gloo", rank=rank, world_size=args.ranks)
     if args.threads:
@@ -243,6 +262,7 @@ def report(args, size, everyone):
     median = statistics.median(steps)
     print(json.dumps({
         "side": "pytorch", "version": torch.__version__, "size": args.size, "mode": args.mode, "ranks": args.ranks,
+        "hook": args.hook,
         "dtype": args.dtype, "as_installed": args.as_installed, "attention": args.attention,
         "threads": torch.get_num_threads(), "step_ms": round(1e3 * median, 3),
         "cpu_ms": round(1e3 * sum(one["cpu"] for one in everyone), 3),
@@ -260,11 +280,17 @@ def main():
     parser.add_argument("--attention", choices=["math", "sdpa"], default="math")
     parser.add_argument("--micro-batches", type=int, default=4, help="of a pipeline")
     parser.add_argument("--as-installed", action="store_true")
+    parser.add_argument("--hook", default="", help="of ddp: bf16 or powersgd:RANK")
+    parser.add_argument("--rank", type=int, help="this process is that rank, others run elsewhere")
+    parser.add_argument("--master", default="127.0.0.1", help="address of rank 0")
+    parser.add_argument("--interface", default="lo", help="network device of the messages")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--warmup", type=int, default=2)
     args = parser.parse_args()
     if args.ranks == 1:
         return run(0, args, 0)
+    if args.rank is not None:
+        return run(args.rank, args, PORT)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -10,7 +10,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/planner/hardware/cluster_file.h"
-#include "trireme/planner/report/uncertainty.h"
+#include "trireme/planner/hardware/uncertainty.h"
 
 namespace trireme::scoreboard {
 namespace {

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "trireme/base/most_held.h"
+
 namespace trireme::app::arena_test {
 namespace {
 
@@ -125,8 +127,8 @@ TEST(Arena, HoldsLittleMoreThanItsMostUsedBytes) {
       small.pop_front();
     }
   }
-  EXPECT_GT(arena.extent(), Arena::most_held(most) + 4 * kMB);  // its addresses fragment
-  EXPECT_LT(held, static_cast<double>(Arena::most_held(most) + 2 * kMB));
+  EXPECT_GT(arena.extent(), most_held(most) + 4 * kMB);  // its addresses fragment
+  EXPECT_LT(held, static_cast<double>(most_held(most) + 2 * kMB));
 }
 
 TEST(Arena, RefusesWhatNobodyHas) {

@@ -94,7 +94,7 @@ TEST_F(BrokenInput, CommandLines) {
     std::string fragment;
   };
   const Case table[] = {
-      {{}, "needs a command: train finetune launch explain"},
+      {{}, "needs a command: train finetune launch links relay reduce-server islands replay"},
       {{"tarin"}, "unknown command 'tarin'"},
       {{"tarin", "--help"}, "unknown command 'tarin'"},
       {{"launch", "--", "trian", "job.yaml"}, "not trian"},

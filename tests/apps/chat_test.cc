@@ -1,8 +1,12 @@
 // Conversations from a file to an answer, as a user runs them.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/apps/program.h"
+#include "trireme/base/json.h"
 
 #if TRIREME_HAS_WORKER
 
@@ -60,7 +64,7 @@ TEST(Codec, ProcessesHaveTheBitsOfOneRank) {
   desk.write("job.yaml",
              "model: {layers: 1, hidden: 128, heads: 2, seq_len: 32}\n"
              "data: {path: text.txt}\nrun: {steps: 3, global_batch: 4, micro_batch: 1}\n"
-             "network: {codec: q4, back: q8, senders: 2}\n");
+             "network: {codec: q4/q8, senders: 2}\n");
   const auto losses = [&](const std::string& out, const std::string& flag, const char* count) {
     const Result result = desk.run({"train", "job.yaml", "--out", out, flag, count});
     EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -83,7 +87,34 @@ TEST(Codec, ProcessesHaveTheBitsOfOneRank) {
   EXPECT_EQ(text_of.exit_code, 0) << text_of.err;
   const Result nothing = desk.run({"explain", "job.yaml", "--set", "model.hidden=32"});
   EXPECT_EQ(nothing.exit_code, 2) << nothing.out;
-  EXPECT_THAT(nothing.err, HasSubstr("network.codec=q4: no unit has 65536 parameters"));
+  EXPECT_THAT(nothing.err, HasSubstr("network.codec=q4/q8: no trained unit has 65536 parameters"));
+}
+
+// `evaluate` computes with what training's own evaluations computed with, and the codes are not those of fp32.
+TEST(Codec, EvaluateDecodesParametersAsTrainingDid) {
+  Desk desk;
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += "value " + std::to_string(i * i % 97) + "\n";
+  desk.write("text.txt", text);
+  desk.write("job.yaml",
+             "model: {layers: 1, hidden: 128, heads: 2, seq_len: 32}\n"
+             "data: {path: text.txt, validation: 0.1}\n"
+             "run: {steps: 3, global_batch: 4, micro_batch: 1, eval_every: 3}\n");
+  const auto losses = [&](const std::string& codec) {
+    const Result trained =
+        desk.run({"train", "job.yaml", "--out", codec, "--set", "network.gather=" + codec});
+    EXPECT_EQ(trained.exit_code, 0) << trained.err;
+    const std::size_t at = trained.out.find("validation loss ");
+    const Result evaluated = desk.run({"evaluate", codec, "--json", "-"});
+    EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
+    return std::pair(
+        at == std::string::npos ? "" : trained.out.substr(at + 16, 6),
+        fmt::format("{:.4f}", parse_json(evaluated.out, "loss")["loss"].get<double>()));
+  };
+  const auto coded = losses("q4"), plain = losses("none");
+  EXPECT_EQ(coded.first, coded.second);
+  EXPECT_EQ(plain.first, plain.second);
+  EXPECT_NE(coded.first, plain.first);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "tests/apps/program.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
-#include "trireme/config/phases.h"
+#include "trireme/config/parse.h"
 #include "trireme/data/text/dataset.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/schedules/csv.h"

@@ -796,8 +796,7 @@ TEST_F(LaunchWithMemory, AHostIsLostAndTheOtherHasItsPart) {
   EXPECT_EQ(trace(desk_ / "run"), expected);
   EXPECT_FALSE(std::filesystem::exists(near));
   second.wait();
-  // Its agent could not; any launch of this user does.
-  EXPECT_TRUE(std::filesystem::exists(far));
+  // Its agent could not take it away; any launch of this user does, so that one beside this test may have done it already.
   EXPECT_EQ(
       desk_.run({"launch", "--", "train", "job.yaml", "--out", "next", "--steps", "1"}).exit_code,
       0);

@@ -178,7 +178,6 @@ TEST_F(Memory, ARunTellsForecastAndMeasurement) {
     EXPECT_GT(parse_json(line, "metrics")["peak_mb"].get<double>(), 1) << line;
 }
 
-// Before the data's vocabulary is known, the budget cannot be judged: this one would not hold the logits of a large one.
 // Clips of the next step are read while one is computed: here they are most of what a rank needs.
 TEST_F(Memory, SamplesThatAreReadAheadCount) {
   ASSERT_EQ(desk_
@@ -207,6 +206,7 @@ TEST_F(Memory, SamplesThatAreReadAheadCount) {
   EXPECT_THAT(desk_.run({"explain", "probe.yaml", "--memory"}).out, HasSubstr("  samples  "));
 }
 
+// Before the data's vocabulary is known, the budget cannot be judged: this one would not hold the logits of a large one.
 TEST_F(Memory, ABudgetIsJudgedByTheVocabularyOfTheData) {
   const Result trained =
       run({"train"}, {"--out", "run", "--set", "recompute.policy=auto", "recompute.memory=12MiB"});

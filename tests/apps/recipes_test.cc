@@ -7,7 +7,7 @@
 
 #include "tests/apps/program.h"
 #include "trireme/base/json.h"
-#include "trireme/config/phases.h"
+#include "trireme/config/parse.h"
 
 namespace trireme::app {
 namespace {

@@ -194,11 +194,21 @@ TEST_F(Weights, ARunKeepsTheOnesItBeganWith) {
 TEST_F(Weights, AreNotTakenFromAnOlderCheckpointUnasked) {
   ASSERT_EQ(desk_.run({"train", "job.yaml", "--out", "base", "--set", "run.steps=61"}).exit_code,
             0);
-  std::filesystem::remove(desk_ / "base/checkpoints/step-61/manifest.json");
-  const Result result = tune("run", {});
-  EXPECT_EQ(result.exit_code, 3);
-  EXPECT_THAT(result.err, HasSubstr("its newest checkpoint cannot be used"));
-  EXPECT_THAT(result.err, HasSubstr("name the step-N to begin with"));
+  const auto refuse = [&](const std::string& why) {
+    const Result result = tune("run", {});
+    EXPECT_EQ(result.exit_code, 3) << why;
+    for (const std::string& part :
+         {std::string("its newest checkpoint cannot be used"), why, std::string("name the step-N")})
+      EXPECT_THAT(result.err, HasSubstr(part));
+    EXPECT_FALSE(std::filesystem::exists(desk_ / "run")) << why;
+  };
+  const Path newest = desk_ / "base/checkpoints/step-61";
+  std::string bytes = read_file(newest / "rank-00000.safetensors");
+  bytes[bytes.size() / 2] ^= 0x55;
+  replace_file(newest / "rank-00000.safetensors", bytes);
+  refuse("not those that were written");
+  std::filesystem::remove(newest / "manifest.json");
+  refuse("step-61");
 }
 
 TEST_F(Weights, TextEndsAtAStopAndNoVocabularyIsGuessed) {

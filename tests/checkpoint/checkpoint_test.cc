@@ -204,8 +204,9 @@ class OlderWorld : public comm::World {
 
  private:
   std::unique_ptr<comm::Group> open(const std::string& name, const std::string&,
-                                    const std::vector<int>& ranks, int) override {
-    return world_.make_group(name, ranks);
+                                    const std::vector<int>& ranks, int,
+                                    const algorithm::Choice& choice) override {
+    return world_.make_group(name, ranks, choice);
   }
   comm::World& world_;
   bool fenced_;

@@ -55,7 +55,8 @@ inline exec::Model layers(std::int64_t width) {
                                      .shape = {width, width},
                                      .init = {model::Init::Kind::kNormal, 0.2}},
                                     {.name = name + ".bias", .shape = {width}}}};
-    program.units.push_back({.name = name, .numel = unit.numel()});
+    program.units.push_back(
+        {.name = name, .numel = unit.numel(), .matrices = model::matrices_of(unit)});
     program.values.push_back({.name = name});
     program.nodes.push_back({.name = name, .reads = {i}, .writes = {i + 1}, .units = {i}});
     model.spec.units.push_back(unit);

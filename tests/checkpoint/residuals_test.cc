@@ -12,8 +12,9 @@ class ResidualTest : public CheckpointTest {
     CheckpointTest::SetUp();
     width_ = 256;  // units of 65,792 parameters, which are coded
   }
-  static Layout coded(Layout one, int senders, std::optional<DType> residual) {
-    one.recipe.coded = {.codec = codec::parse("q4"), .senders = senders, .residual = residual};
+  static Layout coded(Layout one, int senders, std::optional<DType> residual,
+                      const char* codec = "q4") {
+    one.recipe.coded = {.codec = codec::parse(codec), .senders = senders, .residual = residual};
     return one;
   }
   at::Tensor total(std::int64_t step, int senders) {
@@ -37,8 +38,8 @@ class ResidualTest : public CheckpointTest {
 };
 
 TEST_F(ResidualTest, AResumedRunHasTheBitsOfOneThatWasNotStopped) {
-  for (const DType residual : {DType::kF32, DType::kBF16}) {
-    const auto with = [&](const Layout& one) { return coded(one, 2, residual); };
+  for (const auto& [codec, residual] : {std::pair{"q4", DType::kF32}, {"i8x", DType::kBF16}}) {
+    const auto with = [&](const Layout& one) { return coded(one, 2, residual, codec); };
     const std::vector<double> straight = run(with(layout(1, 1, 0)), 0, 6);
     const std::vector<Layout> layouts = {with(layout(1, 1, 0)), with(layout(2, 1, 0)),
                                          with(layout(1, 2, 1))};
@@ -49,6 +50,56 @@ TEST_F(ResidualTest, AResumedRunHasTheBitsOfOneThatWasNotStopped) {
         losses.insert(losses.end(), rest.begin(), rest.end());
         EXPECT_EQ(losses, straight) << before.name() << " -> " << after.name();
       }
+  }
+}
+
+// Replicas of two shards distribute matrices.
+TEST_F(ResidualTest, AResumedRunAtLowRankHasTheBitsOfOneThatWasNotStopped) {
+  const auto with = [&](const Layout& one) { return coded(one, 2, DType::kF32, "lowrank:2"); };
+  const std::vector<double> straight = run(with(layout(1, 1, 0)), 0, 6);
+  const std::vector<Layout> layouts = {with(layout(1, 1, 0)), with(layout(1, 2, 1)),
+                                       with(layout(2, 2, 1))};
+  for (const Layout& before : layouts)
+    for (const Layout& after : layouts) {
+      std::vector<double> losses = run(before, 0, 3);
+      const std::vector<double> rest = run(after, 3, 6);
+      losses.insert(losses.end(), rest.begin(), rest.end());
+      EXPECT_EQ(losses, straight) << before.name() << " -> " << after.name();
+    }
+}
+
+// Also where the codec is another one then.
+TEST_F(ResidualTest, ResidualsAtLowRankKeepTheTotalForOtherSenders) {
+  run(coded(layout(2, 2, 1), 2, DType::kF32, "lowrank:2"), 0, 3);
+  const at::Tensor two = total(3, 2);
+  EXPECT_GT(two.norm().item<double>(), 0);
+  for (const int senders : {1, 4})
+    EXPECT_LT((total(3, senders) - two).norm().item<double>(), 1e-6 * two.norm().item<double>())
+        << senders;
+  const Layout more = coded(layout(1, 1, 0), 4, DType::kF32, "lowrank:3");
+  EXPECT_EQ(run(more, 3, 5).size(), 2u);
+}
+
+// A rank of a host of two has a column of the residual that both share.
+TEST_F(ResidualTest, ResidualsOfMicroBatchesResumeFromEveryStepInOtherLayouts) {
+  const auto with = [&](const Layout& one, int senders) {
+    Layout result = coded(one, senders, DType::kF32);
+    result.recipe.coded->residuals = 2;
+    return result;
+  };
+  for (const int senders : {2, 4}) {
+    const std::vector<double> straight = run(with(layout(1, 1, 0), senders), 0, 4);
+    const std::vector<Layout> layouts =
+        senders == 2 ? std::vector{with(layout(1, 1, 0), 2), with(layout(1, 4, 3), 2)}
+                     : std::vector{with(layout(1, 1, 0), 4), with(layout(1, 2, 2), 4)};
+    for (int stop = 1; stop < 4; ++stop)
+      for (const Layout& before : layouts)
+        for (const Layout& after : layouts) {
+          std::vector<double> losses = run(before, 0, stop);
+          const std::vector<double> rest = run(after, stop, 4);
+          losses.insert(losses.end(), rest.begin(), rest.end());
+          EXPECT_EQ(losses, straight) << before.name() << " -> " << after.name() << " at " << stop;
+        }
   }
 }
 

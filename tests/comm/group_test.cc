@@ -358,7 +358,11 @@ TEST(Group, RefusesWrongArguments) {
     float x[4] = {};
     const Buffer all{x, 4, DType::kF32}, half{x, 2, DType::kF32}, ints{x, 4, DType::kI32};
     const std::vector<std::int64_t> counts = {1, 2}, negative = {5, -1}, three = {1, 1, 2};
-    expect_refused([&] { group->all_reduce({x, 4, DType::kI16}); }, "cannot take the sum of int16");
+    expect_refused(
+        [&] {
+          group->all_reduce({x, 4, DType::kU16});
+        },
+        "cannot take the sum of uint16");
     expect_refused([&] { group->all_reduce(ints, Reduce::kAvg); }, "cannot take the avg of int32");
     expect_refused([&] { group->all_reduce({x, -1, DType::kF32}); }, "negative");
     expect_refused([&] { group->all_reduce({nullptr, 4, DType::kF32}); }, "null");

@@ -32,6 +32,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr char kToken[] = "a token that no stranger has";
+constexpr char kName[] = "run|0|1|stream 0";
 
 std::pair<os::Descriptor, os::Descriptor> socket_pair() {
   int ends[2];
@@ -124,8 +125,8 @@ const std::string kText = [] {
 TEST(TlsStream, CarriesBytesThatNobodyBetweenCanRead) {
   const Tls tls(kToken);
   Between between;
-  const auto client = tls.client(between.take_client(), "rank 0 to rank 1");
-  const auto server = tls.server(between.take_server());
+  const auto client = make_tls_client(tls, between.take_client(), kName);
+  const auto server = make_tls_server(tls, between.take_server(), tls.expect({kName}));
   EXPECT_EQ(carried(*client, *server, kText), kText);
   EXPECT_EQ(carried(*server, *client, kText), kText);
   const std::string seen = between.seen();
@@ -145,8 +146,8 @@ TEST(PlainStream, CanBeRead) {
 TEST(TlsStream, NeedsTheSameToken) {
   const Tls ours(kToken), theirs("a token of another run");
   Between between;
-  const auto client = ours.client(between.take_client(), "rank 0 to rank 1");
-  const auto server = theirs.server(between.take_server());
+  const auto client = make_tls_client(ours, between.take_client(), kName);
+  const auto server = make_tls_server(theirs, between.take_server(), theirs.expect({kName}));
   EXPECT_NE(failure_of([&] { carried(*client, *server, kText); }), "");
 }
 
@@ -154,7 +155,7 @@ TEST(TlsStream, RefusesPlainText) {
   const Tls tls(kToken);
   Between between;
   const auto client = make_plain_stream(between.take_client());
-  const auto server = tls.server(between.take_server());
+  const auto server = make_tls_server(tls, between.take_server(), tls.expect({kName}));
   EXPECT_THAT(failure_of([&] { carried(*client, *server, kText); }), HasSubstr("TLS"));
 }
 
@@ -174,8 +175,8 @@ TEST(TlsStream, FindsAChangedARepeatedAndALostRecord) {
     Between between([&, &change = change](bool from_client, std::string bytes) {
       return from_client && armed.exchange(false) ? change(std::move(bytes)) : bytes;
     });
-    const auto client = tls.client(between.take_client(), "rank 0 to rank 1");
-    const auto server = tls.server(between.take_server());
+    const auto client = make_tls_client(tls, between.take_client(), kName);
+    const auto server = make_tls_server(tls, between.take_server(), tls.expect({kName}));
     ASSERT_EQ(carried(*client, *server, "first"), "first");
     armed = true;
     const std::string why = failure_of([&] {
@@ -288,7 +289,7 @@ TEST(Streams, StrangersWhileRanksConnectChangeNothing) {
         // Rank 0 listens meanwhile.
         while (rank == 1 && strangers.made() < 200)
           std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        streams[rank] = connect_streams(rendezvous, {1 - rank}, 3, with);
+        streams[rank] = Mesh(rendezvous, {1 - rank}, 3, with).connect();
       });
     ranks.clear();
     for (std::size_t i = 0; i < 3; ++i)

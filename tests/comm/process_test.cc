@@ -21,8 +21,8 @@
 #include "tests/harness/scratch_directory.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/comm/connect/processes.h"
 #include "trireme/comm/gloo/gloo_world.h"
-#include "trireme/comm/processes.h"
 
 namespace trireme::comm::process_test {
 namespace {

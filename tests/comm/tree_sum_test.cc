@@ -224,6 +224,7 @@ TEST(TreeSum, MaxAndAverage) {
   EXPECT_EQ(tree<double>({{1}, {2}, {6}}, DType::kF64, Reduce::kAvg)[0], 3);
   EXPECT_EQ(tree<std::int32_t>({{-5}, {-7}}, DType::kI32, Reduce::kMax)[0], -5);
   EXPECT_EQ(tree<std::uint8_t>({{200}, {7}}, DType::kU8, Reduce::kMax)[0], 200);
+  EXPECT_EQ(tree<std::int16_t>({{-5}, {300}}, DType::kI16, Reduce::kMax)[0], 300);
 }
 
 TEST(TreeSum, IntegersWrap) {
@@ -231,10 +232,11 @@ TEST(TreeSum, IntegersWrap) {
   EXPECT_EQ(tree<std::int32_t>({{std::numeric_limits<std::int32_t>::max()}, {1}}, DType::kI32)[0],
             std::numeric_limits<std::int32_t>::min());
   EXPECT_EQ(tree<std::int64_t>({{-3}, {5}, {7}}, DType::kI64)[0], 9);
+  EXPECT_EQ(tree<std::int16_t>({{32767}, {2}}, DType::kI16)[0], -32767);
 }
 
 TEST(TreeSum, RefusesTypesItCannotAdd) {
-  EXPECT_THROW(tree<std::uint16_t>({{1}, {2}}, DType::kI16), Error);
+  EXPECT_THROW(tree<std::uint16_t>({{1}, {2}}, DType::kU16), Error);
   EXPECT_THROW(tree<std::int64_t>({{1}, {2}}, DType::kI64, Reduce::kAvg), Error);
 }
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "trireme/comm/processes.h"
+#include "trireme/comm/connect/processes.h"
 
 namespace trireme::comm {
 

@@ -1,9 +1,8 @@
 // Jobs in phases: what each phase is, and what is refused.
-#include "trireme/config/phases.h"
-
 #include <gmock/gmock.h>
 
 #include "tests/config/error_of.h"
+#include "trireme/config/parse.h"
 
 namespace trireme::config::phases_test {
 namespace {

@@ -41,6 +41,7 @@ TEST(Retired, AStoredJobWithTheValuesOfTheCodeIsRead) {
       "loss_scale_window: 1000, loss_scale_factor: 2, loss_scale_hysteresis: 2, "
       "loss_scale_floor: 1}\n"
       "recompute: {every: 0, first: 0}\n"
+      "network: {back: none}\n"
       "offload: {prefetch: 1, engine: auto, ratio: 1}\n"
       "run: {micro_batch: 4, find_micro_batch: false, batch_scope: gradcache, spike_limit: 3, "
       "spike_zscore: 0, spike_window: 100, "
@@ -84,6 +85,7 @@ TEST(Retired, AnotherValueIsRefusedWithTheNewSpellingOrTheValueOfTheCode) {
            {"probe: {segments: 2}", "first number of probe.clips"},
            {"probe: {views: 3}", "second number of probe.clips"},
            {"parallel: {activation_limit: 2}", "set parallel.schedule=zb_auto:LIMIT"},
+           {"jepa: {momentum_end: 1}", "second number of jepa.momentum"},
            {"optim: {weight_decay_end: 0.4}", "second number of optim.weight_decay"},
            {"optim: {wsd_decay_fraction: 0.2}", "set optim.schedule=wsd:SHARE"},
            {"run: {spike_zscore: 10}", "first number of run.spikes"},
@@ -93,11 +95,12 @@ TEST(Retired, AnotherValueIsRefusedWithTheNewSpellingOrTheValueOfTheCode) {
            {"offload: {optimizer: host, ratio: 0.5}", "set offload.optimizer=host:SHARE"},
            {"run: {spike_skip: 10}", "twice the second number of run.spikes"}})
     EXPECT_THAT(refusal(text), HasSubstr(now)) << text;
-  EXPECT_THAT(refusal("recompute: {policy: uniform, every: 2}"),
-              HasSubstr("recompute.policy: uniform is an old spelling; it is recompute.policy=full "
-                        "with recompute.every"));
+  EXPECT_THAT(
+      refusal("recompute: {policy: uniform, every: 2}"),
+      HasSubstr("recompute.policy: uniform is an old spelling; it is recompute.policy=full:BLOCKS "
+                "with the blocks of a segment"));
   EXPECT_THAT(refusal("recompute: {policy: block}"), HasSubstr("such as block.[0-3]"));
-  EXPECT_THAT(refusal("recompute: {policy: segments}"), HasSubstr("recompute.every=2"));
+  EXPECT_THAT(refusal("recompute: {policy: segments}"), HasSubstr("recompute.policy=full:2"));
   const auto set_refusal = [](const std::string& set) {
     Job job;
     return usage_error_of([&] { apply_set(job, set); });
@@ -135,6 +138,7 @@ TEST(Joined, EachValueIsPrintedAsItIsSet) {
   EXPECT_EQ(set("offload.optimizer=nvme:0.5").offload.ratio, 0.5);
   EXPECT_EQ(set("optim.schedule=wsd:0.25").optim.wsd_decay_fraction, 0.25);
   EXPECT_EQ(set("optim.weight_decay=[0.04, 0.4]").optim.weight_decay_end, 0.4);
+  EXPECT_EQ(set("jepa.momentum=[0.9, 1]").jepa.momentum_end, 1);
   EXPECT_EQ(set("optim.weight_decay=0.2").optim.weight_decay_end, std::nullopt);
   EXPECT_EQ(set("arrcoc.sides=[2, 8]").arrcoc.most, 8);
   EXPECT_EQ(set("run.spikes=[7.5, 50]").run.spike_zscore, 7.5);

@@ -140,18 +140,38 @@ TEST(Weights, KeysThatAreLeftOutComeFromThem) {
 
 // Every key of a model is either compared, or one that a person has looked at.
 TEST(Weights, NoKeyOfAModelIsForgotten) {
-  const std::set<std::string> free = {
-      "model.family",       "model.seq_len",     "model.dropout",
-      "model.init_std",     "model.frozen",      "model.weights",
-      "vision.image",       "vision.frames",     "vision.position_grid",
-      "jepa.momentum",      "jepa.momentum_end", "jepa.masks",
-      "jepa.cut_batch",     "action.rollout",    "probe.lr",
-      "probe.weight_decay", "probe.augment",     "probe.clips",
-      "hnet.ratio",         "hnet.ratio_weight", "hnet.lr",
-      "vicreg.weight",      "vicreg.statistics", "vicreg.feature_matches",
-      "arrcoc.budget",      "arrcoc.gate",       "arrcoc.explore",
-      "arrcoc.penalties",   "vlm.max_tiles",     "vlm.fit",
-      "vlm.pack",           "vlm.balance",       "vlm.features"};
+  const std::set<std::string> free = {"model.family",
+                                      "model.seq_len",
+                                      "model.dropout",
+                                      "model.init_std",
+                                      "model.frozen",
+                                      "model.weights",
+                                      "vision.image",
+                                      "vision.frames",
+                                      "vision.position_grid",
+                                      "jepa.momentum",
+                                      "jepa.masks",
+                                      "jepa.cut_batch",
+                                      "action.rollout",
+                                      "probe.lr",
+                                      "probe.weight_decay",
+                                      "probe.augment",
+                                      "probe.clips",
+                                      "hnet.ratio",
+                                      "hnet.ratio_weight",
+                                      "hnet.lr",
+                                      "vicreg.weight",
+                                      "vicreg.statistics",
+                                      "vicreg.feature_matches",
+                                      "arrcoc.budget",
+                                      "arrcoc.gate",
+                                      "arrcoc.explore",
+                                      "arrcoc.penalties",
+                                      "vlm.max_tiles",
+                                      "vlm.fit",
+                                      "vlm.pack",
+                                      "vlm.balance",
+                                      "vlm.features"};
   for (const Field& field : fields()) {
     if (field.section() == "data") break;  // sections of the model come first
     EXPECT_NE(field.compared, free.contains(field.key)) << field.key;

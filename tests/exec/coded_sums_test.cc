@@ -1,19 +1,15 @@
 // Coded sums of gradients: equal bits in every layout with equal senders, bytes and memory as the plan has them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/nn/modules/linear.h>
-#include <torch/nn/modules/normalization.h>
-#include <torch/nn/pimpl.h>
 
 #include <limits>
 #include <mutex>
+#include <utility>
 
+#include "tests/exec/coded_cases.h"
 #include "tests/harness/counting_world.h"
-#include "tests/harness/layouts.h"
-#include "tests/harness/momentum_sgd.h"
 #include "tests/harness/ranks.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/exec/module_block.h"
 #include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/simulate/cost.h"
@@ -27,61 +23,16 @@ using harness::Subject;
 using harness::Trace;
 using plan::CodedSums;
 
-constexpr std::int64_t kWidth = 256;  // a layer has 65,792 parameters, just enough to be coded
-
-Model layers() {
-  static std::mutex one_generator;  // ranks are threads, torch::nn draws from the process's
-  const std::lock_guard lock(one_generator);
-  at::manual_seed(5);
-  torch::nn::Linear first(kWidth, kWidth), second(kWidth, kWidth);
-  torch::nn::LayerNorm norm(torch::nn::LayerNormOptions({kWidth}));
-  ModuleModel model("layers");
-  model.input("x");
-  model.input("y");
-  model.add("first", first.ptr(), {"x"},
-            [=](const auto& in) mutable { return first(in[0]).tanh(); });
-  model.add("norm", norm.ptr(), {"first"}, [=](const auto& in) mutable { return norm(in[0]); });
-  model.add("second", second.ptr(), {"norm"},
-            [=](const auto& in) mutable { return second(in[0]); });
-  model.loss("loss", {"second", "y"},
-             [](const auto& in) { return (in[0] - in[1]).square().sum(); });
-  return std::move(model).build();
-}
-
-Subject subject(int global_micro_batches) {
-  return {.model = layers,
-          .optimizer = [] { return std::make_unique<harness::MomentumSgd>(); },
-          .batch =
-              [](std::int64_t step, std::int64_t micro_batch) {
-                const BlockContext context{.seed = 11, .step = step, .micro_batch = micro_batch};
-                const auto draw = [&](int i) {
-                  return at::empty({2, kWidth}).normal_(0, 1, context.generator(i));
-                };
-                return std::vector<at::Tensor>{draw(0), draw(1)};
-              },
-          .loss_scale = 1.0 / static_cast<double>(2 * global_micro_batches),
-          .clip = 0.5};
-}
+using coded_cases::Degrees;
+using coded_cases::kWidth;
+using coded_cases::layout;
+using coded_cases::subject;
 
 CodedSums coded(const char* text, int senders, const char* back = nullptr,
                 std::optional<DType> residual = std::nullopt) {
   CodedSums sums{.codec = codec::parse(text), .senders = senders, .residual = residual};
   if (back != nullptr) sums.back = codec::parse(back);
   return sums;
-}
-
-struct Degrees {
-  int replicate, shard, zero;
-};
-
-Layout layout(const Degrees& degrees, int global, std::optional<CodedSums> sums) {
-  Layout result;
-  result.degrees = {.dp_replicate = degrees.replicate, .dp_shard = degrees.shard};
-  result.recipe = {.zero = degrees.zero,
-                   .micro_batches = global / (degrees.replicate * degrees.shard),
-                   .coded = sums,
-                   .optimizer_states = 1};
-  return result;
 }
 
 TEST(CodedSums, LayoutsWithEqualSendersGiveTheSameBits) {

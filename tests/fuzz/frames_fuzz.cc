@@ -13,10 +13,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::size_t edits = size == 0 ? 0 : data[0] % 8;
   if (size < 1 + 4 * edits) return 0;
   const auto nobody = [](const std::string&) { throw fuzz::Finding("a frame that nobody sent"); };
-  Session server(Session::Role::kServer, "the token of this run", std::string(32, 's'));
-  Session client(Session::Role::kClient, "the token of this run", std::string(32, 'c'));
-  const std::string answer = client.receive(server.greeting(), nobody);
-  client.receive(server.receive(answer, nobody), nobody);
+  static const elastic::Sessions sessions("the token of this run");
+  Session server = sessions.accept(), client = sessions.connect(elastic::Caller::kRank);
+  server.receive(client.receive(server.receive(client.greeting(), nobody), nobody), nobody);
   fuzz::expect(client.open() && server.open(), "a handshake that fails");
 
   std::vector<std::string> sent;

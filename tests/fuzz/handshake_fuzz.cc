@@ -1,5 +1,6 @@
 // What strangers may send to an agent's port, and to a rank that takes a stranger for its agent.
 #include <algorithm>
+#include <utility>
 
 #include "tests/fuzz/target.h"
 #include "trireme/launch/elastic/frame.h"
@@ -23,8 +24,11 @@ void talk(Session session, std::string_view bytes, std::size_t piece) {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes = fuzz::text_of(data, size);
   for (const std::size_t piece : {std::size_t{1} << 20, std::size_t{7}}) {
-    talk({Session::Role::kServer, "the token of this run", std::string(32, 's')}, bytes, piece);
-    talk({Session::Role::kClient, "the token of this run", std::string(32, 'c')}, bytes, piece);
+    static const elastic::Sessions sessions("the token of this run");
+    talk(sessions.accept(), bytes, piece);
+    Session client = sessions.connect(elastic::Caller::kAgent);
+    client.greeting();
+    talk(std::move(client), bytes, piece);
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 // The text of a plan. What is taken prints as it was; the validator gives its verdict on it, good or bad.
 #include "tests/fuzz/target.h"
+#include "trireme/plan/check/validate.h"
 #include "trireme/plan/plan.h"
 
 using namespace trireme;

@@ -27,6 +27,7 @@
 #include "trireme/formats/safetensors.h"
 #include "trireme/launch/elastic/frame.h"
 #include "trireme/launch/elastic/messages.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/schedules/csv.h"
 #include "trireme/plan/schedules/schedule.h"
@@ -234,12 +235,13 @@ Seeds messages() {
 Seeds handshakes() {
   using elastic::Session;
   const auto nobody = [](const std::string&) {};
-  Session server(Session::Role::kServer, "another token", std::string(32, 'n'));
-  Session client(Session::Role::kClient, "another token", std::string(32, 'm'));
-  const std::string answer = client.receive(server.greeting(), nobody);
-  const std::string proof = server.receive(answer, nobody);
-  client.receive(proof, nobody);
-  return {server.greeting() + proof + server.seal("frame"), answer + client.seal("frame")};
+  const elastic::Sessions sessions("another token");
+  Session server = sessions.accept(), client = sessions.connect(elastic::Caller::kRank);
+  const std::string hello = client.greeting();
+  const std::string answer = server.receive(hello, nobody);
+  const std::string last = client.receive(answer, nobody);
+  server.receive(last, nobody);
+  return {answer + server.seal("frame"), hello + last + client.seal("frame")};
 }
 
 Seeds plans() {

@@ -46,8 +46,9 @@ class CountingWorld : public comm::World {
   };
 
   std::unique_ptr<comm::Group> open(const std::string& name, const std::string& key,
-                                    const std::vector<int>& ranks, int rank) override {
-    auto group = std::make_unique<Owning>(inner_.make_group(name, ranks));
+                                    const std::vector<int>& ranks, int rank,
+                                    const algorithm::Choice& choice) override {
+    auto group = std::make_unique<Owning>(inner_.make_group(name, ranks, choice));
     groups_[name] = group.get();
     return group;
   }

@@ -10,6 +10,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/plan/compile/microbatch.h"
+#include "trireme/plan/outer_steps.h"
 
 namespace trireme::harness {
 namespace {
@@ -77,22 +78,25 @@ Trace run_rank(const Subject& subject, const Layout& layout, int steps, comm::Wo
                          .scratch = open_scratch},
                         world, *optimizer);
   Trace trace;
+  const std::optional<plan::OuterSteps>& outer = layout.recipe.outer;
   std::optional<optim::LossScaler> scaler;
   if (subject.loss_scaler) scaler.emplace(*subject.loss_scaler);
   int updates = 0;
   for (int step = 0; step < steps; ++step) {
-    const exec::StepResult result =
-        session.step({.step = step,
-                      .loss_scale = subject.loss_scale,
-                      .gradient_scale = scaler ? scaler->scale() : 1,
-                      .skip_overflow = scaler.has_value(),
-                      .update = {.lr = 1e-2, .step = updates + 1, .noise = subject.seed},
-                      .clip = subject.clip,
-                      .load = [&](int mb) {
-                        return subject.batch(
-                            step, plan::micro_batch_id(session.plan().mesh, session.plan().recipe,
-                                                       world.rank(), mb));
-                      }});
+    const exec::StepResult result = session.step(
+        {.step = step,
+         .loss_scale = subject.loss_scale,
+         .island_share = outer ? 1.0 / outer->islands : 1,
+         .gradient_scale = scaler ? scaler->scale() : 1,
+         .skip_overflow = scaler.has_value(),
+         .update = {.lr = 1e-2, .step = updates + 1, .noise = subject.seed},
+         .clip = subject.clip,
+         .outer = outer ? plan::outer_work(*outer, step + 1, step + 1 == steps) : plan::OuterWork(),
+         .load = [&](int mb) {
+           return subject.batch(
+               step,
+               plan::micro_batch_id(session.plan().mesh, session.plan().recipe, world.rank(), mb));
+         }});
     trace.losses.push_back(result.loss);
     trace.grad_norms.push_back(result.grad_norm);
     updates += !result.skipped;

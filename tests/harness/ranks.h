@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "trireme/base/ports.h"
+#include "trireme/comm/connect/processes.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/comm/processes.h"
 
 namespace trireme::harness {
 

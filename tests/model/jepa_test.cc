@@ -12,6 +12,8 @@
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
+#include "trireme/plan/check/validate.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::model::jepa_test {

@@ -9,7 +9,9 @@
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
+#include "trireme/plan/check/validate.h"
 #include "trireme/plan/compile/placement.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/schedules/csv.h"
 

@@ -10,9 +10,11 @@
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
+#include "trireme/plan/check/validate.h"
 #include "trireme/plan/compile/recompute.h"
 #include "trireme/plan/compile/recompute_search.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::model::recompute_test {
@@ -65,7 +67,7 @@ TEST(RecomputePolicy, ChoosesNodes) {
     SCOPED_TRACE(layout);
     EXPECT_THAT(segments({layout, "recompute.policy=full"}),
                 ElementsAre(-1, 0, 1, 2, 3, 4, 5, 6, 7, -1));
-    EXPECT_THAT(segments({layout, "recompute.policy=full", "recompute.every=3"}),
+    EXPECT_THAT(segments({layout, "recompute.policy=full:3"}),
                 ElementsAre(-1, 0, 0, 0, 1, 1, 1, 2, 2, -1));
     EXPECT_THAT(segments({layout, "recompute.policy=full", "recompute.nodes=block.[0-1]"}),
                 ElementsAre(-1, 0, 1, -1, -1, -1, -1, -1, -1, -1));
@@ -87,8 +89,8 @@ TEST(RecomputePolicy, TouchesOnlyNamedNodes) {
 }
 
 TEST(RecomputePolicy, SegmentsStayOnTheirStage) {
-  const plan::Program staged = program(
-      {"parallel.pp=2", "parallel.stages=4,6", "recompute.policy=full", "recompute.every=4"});
+  const plan::Program staged =
+      program({"parallel.pp=2", "parallel.stages=4,6", "recompute.policy=full:4"});
   std::vector<int> all;
   for (const plan::Node& node : staged.nodes) all.push_back(node.segment);
   EXPECT_THAT(all, ElementsAre(-1, 0, 0, 0, 1, 1, 1, 1, 2, -1));

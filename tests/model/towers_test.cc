@@ -10,7 +10,9 @@
 #include "trireme/model/describe.h"
 #include "trireme/model/families/clip.h"
 #include "trireme/model/layout.h"
+#include "trireme/plan/check/validate.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::model::towers_test {
@@ -258,8 +260,7 @@ TEST(Towers, GradcacheWithRecomputationKeepsFeatures) {
   const Activations whole = activations({"run.micro_batch=16"});
   const Activations kept = activations(cached);
   const Activations blocks = activations(with(cached, {"recompute.policy=full"}));
-  const Activations features =
-      activations(with(cached, {"recompute.policy=full", "recompute.every=100"}));
+  const Activations features = activations(with(cached, {"recompute.policy=full:100"}));
   EXPECT_GT(kept.most, whole.most / 2);
   EXPECT_LT(blocks.most, whole.most / 4);
   EXPECT_LT(features.most, blocks.most);

@@ -7,14 +7,12 @@
 
 #include <cmath>
 
-#include "trireme/optim/adamw_operators.h"
-
 namespace trireme::optim::adamw_test {
 namespace {
 
 using exec::UpdateSegment;
 
-const AdamWOptions kOptions{.betas = {0.9, 0.95}, .eps = 1e-8, .weight_decay = 0.1};
+const OptimizerOptions kOptions{.betas = {0.9, 0.95}, .eps = 1e-8, .weight_decay = 0.1};
 
 struct Shard {
   at::Tensor param;
@@ -86,10 +84,11 @@ TEST(AdamW, OperatorsDoTheSame) {
     Shard theirs{normal(kCount, type, 1), {}};
     for (int s = 0; s < 2; ++s) theirs.states.push_back(at::zeros_like(theirs.param));
     for (int step = 1; step <= 5; ++step)
-      update_by_operators(kOptions, theirs.param, normal(kCount, type, 100 + step), theirs.states,
-                          std::vector<UpdateSegment>{{.begin = 0, .end = kDecayed, .decay = 1},
-                                                     {.begin = kDecayed, .end = kCount}},
-                          {.lr = 0.01 * step, .grad_scale = 0.37, .step = step});
+      update_by_operators<AdamWRule>(
+          kOptions, theirs.param, normal(kCount, type, 100 + step), theirs.states,
+          std::vector<UpdateSegment>{{.begin = 0, .end = kDecayed, .decay = 1},
+                                     {.begin = kDecayed, .end = kCount}},
+          {.lr = 0.01 * step, .grad_scale = 0.37, .step = step});
     EXPECT_TRUE(at::allclose(theirs.param, ours.param, tolerance, tolerance)) << type;
     for (int s = 0; s < 2; ++s)
       EXPECT_TRUE(at::allclose(theirs.states[s], ours.states[s], tolerance, tolerance)) << type;
@@ -109,7 +108,7 @@ TEST(AdamW, AnUpdateMayBringItsWeightDecay) {
     if (loops)
       adam.update(param, grad, states, segments, args);
     else
-      update_by_operators(kOptions, param, grad, states, segments, args);
+      update_by_operators<AdamWRule>(kOptions, param, grad, states, segments, args);
     EXPECT_DOUBLE_EQ(param[1].item<double>(), 0.95);
     EXPECT_EQ(param[2].item<double>(), 1);
   }
@@ -124,7 +123,7 @@ TEST(AdamW, SegmentsMayHaveTheirLearningRates) {
   for (const Kind& kind : {Kind{at::kDouble, false, true}, Kind{at::kDouble, false, false},
                            Kind{at::kBFloat16, false, true}, Kind{at::kFloat, true, true}}) {
     constexpr std::int64_t kBlock = 64;
-    AdamWOptions options = kOptions;
+    OptimizerOptions options = kOptions;
     options.int8_states = kind.codes;
     // Moves of all elements after one update whose second half has a rate of its own.
     const auto moved = [&](double base, double rate) {
@@ -143,7 +142,7 @@ TEST(AdamW, SegmentsMayHaveTheirLearningRates) {
       if (kind.loops)
         adam.update(param, grad, states, segments, args);
       else
-        update_by_operators(options, param, grad, states, segments, args);
+        update_by_operators<AdamWRule>(options, param, grad, states, segments, args);
       return param;
     };
     const at::Tensor mixed = moved(0.25, 0.5), outer = moved(0.25, 1), inner = moved(0.125, 1);

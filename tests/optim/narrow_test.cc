@@ -11,7 +11,6 @@
 #include <numeric>
 
 #include "trireme/optim/adamw.h"
-#include "trireme/optim/adamw_operators.h"
 #include "trireme/optim/quantise.h"
 #include "trireme/optim/rounding.h"
 
@@ -177,7 +176,7 @@ struct Shard {
   std::vector<at::Tensor> states;
 };
 
-AdamWOptions options_of(const Kind& kind) {
+OptimizerOptions options_of(const Kind& kind) {
   return {.stochastic = kind.master == at::kBFloat16, .int8_states = kind.int8};
 }
 
@@ -267,7 +266,8 @@ TEST(NarrowAdamW, OperatorsDoTheSame) {
   const auto with_operators = [&](const Kind& kind) {
     return [&kind](AdamW&, Shard& shard, const at::Tensor& grad,
                    const std::vector<UpdateSegment>& segments, const exec::UpdateArgs& args) {
-      update_by_operators(options_of(kind), shard.param, grad, shard.states, segments, args);
+      update_by_operators<AdamWRule>(options_of(kind), shard.param, grad, shard.states, segments,
+                                     args);
     };
   };
   for (const Kind& kind : kKinds) {
@@ -293,8 +293,8 @@ TEST(NarrowAdamW, CodesOfPaddingChangeNothing) {
                        if (forgets && state.scalar_type() == at::kByte)
                          state.narrow(0, kUsed, kCount - kUsed).zero_();
                      if (operators)
-                       update_by_operators(options_of(kind), shard.param, grad, shard.states,
-                                           segments, args);
+                       update_by_operators<AdamWRule>(options_of(kind), shard.param, grad,
+                                                      shard.states, segments, args);
                      else
                        adam.update(shard.param, grad, shard.states, segments, args);
                    });

@@ -10,6 +10,8 @@
 #include "tests/plan/cases.h"
 #include "tests/plan/pipelines.h"
 #include "trireme/base/error.h"
+#include "trireme/plan/check/validate.h"
+#include "trireme/plan/passes/compile.h"
 
 namespace trireme::plan::actions_test {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "tests/harness/examples.h"
 #include "tests/harness/recompute_whole.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::plan {

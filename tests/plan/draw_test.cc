@@ -11,6 +11,7 @@
 #include "tests/plan/pipelines.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/compile/fold.h"
+#include "trireme/plan/passes/compile.h"
 
 namespace trireme::plan::draw_test {
 namespace {

@@ -11,10 +11,12 @@
 #include <string>
 
 #include "tests/plan/cases.h"
+#include "tests/plan/coded_plans.h"
 #include "tests/plan/mutations.h"
 #include "tests/plan/pipelines.h"
 #include "trireme/plan/check/meeting.h"
 #include "trireme/plan/compile/placement.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/text/instr_fields.h"
 #include "trireme/plan/text/text.h"
 #include "trireme/plan/unit_sharing.h"
@@ -26,18 +28,6 @@ using mesh::Axis;
 using mesh::AxisSet;
 using testing::HasSubstr;
 using testing::IsSupersetOf;
-
-// Whose units are all large enough to be coded.
-PlanSet coded_plan(const mesh::Degrees& degrees, int zero,
-                   std::optional<DType> residual = std::nullopt) {
-  Program large = harness::chain_example(1);
-  for (Unit& unit : large.units) unit.numel += kLeastCoded;
-  return compile(
-      large, mesh::Mesh(degrees),
-      {.zero = zero,
-       .micro_batches = 2,
-       .coded = CodedSums{.codec = codec::parse("q8"), .senders = 2, .residual = residual}});
-}
 
 // Small plans that together have every verb, and ranks that differ in every axis.
 std::vector<PlanSet> plans() {
@@ -54,6 +44,21 @@ std::vector<PlanSet> plans() {
   all.push_back(coded_plan({.dp_replicate = 2}, 0));
   all.push_back(coded_plan({.dp_shard = 2}, 1));
   all.push_back(coded_plan({.dp_shard = 2}, 1, DType::kF32));
+  all.push_back(gathered_plan(2, 0));
+  all.push_back(gathered_plan(4, 4));
+  all.push_back(gathered_plan(4, 4, DType::kBF16));
+  all.push_back(gathered_plan(2, 4));
+  for (int zero : {0, 1, 3})
+    all.push_back(compile(
+        harness::chain_example(1), mesh::Mesh({.dp_shard = 2, .island = 2}),
+        {.zero = zero,
+         .micro_batches = 2,
+         .outer = OuterSteps{.islands = 2,
+                             .fragments = 2,
+                             .delay = zero == 3 ? 1 : 0,
+                             .work = {.applied = zero == 3 ? std::vector{0, 1} : std::vector<int>(),
+                                      .sent = {0, 1},
+                                      .at_once = true}}}));
   all.push_back(compile(harness::jepa_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 1}));
   all.push_back(compile(recompute_whole(harness::chain_example(), 2), mesh::Mesh({.dp_shard = 2}),
                         {.zero = 3,
@@ -202,6 +207,9 @@ TEST(Fields, LinesHaveWhatTheTableOfVerbsSays) {
       expect(Field::kKeep, line.keep);
       expect(Field::kScatter, line.scatter);
       expect(Field::kGradient, line.gradient);
+      expect(Field::kCoded, line.coded);
+      expect(Field::kResidual, line.residual);
+      expect(Field::kWithin, line.within > 0);
     });
   EXPECT_EQ(static_cast<int>(seen.size()), kVerbCount);
 }

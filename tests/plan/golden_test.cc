@@ -7,6 +7,8 @@
 #include "tests/harness/examples.h"
 #include "tests/harness/recompute_whole.h"
 #include "trireme/base/fs.h"
+#include "trireme/plan/check/validate.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::plan::golden_test {
@@ -114,7 +116,7 @@ TEST(Golden, TheManualsExample) {
   ASSERT_NE(begin, std::string::npos);
   const std::size_t end = manual.find("```", begin + fence.size());
   ASSERT_NE(end, std::string::npos);
-  const PlanSet plan = compile(harness::chain_example(1), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
+  const PlanSet plan = compile(harness::chain_example(1), mesh::Mesh({.dp_shard = 2}), {.zero = 1});
   EXPECT_EQ(manual.substr(begin + fence.size(), end - begin - fence.size()), print(plan));
   EXPECT_NO_THROW(validate(plan));
 }

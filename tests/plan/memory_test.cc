@@ -7,6 +7,7 @@
 
 #include "tests/plan/cases.h"
 #include "trireme/plan/compile/forward_only.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::plan::memory_test {

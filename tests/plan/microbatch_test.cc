@@ -6,7 +6,9 @@
 #include <set>
 
 #include "tests/plan/cases.h"
+#include "trireme/plan/check/validate.h"
 #include "trireme/plan/compile/forward_only.h"
+#include "trireme/plan/passes/compile.h"
 
 namespace trireme::plan::microbatch_test {
 namespace {

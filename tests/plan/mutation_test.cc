@@ -8,6 +8,7 @@
 #include "tests/plan/cases.h"
 #include "tests/plan/mutations.h"
 #include "trireme/base/error.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/text/text.h"
 
 namespace trireme::plan::mutation_test {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "trireme/base/error.h"
+#include "trireme/plan/check/validate.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::plan {

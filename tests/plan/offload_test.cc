@@ -11,9 +11,11 @@
 #include "tests/plan/cases.h"
 #include "tests/plan/mutations.h"
 #include "trireme/base/error.h"
+#include "trireme/plan/check/validate.h"
 #include "trireme/plan/compile/forward_only.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/text/draw.h"
 #include "trireme/plan/text/text.h"
 

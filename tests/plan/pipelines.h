@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::plan {

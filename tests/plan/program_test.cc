@@ -8,6 +8,7 @@
 #include "tests/harness/recompute_whole.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/compile/placement.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/shard.h"
 

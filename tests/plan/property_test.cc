@@ -5,7 +5,9 @@
 #include <map>
 
 #include "tests/plan/cases.h"
+#include "trireme/plan/check/validate.h"
 #include "trireme/plan/compile/placement.h"
+#include "trireme/plan/passes/compile.h"
 
 namespace trireme::plan::property_test {
 namespace {

@@ -12,10 +12,12 @@
 #include "tests/plan/cases.h"
 #include "tests/plan/mutations.h"
 #include "trireme/base/error.h"
+#include "trireme/plan/check/validate.h"
 #include "trireme/plan/compile/partition.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/compile/recompute_search.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/passes/compile.h"
 
 namespace trireme::plan::recompute_test {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "tests/harness/examples.h"
 #include "trireme/base/error.h"
+#include "trireme/plan/passes/compile.h"
 
 namespace trireme::plan::text_test {
 namespace {
@@ -62,7 +63,22 @@ TEST(Text, EveryFieldOfARecipeSurvives) {
                  .coded = CodedSums{.codec = codec::parse("q4"),
                                     .senders = 3,
                                     .back = codec::parse("topk:0.01:16"),
-                                    .residual = DType::kBF16},
+                                    .residual = DType::kBF16,
+                                    .residuals = 3},
+                 .outer = OuterSteps{.islands = 4,
+                                     .every = 500,
+                                     .fragments = 6,
+                                     .delay = 2,
+                                     .blend = 0.25,
+                                     .lr = 0.4,
+                                     .momentum = 0.8,
+                                     .codec = codec::parse("q4:stochastic"),
+                                     .back = codec::parse("q8"),
+                                     .residual = DType::kBF16,
+                                     .direction = true,
+                                     .work = {.applied = {0, 5}, .sent = {3}, .at_once = true}},
+                 .gather = CodedGather{.codec = codec::parse("q8"), .within = 4},
+                 .algorithm = algorithm::Kind::kRingGather,
                  .optimizer_states = 1,
                  .int8_states = true};
   plan.recipe.gathers_after_step = true;

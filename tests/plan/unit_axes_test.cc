@@ -8,6 +8,7 @@
 #include "tests/plan/mutations.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/saved.h"
 #include "trireme/plan/text/text.h"
 #include "trireme/plan/unit_share.h"

@@ -3,6 +3,7 @@
 
 #include "tests/harness/examples.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/passes/compile.h"
 
 namespace trireme::plan::work_test {
 namespace {

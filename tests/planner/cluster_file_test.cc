@@ -231,7 +231,7 @@ TEST(HelpClusters, NamesEveryKey) {
   const std::string text = help_clusters();
   EXPECT_THAT(text,
               HasSubstr("- `gpu.memory_rate` (a number above 0 up to 1e+16, alone or in TB/s, "
-                        "GB/s, MB/s, Gb/s; needed): "));
+                        "GB/s, MB/s, Gb/s, Mb/s; needed): "));
   EXPECT_THAT(text, HasSubstr("- `tiers[].span` (2 to 1000000000, or 0; default "
                               "`0`): "));
   EXPECT_THAT(text, HasSubstr("- `hosts` (1 to 1000000; default `1`): "));

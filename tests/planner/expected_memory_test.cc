@@ -12,6 +12,7 @@
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/planner/cost/expected_share.h"
 
 namespace trireme::planner::expected_memory_test {

@@ -14,8 +14,8 @@
 #include "trireme/planner/cost/estimate.h"
 #include "trireme/planner/cost/expected_share.h"
 #include "trireme/planner/hardware/calibrate.h"
-#include "trireme/planner/hardware/spending.h"
-#include "trireme/planner/report/answer_print.h"
+#include "trireme/planner/search/report/answer_print.h"
+#include "trireme/planner/search/report/spending.h"
 #include "trireme/planner/search/screened.h"
 #include "trireme/planner/search/search.h"
 

@@ -78,6 +78,27 @@ TEST(Network, LatencyGrowsWithTheLogarithmOfManyHosts) {
   EXPECT_DOUBLE_EQ(network.seconds(Exchange::kAllGather, Axis::kDpShard, 0), 4 * 20);
 }
 
+TEST(Network, AChosenAlgorithmHasItsOwnRoundsBetweenHosts) {
+  const Cluster cluster = pair_of_tiers(8);
+  using algorithm::Kind;
+  const auto seconds = [&](Kind kind, Exchange exchange, const mesh::Mesh& mesh) {
+    return Network(cluster, mesh, kind).seconds(exchange, Axis::kDpShard, 1600);
+  };
+  const mesh::Mesh one({.dp_shard = 8, .tp = 8});
+  const double bytes = 7.0 / 8 * 1600 / 10;
+  EXPECT_DOUBLE_EQ(seconds(Kind::kDirect, Exchange::kReduceScatter, one), bytes + 4);
+  EXPECT_DOUBLE_EQ(seconds(Kind::kHalving, Exchange::kReduceScatter, one), bytes + 3 * 4);
+  EXPECT_DOUBLE_EQ(seconds(Kind::kRing, Exchange::kAllReduce, one), 2 * (bytes + 7 * 4));
+  EXPECT_GT(seconds(Kind::kTree, Exchange::kAllReduce, one), 2 * bytes + 6 * 4);
+  // Four on each host meet there first.
+  const mesh::Mesh four({.dp_shard = 32, .tp = 2});
+  EXPECT_DOUBLE_EQ(seconds(Kind::kHalving, Exchange::kAllGather, four),
+                   31.0 / 32 * 1600 / 40 + 3 + 3 * 4);
+  // Exchanges along other axes are as they were.
+  EXPECT_DOUBLE_EQ(Network(cluster, one, Kind::kRing).seconds(Exchange::kAllGather, Axis::kTp, 100),
+                   Network(cluster, one).seconds(Exchange::kAllGather, Axis::kTp, 100));
+}
+
 TEST(Network, ATransferHasTheRateOfTheTierBetweenTheStages) {
   const Cluster cluster = pair_of_tiers(2);
   EXPECT_DOUBLE_EQ(Network(cluster, mesh::Mesh({.pp = 2, .tp = 8})).transfer(100), 10 + 4);
@@ -90,6 +111,12 @@ TEST(Network, RefusesWhatTheClusterCannotHold) {
       formats::refusal([&] { Network(small, mesh::Mesh({.dp_shard = 16})); }, ErrorKind::kUsage),
       "cluster hosts has 1 host of 8 = 8 GPUs, the layout needs 16; take fewer ranks or more "
       "hosts");
+  Cluster cores = small;
+  cores.gpu.cpu = true;
+  EXPECT_NE(
+      formats::refusal([&] { Network(cores, mesh::Mesh({.dp_shard = 16})); }, ErrorKind::kUsage)
+          .find("1 host of 8 = 8 cores, the layout needs 16"),
+      std::string::npos);
   Cluster apart = pair_of_tiers(2);
   apart.tiers.pop_back();
   EXPECT_EQ(

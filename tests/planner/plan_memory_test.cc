@@ -4,6 +4,7 @@
 
 #include "tests/harness/examples.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/passes/compile.h"
 
 namespace trireme::planner::plan_memory_test {
 namespace {

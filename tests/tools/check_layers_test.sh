@@ -11,16 +11,17 @@ passed=0 failed=0
 
 build_house() {
   rm -rf "${house:?}"/*
-  mkdir -p "$house"/src/trireme/{base,plan,plan/mesh,comm,exec} "$house"/apps/{trireme,worker}
+  mkdir -p "$house"/src/trireme/{base,plan,plan/mesh,plan/check,comm,exec} "$house"/apps/{trireme,worker}
   cat >"$house/CMakeLists.txt" <<'CMAKE'
 trireme_component(base LIBS fmt::fmt)
 trireme_component(plan DEPS base)
 trireme_component(plan/mesh DEPS base)
+trireme_component(plan/check PART DEPS plan)
 trireme_torch_component(comm DEPS base)
 trireme_torch_component(exec DEPS
                         plan comm)
 CMAKE
-  echo '#pragma once' | tee "$house"/src/trireme/{base/a,plan/p,plan/mesh/m,comm/c,exec/e}.h >/dev/null
+  echo '#pragma once' | tee "$house"/src/trireme/{base/a,plan/p,plan/mesh/m,plan/check/k,comm/c,exec/e}.h >/dev/null
   echo 'std::string text_of(int number);' >>"$house/src/trireme/base/a.h"
   cat >"$house/src/trireme/exec/e.cc" <<'CODE'
 #include "trireme/exec/e.h"
@@ -34,6 +35,7 @@ struct Rows {
 };
   std::string one = text_of(1);
 CODE
+  printf '%s\n' '#include "trireme/plan/p.h"' 'namespace trireme::plan {' >>"$house/src/trireme/plan/check/k.h"
   echo 'const char* home = getenv("HOME");' >"$house/apps/trireme/main.cc"
   echo '#include "trireme/exec/e.h"' >"$house/apps/worker/main.cc"
   mkdir -p "$house"/tests/{harness,base}
@@ -57,7 +59,7 @@ plant() {
 build_house
 if said=$("$check" "$house"); then verdict yes; else verdict no "the clean house: $said"; fi
 
-plant src/trireme/base/a.h '#include "trireme/plan/p.h"' 'base may not use component plan'
+plant src/trireme/base/a.h '#include "trireme/plan/p.h"' 'base may not use component plan, which lies above it'
 plant src/trireme/exec/f.cc 'struct Rows { int n; };' 'another Rows is in src/trireme/exec/e.cc'
 plant src/trireme/exec/f.cc 'using Rows = long;' 'another Rows is in src/trireme/exec/e.cc'
 plant src/trireme/exec/f.cc 'int text_of(Rows rows) {' 'this text_of hides that of base from src/trireme/exec/e.cc'
@@ -66,6 +68,8 @@ plant src/trireme/comm/c.h '#include "trireme/plan/p.h"' 'comm may not use compo
 plant src/trireme/plan/p.h '#include "trireme/plan/mesh/m.h"' 'plan may not use component plan/mesh'
 plant src/trireme/plan/mesh/m.h '#include "trireme/plan/p.h"' 'plan/mesh may not use component plan'
 plant src/trireme/plan/mesh/m.h 'namespace trireme::plan {' 'follows its folder'
+plant src/trireme/plan/check/l.h 'namespace trireme::check {' 'follows its folder'
+plant src/trireme/plan/check/k.h '#include "trireme/exec/e.h"' 'plan/check may not use component exec'
 plant src/trireme/plan/p.h '#include "trireme/base/gone.h"' 'no such file'
 plant src/trireme/plan/p.h '#include "p.h"' 'full name'
 plant src/trireme/attic.h '' 'not listed'
@@ -73,6 +77,8 @@ plant src/trireme/plan/p.h '#include <ATen/core/Tensor.h>' 'needs no LibTorch'
 plant apps/trireme/main.cc '#include <torch/types.h>' 'needs no LibTorch'
 plant apps/trireme/main.cc '#include "trireme/exec/e.h"' 'which needs LibTorch'
 plant src/trireme/exec/e.cc '#include <torch/torch.h>' 'narrow header'
+plant src/trireme/exec/e.cc 'if (family == config::Family::kGpt) return;' 'names a family'
+plant apps/worker/main.cc 'using enum config::Family;' 'names a family'
 plant src/trireme/exec/e.cc 'auto home = std::getenv("HOME");' 'belong to apps/'
 plant src/trireme/exec/e.cc 'tensor.register_hook(f);' 'the plan'
 plant apps/worker/main.cc 'module.register_forward_pre_hook(f);' 'the plan'

@@ -84,6 +84,17 @@ says src/trireme/base:1: 'a folder has 41, at most 40' 'a file more in a folder 
 build_house; for ((i = 0; i < 41; ++i)); do touch "$house/apps/trireme/$i.cc" "$house/tests/base/$i.cc"; done
 says apps/trireme:1: 'a folder has 41' 'a file more in a folder of apps, and one of tests, which has no limit'
 
+# Lines of a component without those of the component inside it; the file in the folder of neither counts for none.
+build_house; mkdir -p "$base"/os/deep "$base/more" "$house"/src/trireme/other
+printf '%s\n' 'trireme_component(base)' 'trireme_component(base/os DEPS base)' >"$house/CMakeLists.txt"
+for ((i = 2; i < 21; ++i)); do lines 390 '//' | tee "$base/more/s$i.cc" "$house/src/trireme/other/s$i.cc" >"$base/os/deep/s$i.cc"; done
+lines 40 '//' >"$base/f2.h"
+says '' fine 'components of 8,000 and 7,410 lines'
+echo '//' >>"$base/f2.h"
+says src/trireme/base:1: 'a component has 8001, at most 8000' 'a line more in a component'
+lines 391 '//' | tee "$base/os/deep/t.cc" >"$base/os/t.cc"; rm "$base/more/s2.cc"
+says src/trireme/base/os:1: 'a component has 8192, at most 8000' 'a component inside another'
+
 build_house; echo '#include "trireme/base/f3.h"' >"$base/f2.h"; echo '#include "trireme/base/f4.h"' >"$base/f3.h"
 says '' fine 'a chain of includes'
 echo '#  include "f2.h"' >"$base/f4.h"

@@ -19,6 +19,12 @@ build_house() {
     printf '#!/bin/sh\necho "%s called"\n[ ! -e "$(dirname "$0")/../broken_%s" ]\n' "$name" "$name" >"$house/tools/check_$name"
   done
   for name in cmake ctest; do printf '#!/bin/sh\necho "%s called"\n' "$name" >"$house/bin/$name"; done
+  cat >"$house/bin/clang-tidy" <<CODE
+#!/bin/sh
+if [ "\$1" = --version ]; then printf '%s\n' LLVM "  LLVM version $1.0.6"; exit 0; fi
+echo "clang-tidy called"
+! grep -q suspect "$house"/src/*
+CODE
   cat >"$house/bin/clang-format" <<CODE
 #!/bin/sh
 if [ "\$1" = --version ]; then echo "Debian clang-format version $1.0.6"; exit 0; fi
@@ -50,12 +56,15 @@ wants() {
 
 build_house 14
 wants 'lint --quick' 0 'layers called' 'sizes called' 'docs called' - 'cmake called'
-wants test 0 'layers called' 'sizes called' 'docs called' 'cmake called' 'ctest called' - 'not checked'
+wants test 0 'layers called' 'sizes called' 'docs called' 'clang-tidy called' 'cmake called' 'ctest called' - 'not checked'
 for name in layers sizes docs words; do
   build_house 14
   touch "$house/broken_$name"
   wants test 1 'layers called' 'sizes called' 'docs called' - 'cmake called' 'ctest called'
 done
+build_house 14
+echo 'suspect' >"$house/src/a.cc"
+wants test 1 'clang-tidy called' 'fix what is named above' - 'building' 'ctest called'
 build_house 14
 echo 'crooked' >"$house/src/a.cc"
 wants test 1 'src/a.cc' - 'cmake called'
@@ -63,7 +72,7 @@ wants 'lint --quick' 1 'src/a.cc'
 wants 'fmt --check' 123 'src/a.cc'
 build_house 19
 echo 'crooked' >"$house/src/a.cc"
-wants test 0 'format is not checked: that needs clang-format 14, found 19' 'cmake called'
+wants test 0 'format is not checked: that needs clang-format 14, found 19' 'needs clang-tidy 14, found 19' 'cmake called' - 'clang-tidy called'
 wants 'fmt --check' 1 'needs clang-format 14, found 19'
 
 echo "$passed passed, $failed failed"

@@ -18,6 +18,7 @@
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/planner/cost/expected_memory.h"
 #include "trireme/planner/cost/expected_share.h"
 #include "trireme/train/run/memory_trial.h"

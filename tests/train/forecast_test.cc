@@ -17,6 +17,7 @@
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/train/run/memory_trial.h"
 
 namespace trireme::train::forecast_test {
@@ -119,7 +120,7 @@ std::vector<Layout> layouts() {
   both(1, {"data.documents=true", "run.micro_batch=8"});
   for (const char* parts : {"norms", "attention", "mlp", "norms,attention,mlp"})
     both(1, {"recompute.policy=selective", std::string("recompute.parts=") + parts});
-  add(1, {"recompute.policy=full", "recompute.every=2", "model.layers=4"});
+  add(1, {"recompute.policy=full:2", "model.layers=4"});
   add(1, {"precision.nodes=head=fp32", "precision.compute=bf16", "model.tied=false"});
   add(1, {"precision.compute=fp16", "run.micro_batch=8"});
   add(1, {"lora.rank=4", "run.micro_batch=8"});

@@ -108,7 +108,7 @@ TEST(LoraJobs, GoTogetherWithWhatSavesMemory) {
               {"recompute.policy=selective", "recompute.parts=norms,attention,mlp"},
               {"recompute.policy=selective", "recompute.parts=mlp", shards, zero},
               {"recompute.policy=full", "offload.activations=host"},
-              {"recompute.policy=full", "recompute.every=2", shards}});
+              {"recompute.policy=full:2", shards}});
     same({"precision.compute=fp16"}, {{shards, zero}, {"recompute.policy=full"}});
     same({"precision.compute=bf16", "precision.nodes=block.1=fp32"}, {{shards, zero}});
     same({"optim.states=int8"}, {{shards, zero}});

@@ -80,7 +80,7 @@ Subject subject_of(const config::Job& job, Plant plant, std::int64_t hysteresis)
                                                           plant == Plant::kGradient);
             return model;
           },
-      .optimizer = [=] { return std::make_unique<optim::AdamW>(optim::AdamWOptions{}); },
+      .optimizer = [=] { return std::make_unique<optim::AdamW>(optim::OptimizerOptions{}); },
       .batch =
           [=](std::int64_t step, std::int64_t micro_batch) {
             if (plant == Plant::kNothing && step >= kBad) ++step;

@@ -37,8 +37,8 @@ const std::vector<Sets> kOffloads = {
     {"offload.grads=nvme"},
     {"offload.optimizer=nvme", "offload.params=host", "offload.grads=nvme", "recompute.policy=full",
      "offload.activations=nvme"},
-    {"offload.optimizer=host", "offload.params=nvme", "offload.grads=host", "recompute.policy=full",
-     "recompute.every=2", "offload.activations=host"}};
+    {"offload.optimizer=host", "offload.params=nvme", "offload.grads=host",
+     "recompute.policy=full:2", "offload.activations=host"}};
 
 struct Layout {
   const char* name;

@@ -64,7 +64,8 @@ TEST(ParamGroups, ARateOfZeroLeavesParametersUnchanged) {
 TEST(ParamGroups, AnyLayoutGivesTheSameBits) {
   const Sets bf16 = {"precision.compute=bf16"};
   for (const Sets& storage :
-       {Sets{}, bf16 + Sets{"precision.master=bf16"}, bf16 + Sets{"optim.states=int8"}}) {
+       {Sets{}, Sets{"optim.name=lion"}, bf16 + Sets{"precision.master=bf16"},
+        bf16 + Sets{"optim.states=int8"}, bf16 + Sets{"optim.states=int8", "optim.name=lion"}}) {
     const JobTrace one = run_job(job_of(storage + kGroups), kSteps);
     EXPECT_NE(one.states, run_job(job_of(storage), kSteps).states);
     for (const Sets& layout :

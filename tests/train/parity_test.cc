@@ -34,21 +34,22 @@ config::Job job_of(config::Family family, DType compute, int global_micro_batche
 
 Subject subject_of(const config::Job& job) {
   const std::int64_t seq_len = job.model.seq_len;
-  return {
-      .model = [=] { return blocks::build(job); },
-      .optimizer =
-          [=] { return std::make_unique<optim::AdamW>(optim::AdamWOptions{.weight_decay = 0.1}); },
-      .batch =
-          [=](std::int64_t step, std::int64_t micro_batch) {
-            const exec::BlockContext key{.seed = 21, .step = step, .micro_batch = micro_batch};
-            const auto options = at::TensorOptions().dtype(at::kLong);
-            at::Tensor window =
-                at::empty({1, seq_len + 1}, options).random_(0, 256, key.generator(0));
-            return std::vector<at::Tensor>{window.narrow(1, 0, seq_len).contiguous(),
-                                           window.narrow(1, 1, seq_len).contiguous()};
-          },
-      .loss_scale = 1.0 / static_cast<double>(job.run.global_batch * seq_len),
-      .clip = 1.0};
+  return {.model = [=] { return blocks::build(job); },
+          .optimizer =
+              [=] {
+                return std::make_unique<optim::AdamW>(optim::OptimizerOptions{.weight_decay = 0.1});
+              },
+          .batch =
+              [=](std::int64_t step, std::int64_t micro_batch) {
+                const exec::BlockContext key{.seed = 21, .step = step, .micro_batch = micro_batch};
+                const auto options = at::TensorOptions().dtype(at::kLong);
+                at::Tensor window =
+                    at::empty({1, seq_len + 1}, options).random_(0, 256, key.generator(0));
+                return std::vector<at::Tensor>{window.narrow(1, 0, seq_len).contiguous(),
+                                               window.narrow(1, 1, seq_len).contiguous()};
+              },
+          .loss_scale = 1.0 / static_cast<double>(job.run.global_batch * seq_len),
+          .clip = 1.0};
 }
 
 Layout layout_of(const config::Job& job, int replicate, int shard, int zero, int segments = 0) {

@@ -11,6 +11,7 @@
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::train::recompute_test {
@@ -33,9 +34,9 @@ const std::vector<Sets> kPolicies = {
     {"recompute.policy=selective", "recompute.parts=attention"},
     {"recompute.policy=selective", "recompute.parts=mlp"},
     {"recompute.policy=selective", "recompute.parts=norms,attention,mlp"},
-    {"recompute.policy=full", "recompute.every=2"},
-    {"recompute.policy=full", "recompute.every=3"},
-    {"recompute.policy=full", "recompute.every=2", "recompute.nodes=block.[0-2]"},
+    {"recompute.policy=full:2"},
+    {"recompute.policy=full:3"},
+    {"recompute.policy=full:2", "recompute.nodes=block.[0-2]"},
     {"recompute.policy=full", "recompute.nodes=block.[1-2]"}};
 
 struct Layout {

@@ -15,6 +15,7 @@
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::reshard_test {

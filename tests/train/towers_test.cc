@@ -110,8 +110,8 @@ TEST(ClipLayouts, GradcacheTrainsWhatOneMicroBatchTrains) {
           Sets{"parallel.dp_shard=2", "run.micro_batch=1", "parallel.zero=2",
                "recompute.policy=full"},
           Sets{"parallel.pp=2", "run.micro_batch=1"}, Sets{"parallel.pp=3", "run.micro_batch=2"},
-          Sets{"parallel.pp=2", "parallel.dp_shard=2", "run.micro_batch=1", "recompute.policy=full",
-               "recompute.every=100"}}) {
+          Sets{"parallel.pp=2", "parallel.dp_shard=2", "run.micro_batch=1",
+               "recompute.policy=full:100"}}) {
       const JobTrace cached = run_job(job_of(model, kCached + layout), kSteps);
       EXPECT_LT(distance(one, cached), 1e-12) << harness::print(layout);
       EXPECT_EQ(cached.counts[0][0].of, 4) << harness::print(layout);
@@ -160,11 +160,11 @@ TEST(FrozenTowers, StayAsTheyAre) {
   EXPECT_GT(moved, 5);
 }
 
-// Of held-out samples, once a recipe has run.
-double accuracy_of(const std::string& recipe, int world) {
+// Of held-out samples, once a recipe has run for so many steps.
+double accuracy_of(const std::string& recipe, int world, int steps) {
+  const config::Job given = harness::job_of(recipe, {}, {"run.steps=" + std::to_string(steps)});
   const config::Job job =
-      config::resolve(harness::job_of(recipe, {}, {}), world,
-                      config::synthetic_source(harness::job_of(recipe, {}, {}).data.source)->facts);
+      config::resolve(given, world, config::synthetic_source(given.data.source)->facts);
   double right = 0, all = 0;
   comm::run_local_ranks(world, 600, [&](comm::World& rank) {
     JobSession session(job, rank);
@@ -189,11 +189,12 @@ double accuracy_of(const std::string& recipe, int world) {
 }
 
 TEST(Recipes, VitTinyTellsHeldOutPatternsApart) {
-  EXPECT_GT(accuracy_of("vit_tiny.yaml", 1), 0.95);
+  EXPECT_GT(accuracy_of("vit_tiny.yaml", 1, 200), 0.95);
 }
 
+// Chance is 1 in 32. After all its 1,000 steps the recipe finds 94 % (docs/results/towers.md).
 TEST(Recipes, ClipTinyFindsHeldOutCaptions_slow) {
-  EXPECT_GT(accuracy_of("clip_tiny.yaml", 2), 0.9);
+  EXPECT_GT(accuracy_of("clip_tiny.yaml", 2, 400), 0.6);
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ TEST(Vjepa, TheTeacherIsAnAverageOfItsStudent) {
 // From 0.9 down to 0.5 in four steps: 0.8, 0.7.
 TEST(Vjepa, TheTeachersMomentumFollowsItsSchedule) {
   const config::Job job = harness::vjepa_job(
-      Family::kJepa, {"optim.lr=1e-3", "jepa.momentum_end=0.5", "optim.decay_steps=4"});
+      Family::kJepa, {"optim.lr=1e-3", "jepa.momentum=[0.9, 0.5]", "optim.decay_steps=4"});
   const std::string name = "encoder.blocks.0.mlp.fc1.weight";
   const JobTrace begin = run_job(job, 0), one = run_job(job, 1), two = run_job(job, 2);
   const std::vector<double> t0 = state(begin, "target_" + name), t1 = state(one, "target_" + name),

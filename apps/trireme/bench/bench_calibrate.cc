@@ -10,7 +10,7 @@
 #include "measure_machine.h"
 #include "trireme/base/error.h"
 #include "trireme/planner/hardware/calibrate.h"
-#include "trireme/planner/report/uncertainty.h"
+#include "trireme/planner/hardware/uncertainty.h"
 
 namespace trireme::app {
 namespace {

@@ -14,7 +14,7 @@
 #include "calibration.h"
 #include "trireme/base/error.h"
 #include "trireme/base/free_memory.h"
-#include "trireme/planner/report/uncertainty.h"
+#include "trireme/planner/hardware/uncertainty.h"
 
 namespace trireme::app {
 

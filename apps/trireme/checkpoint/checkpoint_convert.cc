@@ -20,6 +20,7 @@
 #include "trireme/checkpoint/convert/preprocessor.h"
 #include "trireme/checkpoint/convert/reshard.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/families.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/config/synthetic.h"
@@ -118,7 +119,7 @@ void convert_vocabulary(const Path& from, config::Family family,
     if (tokenizer)
       fmt::print("vocabulary  {} of {} ids, digest {}: {}\n", tokenizer->kind(),
                  tokenizer->vocab_size(), tokenizer->digest(), write(*tokenizer));
-    else if (config::is_decoder(family) || family == config::Family::kHnet)
+    else if (config::info(family).reads_tokens)
       fmt::print("vocabulary  none lies in {}\n", from.string());
   } catch (const Error& error) {
     fmt::print("vocabulary  not converted: {}\n", error.what());
@@ -165,7 +166,7 @@ int to_theirs(const ConvertOptions& options) {
   const std::vector<std::string> left_out = write_theirs(options, checkpoint, job);
   convert_vocabulary(checkpoint, job.model.family, [&](const text::Tokenizer& tokenizer) {
     // The reference code of H-Net has its vocabulary in itself: ours says whether a beginning token is used.
-    if (job.model.family == config::Family::kHnet) {
+    if (config::info(job).has_vocabulary) {
       write_file_synced(out / text::kVocabularyName, tokenizer.description());
       return std::string(text::kVocabularyName);
     }
@@ -198,6 +199,7 @@ config::Job job_of_file(const ConvertOptions& options) {
   config::Job job = config::load_job(options.path);
   for (const std::string& assignment : options.assignments) config::apply_set(job, assignment);
   job.parallel = {.schedule = job.parallel.schedule};
+  job.network = {};
   const config::SyntheticSource* synthetic = config::synthetic_source(job.data.source);
   const config::DatasetFacts facts =
       synthetic != nullptr

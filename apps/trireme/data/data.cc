@@ -13,7 +13,7 @@
 #include "apps/trireme/output.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
-#include "trireme/config/yaml.h"
+#include "trireme/config/values/yaml.h"
 #include "trireme/data/media/samples.h"
 #include "trireme/data/media/split.h"
 #include "trireme/data/text/dataset.h"

@@ -1,6 +1,4 @@
 // trireme data synth.
-#include "trireme/data/synthetic/synth.h"
-
 #include <unistd.h>
 
 #include <charconv>
@@ -10,6 +8,7 @@
 #include "apps/trireme/commands.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/data/synthetic/make.h"
 
 namespace trireme::app {
 namespace {

@@ -11,6 +11,7 @@
 #include "apps/trireme/workers.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
+#include "trireme/config/families.h"
 #include "trireme/job/runs/weights.h"
 
 namespace trireme::app {
@@ -66,6 +67,11 @@ config::Job typed_job(const DiffOptions& options) {
          "nodes "
          "cannot be compared; --set vlm.features=",
          job.vlm.features);
+  if (job.network.outer != config::Network().outer)
+    fail(ErrorKind::kUsage,
+         "network.outer={}: islands hold other weights from step to step, which no layout has; "
+         "--set network.outer=none",
+         job.network.outer);
   if (job.optim.from_weights)
     fail(ErrorKind::kUsage,
          "optim.from_weights=true: both sides begin with new optimizer states, of the type that "
@@ -109,7 +115,7 @@ int diff(const DiffOptions& options) {
   check_noise(jobs);
   if (options.tolerance) request["tolerance"] = *options.tolerance;
   const std::string tokens =
-      config::is_decoder(job.model.family) ? fmt::format(" of {} tokens", job.model.seq_len) : "";
+      config::info(job).chain ? fmt::format(" of {} tokens", job.model.seq_len) : "";
   fmt::print("job       {}: {} step{} of {} samples{}, {}, {}\n", options.job.file, options.steps,
              options.steps == 1 ? "" : "s", job.run.global_batch, tokens, options.dtype, data);
   if (!job.model.weights.empty()) fmt::print("weights   {}\n", job.model.weights);

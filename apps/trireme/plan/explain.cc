@@ -13,7 +13,9 @@
 #include "trireme/base/bytes.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/config/links/links_file.h"
 #include "trireme/job/runs/memory_fit.h"
+#include "trireme/job/runs/outer_delay.h"
 #include "trireme/model/layout.h"
 #include "trireme/model/param_groups.h"
 #include "trireme/plan/schedules/csv.h"
@@ -23,11 +25,12 @@
 #include "trireme/plan/simulate/pictures/svg.h"
 #include "trireme/plan/simulate/pictures/trace.h"
 #include "trireme/plan/simulate/rival.h"
+#include "trireme/plan/simulate/round.h"
 #include "trireme/plan/text/draw.h"
 #include "trireme/plan/text/text.h"
 #include "trireme/planner/hardware/cluster_file.h"
 #include "trireme/planner/hardware/practice.h"
-#include "trireme/planner/report/question.h"
+#include "trireme/planner/search/report/question.h"
 
 namespace trireme::app {
 namespace {
@@ -84,20 +87,6 @@ Json groups_json(const Planned& planned) {
   return all;
 }
 
-std::string priced(const Planned& planned, const planner::StepForecast& expected,
-                   const ExplainOptions& options) {
-  const plan::PlanSet& plan = planned.plan;
-  const simulate::Forecast& forecast = expected.lines;
-  const plan::StepNumbers numbers = numbers_of(planned, expected, 0);
-  const plan::MemoryAccount& memory = forecast.lists[plan.list_of_rank.front()].memory;
-  Json json = plan::explain_json(plan, 0, memory, numbers);
-  json["parameter_groups"] = groups_json(planned);
-  write_json(options.json, json);
-  return options.format == "json"
-             ? json.dump(1) + "\n"
-             : plan::explain_text(plan, 0, memory, numbers) + groups_text(planned);
-}
-
 planner::RuntimeAs runtime_of(const ExplainOptions& options) {
   return options.as == "today" ? planner::RuntimeAs::kToday : planner::RuntimeAs::kPlanned;
 }
@@ -106,7 +95,9 @@ planner::RuntimeAs runtime_of(const ExplainOptions& options) {
 planner::StepForecast expected_of(const Planned& planned, const Place& place,
                                   const ExplainOptions& options) {
   if (options.cluster.empty()) return expect(planned, place);
-  const planner::Cluster cluster = planner::find_cluster(options.cluster);
+  planner::Cluster cluster = planner::find_cluster(options.cluster);
+  if (!options.links.empty())
+    cluster = planner::with_links(std::move(cluster), config::read_links(options.links));
   if (place.world > cluster.gpus())
     fail(ErrorKind::kUsage,
          "{}, but cluster {} has {} of {} = {}; take fewer, or give it more hosts",
@@ -124,6 +115,40 @@ planner::StepForecast expected_of(const Planned& planned, const Place& place,
   return forecast;
 }
 
+double step_seconds(const Planned& planned, const plan::PlanSet& plan, const Place& place,
+                    const ExplainOptions& options) {
+  const double expected = expected_of({planned.job, planned.model, plan}, place, options).step_s;
+  return expected > 0 ? expected : simulate::simulate(plan, simulate::CostModel{}).step_s;
+}
+
+std::optional<simulate::Round> round_of_islands(const Planned& planned, const Place& place,
+                                                const ExplainOptions& options) {
+  return simulate::round_of(planned.plan, [&](const plan::PlanSet& plan) {
+    return step_seconds(planned, plan, place, options);
+  });
+}
+
+std::string priced(const Planned& planned, const Place& place, const ExplainOptions& options) {
+  const planner::StepForecast expected = expected_of(planned, place, options);
+  const std::optional<simulate::Round> islands = round_of_islands(planned, place, options);
+  const plan::PlanSet& plan = planned.plan;
+  const simulate::Forecast& forecast = expected.lines;
+  const plan::StepNumbers numbers = numbers_of(planned, expected, 0);
+  const plan::MemoryAccount& memory = forecast.lists[plan.list_of_rank.front()].memory;
+  Json json = plan::explain_json(plan, 0, memory, numbers);
+  json["parameter_groups"] = groups_json(planned);
+  if (islands)
+    json["islands"] = {{"steps", islands->steps},
+                       {"sent_bytes", islands->sent_bytes},
+                       {"merging_s", islands->merging_s},
+                       {"utilisation", islands->utilisation()}};
+  write_json(options.json, json);
+  return options.format == "json"
+             ? json.dump(1) + "\n"
+             : plan::explain_text(plan, 0, memory, numbers) + groups_text(planned) +
+                   (islands ? simulate::round_text(*islands) : "");
+}
+
 void check_options(const ExplainOptions& options, const Place& place) {
   const bool times = options.format != "plan" && options.format != "csv" && !options.rank &&
                      !options.memory && options.fits.empty();
@@ -132,6 +157,9 @@ void check_options(const ExplainOptions& options, const Place& place) {
          "--cluster {}: a forecast needs --format text, json, svg or trace, and excludes --rank, "
          "--memory and --fits",
          options.cluster);
+  if (options.cluster.empty() && !options.links.empty())
+    fail(ErrorKind::kUsage, "--links {}: needs the hosts that it joins; add --cluster NAME",
+         options.links);
   if (options.cluster.empty() && options.as != "today")
     fail(ErrorKind::kUsage,
          "--as {}: prices GPUs of a cluster, and none is named; add --cluster NAME", options.as);
@@ -190,11 +218,10 @@ config::Job as_it_can_train(config::Job job, const Place& place) {
 
 // A schedule that gains nothing here.
 void say_rival(const Planned& planned, const Place& place, const ExplainOptions& options) {
-  const auto step_seconds = [&](const plan::PlanSet& plan) {
-    const double expected = expected_of({planned.job, planned.model, plan}, place, options).step_s;
-    return expected > 0 ? expected : simulate::simulate(plan, simulate::CostModel{}).step_s;
+  const auto seconds = [&](const plan::PlanSet& plan) {
+    return step_seconds(planned, plan, place, options);
   };
-  if (const std::string text = simulate::rival_text(planned.plan, step_seconds); !text.empty())
+  if (const std::string text = simulate::rival_text(planned.plan, seconds); !text.empty())
     fmt::print("note      {}\n", text);
 }
 
@@ -202,9 +229,15 @@ void say_rival(const Planned& planned, const Place& place, const ExplainOptions&
 
 int explain(const ExplainOptions& options) {
   const Place place = find_place(options.job.ranks, options.job.nproc, mesh::Mesh::kMaxWorld);
-  const config::Job job = as_it_can_train(read_job(options.job), place);
+  config::Job job = as_it_can_train(read_job(options.job), place);
   check_options(options, place);
-  const Planned planned = plan_job(job, place.world, known_facts(job.data));
+  std::string found;
+  const config::DatasetFacts facts = known_facts(job.data);
+  job = with_found_delay(
+      std::move(job), place.world, facts,
+      [&](const Planned& planned) { return expected_of(planned, place, options).step_s; },
+      [&](const std::string& text) { found = text; });
+  const Planned planned = plan_job(job, place.world, facts);
   if (options.memory || !options.fits.empty()) return explain_memory(planned, place, options);
   const plan::PlanSet& plan = planned.plan;
   std::string text;
@@ -217,12 +250,13 @@ int explain(const ExplainOptions& options) {
   else if (options.format == "text" && options.rank)
     text = plan::rank_text(plan, *options.rank);
   else
-    text = priced(planned, expected_of(planned, place, options), options);
+    text = priced(planned, place, options);
   if (!options.cluster.empty() && options.format == "text")
     fmt::print("runtime   {}\n",
                planner::describe(runtime_of(options),
                                  planner::on_gpus(planner::find_cluster(options.cluster))));
   std::fwrite(text.data(), 1, text.size(), stdout);
+  if (!found.empty() && options.format == "text") fmt::print("find      {}\n", found);
   if (options.format == "text" && !options.rank) say_rival(planned, place, options);
   if (!job.model.weights.empty() && !std::filesystem::exists(job.model.weights) &&
       options.format == "text" && !options.rank)

@@ -8,6 +8,7 @@
 #include "apps/trireme/output.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
+#include "trireme/plan/check/validate.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::app {

@@ -31,6 +31,7 @@ Examples:
   trireme plan job.yaml --cluster dgx-h100 --gpus 512 --tokens 300e9 --by money
   trireme plan job.yaml --cluster mine.yaml --keep --set parallel.tp=4 --json plan.json
   trireme plan job.yaml --cluster dgx-a100 --gpus 16 --out planned.yaml
+  trireme plan job.yaml --cluster cpu-host --links links.yaml --max-loss 0.1
   trireme explain planned.yaml --ranks 16 --cluster dgx-a100
 
 Exit codes: 0 done, 2 usage, config, cluster or deadline, 6 no layout fits in GPU memory.
@@ -62,6 +63,9 @@ void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
   app.add_option("--cluster", o.cluster,
                  "Cluster of the forecast: a shipped one (docs/clusters.md) or a file (default: "
                  "this machine)");
+  app.add_option("--links", o.links,
+                 "Table of the cluster's links from trireme links (with --cluster)")
+      ->check(CLI::ExistingFile);
   add_as(app, o.as, " (with --cluster)");
   app.add_option("--rank", o.rank,
                  "Rank whose instructions and live bytes are printed (with text)");
@@ -96,6 +100,18 @@ void add_plan(CLI::App& root, PlanOptions& o, Run& run) {
       ->capture_default_str();
   app.add_flag("--keep", o.keep,
                "Keep the job's values of parallel, recompute, offload and run.micro_batch");
+  app.add_option("--links", o.links,
+                 "Table of the cluster's links from trireme links; it sets the number of hosts")
+      ->check(CLI::ExistingFile);
+  app.add_option("--allow", o.allow,
+                 "Approximate communication that may be chosen, such as q8,q4_residual,diloco_30 "
+                 "(default: none)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--max-loss", o.max_loss,
+                 "Increase of validation loss in percent up to which measured approximate "
+                 "communication may be chosen (default: none)")
+      ->check(CLI::Range(0.0, 100.0));
   add_number(app, "--top", o.top, "Number of layouts of different shapes to print", 1, 100);
   app.add_option("--tokens", o.tokens,
                  "Tokens of the whole training (default: those of the job's run.steps)");

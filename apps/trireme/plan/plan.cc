@@ -1,4 +1,6 @@
 // trireme plan: the best layouts of a job on a cluster, with memory, time, money and reasons.
+#include "plan.h"
+
 #include <fmt/ranges.h>
 #include <unistd.h>
 
@@ -18,9 +20,12 @@
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
-#include "trireme/config/yaml.h"
+#include "trireme/config/families.h"
+#include "trireme/config/links/links_file.h"
+#include "trireme/config/values/yaml.h"
 #include "trireme/planner/hardware/cluster_file.h"
-#include "trireme/planner/report/answer_print.h"
+#include "trireme/planner/search/report/answer_print.h"
+#include "trireme/planner/search/report/question.h"
 #include "trireme/planner/search/search.h"
 
 namespace trireme::app {
@@ -92,6 +97,9 @@ std::string command_of(const PlanOptions& options) {
   if (options.gpus) line += fmt::format(" --gpus {}", *options.gpus);
   if (options.as != "today") line += fmt::format(" --as {}", options.as);
   if (options.by != "time") line += fmt::format(" --by {}", options.by);
+  if (!options.links.empty()) line += " --links " + options.links;
+  if (!options.allow.empty()) line += fmt::format(" --allow {}", fmt::join(options.allow, ","));
+  if (options.max_loss) line += fmt::format(" --max-loss {}", *options.max_loss);
   if (options.keep) line += " --keep";
   if (options.expandable) line += " --expandable-segments";
   if (!options.job.assignments.empty())
@@ -101,9 +109,10 @@ std::string command_of(const PlanOptions& options) {
 
 std::string job_text(const planner::Answer& answer, const PlanOptions& options) {
   const planner::Option& best = answer.options.front();
-  return fmt::format("# {}\n# {} a step forecast on {} GPUs of {}: {}\n{}",
-                     planner::text(best.layout), fmt::format("{:.4g} s", best.seconds),
-                     best.layout.world(), answer.question.cluster.name, command_of(options),
+  return fmt::format("# {}\n# {} a step forecast on {} of {}: {}\n{}", planner::text(best.layout),
+                     fmt::format("{:.4g} s", best.seconds),
+                     planner::devices(answer.question.cluster, best.layout.world()),
+                     answer.question.cluster.name, command_of(options),
                      config::print_yaml(best.job));
 }
 
@@ -123,10 +132,13 @@ int plan(const PlanOptions& options) {
   check_options(options);
   planner::Question question{.job = read_job(options.job),
                              .cluster = planner::find_cluster(options.cluster)};
+  if (!options.links.empty())
+    question.cluster =
+        planner::with_links(std::move(question.cluster), config::read_links(options.links));
   question.gpus = options.gpus.value_or(0);
   question.as = options.as == "today" ? planner::RuntimeAs::kToday : planner::RuntimeAs::kPlanned;
   question.practice = planner::practice_of(question.as);
-  const bool decoder = config::is_decoder(question.job.model.family);
+  const bool decoder = config::info(question.job).chain;
   if (!decoder || question.job.model.vocab == 0) {
     const config::DatasetFacts facts = known_facts(question.job.data);
     if (decoder)
@@ -140,6 +152,8 @@ int plan(const PlanOptions& options) {
   const planner::Settings settings{
       .by = options.by == "money" ? planner::Objective::kMoney : planner::Objective::kTime,
       .options = options.top,
+      .allow = options.allow,
+      .max_loss = options.max_loss,
       .progress = [&](const std::string& what) { progress(what); }};
   planner::Answer answer;
   try {

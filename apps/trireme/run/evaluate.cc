@@ -11,6 +11,7 @@
 #include "apps/trireme/workers.h"
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/resolve/check_network.h"
 #include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/config/synthetic.h"
 #include "trireme/config/weights.h"
@@ -28,6 +29,11 @@ config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoi
   if (config::couples_batch(job)) job.parallel.schedule = "gpipe";  // all forwards come first
   job.recompute = {};
   job.offload = {};
+  // The run's own evaluations compute with these codes; the rest of the section is between ranks.
+  const std::string gather = config::codes_gathers(job) ? config::gather_codec(job.network).codec
+                                                        : config::Network().gather;
+  job.network = {};
+  job.network.gather = gather;
   job.checkpoint.keep_best = 0;
   job.run.find_micro_batch = false;
   job.run.memory_limit = {};

@@ -22,7 +22,7 @@
 #include "trireme/data/chat/pack.h"
 #include "trireme/data/text/vocabulary.h"
 #include "trireme/planner/hardware/cluster_file.h"
-#include "trireme/planner/report/answer_print.h"
+#include "trireme/planner/search/report/answer_print.h"
 #include "trireme/planner/search/search.h"
 
 namespace trireme::app {
@@ -96,7 +96,7 @@ config::Job begun(const FinetuneOptions& options) {
   ours.assignments.insert(ours.assignments.end(), options.job.assignments.begin(),
                           options.job.assignments.end());
   config::Job job = with_absolute_paths(read_job(ours));
-  if (!config::is_decoder(job.model.family))
+  if (!config::info(job).packs_conversations)
     fail(
         ErrorKind::kUsage,
         "{}: is a model of family {}, and finetune trains decoders on conversations; train it with "
@@ -137,7 +137,7 @@ Rows choose_rows(const FinetuneOptions& options, const text::Dataset& data, conf
          options.data, rows.longest, positions,
          given(options, "model.seq_len") ? "" : ", the positions of config.json", job.data.chat);
   // A table of learned positions keeps its size.
-  if (!given(options, "model.seq_len") && job.model.family != config::Family::kGpt) {
+  if (!given(options, "model.seq_len") && config::info(job).decoder != config::DecoderBlock::kGpt) {
     const std::int64_t multiple = rows.longest < 256 ? 16 : 64;
     job.model.seq_len = std::min(positions, (rows.longest + multiple - 1) / multiple * multiple);
   }

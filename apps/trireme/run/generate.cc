@@ -21,38 +21,34 @@ namespace trireme::app {
 
 namespace {
 
-// Families that answer about an image, or may.
-bool sees(const config::Job& job) {
-  return job.model.family == config::Family::kVlm || job.model.family == config::Family::kArrcoc;
-}
-
 void check_generates(const GenerateOptions& options, const config::Job& job,
                      const Path& checkpoint) {
-  const bool regions = job.model.family == config::Family::kArrcoc;
-  if (!config::is_decoder(job.model.family) && job.model.family != config::Family::kHnet &&
-      !sees(job))
-    fail(ErrorKind::kUsage,
-         "{}: a model of family {} does not write text here; gpt, llama, hnet, vlm and arrcoc do",
-         checkpoint.string(), config::name(job.model.family));
+  const config::FamilyInfo& family = config::info(job);
+  const bool sees = family.answers_about_pictures();
+  const bool regions = family.pictures == config::Pictures::kRegions;
+  constexpr auto kWrites = [](const config::FamilyInfo& one) { return one.writes_text(); };
+  if (!kWrites(family))
+    fail(ErrorKind::kUsage, "{}: a model of family {} does not write text here; {} do",
+         checkpoint.string(), family.name, config::names_where(kWrites));
   if (regions && job.data.source != config::DataSource::kPairs)
     fail(ErrorKind::kUsage,
          "{}: was trained on synthetic quadrants and knows no text; train it on data.source=pairs",
          checkpoint.string());
   if (regions && options.image.empty())
     fail(ErrorKind::kUsage,
-         "a model of family arrcoc answers about an image alone; give one with --image");
+         "a model of family {} answers about an image alone; give one with --image", family.name);
   if (job.vlm.tower == config::VlmTower::kJepa)
     fail(ErrorKind::kUsage,
          "{}: a model of vlm.tower=jepa answers about clips, which generate does not read",
          checkpoint.string());
-  if (!options.image.empty() && !sees(job))
+  if (!options.image.empty() && !sees)
     fail(ErrorKind::kUsage, "--image {}: a model of family {} reads text alone; leave it out",
          options.image, config::name(job.model.family));
-  if (sees(job) && !options.tokenizer.empty())
+  if (sees && !options.tokenizer.empty())
     fail(ErrorKind::kUsage,
          "--tokenizer {}: a model of family {} reads and writes bytes; leave it out",
          options.tokenizer, config::name(job.model.family));
-  if (sees(job) && !options.chat.empty())
+  if (sees && !options.chat.empty())
     fail(ErrorKind::kUsage, "--chat {}: a model of family {} has no chat template; leave it out",
          options.chat, config::name(job.model.family));
   if (options.prompt.empty() && options.chat.empty())
@@ -94,8 +90,9 @@ text::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& checkpo
 // else those of the rows.
 std::int64_t context_of(const config::Job& job) {
   const Path weights = job.model.weights;
-  if (job.model.family != config::Family::kLlama || !convert::is_hugging_face(weights))
-    return job.model.seq_len;
+  const config::FamilyInfo& family = config::info(job);
+  const bool turns = family.chain && family.decoder == config::DecoderBlock::kLlama;
+  if (!turns || !convert::is_hugging_face(weights)) return job.model.seq_len;
   config::Model longer = job.model;
   longer.seq_len = std::max(
       longer.seq_len,
@@ -167,7 +164,7 @@ int generate(const GenerateOptions& options) {
                                     std::to_string(options.seed)};
   std::vector<std::string> stops = options.stops;
   const auto say_stops = [&] { words.insert(words.end(), {"--stops", Json(stops).dump()}); };
-  if (sees(job)) {
+  if (config::info(job).answers_about_pictures()) {
     if (!options.image.empty()) words.insert(words.end(), {"--image", options.image});
     say_stops();
     become_worker(words, {});

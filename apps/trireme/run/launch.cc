@@ -25,6 +25,7 @@
 #include "host_memory.h"
 #include "trireme/base/error.h"
 #include "trireme/base/host_name.h"
+#include "trireme/config/links/links_file.h"
 #include "trireme/launch/elastic/agent.h"
 #include "trireme/launch/elastic/secret.h"
 #include "trireme/plan/mesh/mesh.h"
@@ -159,6 +160,7 @@ class Launched {
            "--resume {}: restarted ranks continue from the newest checkpoint of --out; leave it "
            "out, or give --max-restarts 0",
            options.train.resume);
+    if (!options.links.empty()) config::read_links(options.links);
     token_ = options.token_file.empty() ? elastic::random_bytes(32)
                                         : elastic::read_token(options.token_file);
   }
@@ -197,6 +199,10 @@ class Launched {
     std::vector<std::string> variables = worker_variables();
     const std::string name = elastic::kMemoryVariable + std::string("=");
     std::erase_if(variables, [&](const std::string& entry) { return entry.starts_with(name); });
+    if (!options_.links.empty())
+      variables.push_back(
+          fmt::format("{}={}", elastic::kLinksVariable, fs::absolute(options_.links).string()));
+    add_relay_variables(options_.relay, variables);
     if (memory_) variables.push_back(name + memory_->path().string());
     return variables;
   }
@@ -211,6 +217,8 @@ class Launched {
     config.member.self.run_id = id;
     config.member.self.place = static_cast<std::uint64_t>(rank.value_or(0));
     config.member.patience_s = options_.join_timeout_s;
+    constexpr double kLease = 5.0 / 6;  // of the leader's patience: ranks end before it gives up
+    config.member.lease_s = kLease * options_.lost_after_s;
     config.member.complete = [run = run_, last = last_step_] { return is_complete(run, last); };
     config.endpoint = endpoint_;
     config.ranks.command = rank_command(options_, run_);
@@ -234,6 +242,7 @@ class Launched {
         .most = nodes_.most,
         .max_restarts = options_.max_restarts,
         .last_generation = last_generation(run_),
+        .death_s = options_.lost_after_s,
         .patience_s = options_.join_timeout_s,
         .progress = [run = run_, memory = memory_] { return progress_with(memory.get(), run); },
         .complete = config.member.complete,

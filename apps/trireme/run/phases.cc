@@ -7,7 +7,7 @@
 #include "before_training.h"
 #include "child_runs.h"
 #include "trireme/base/error.h"
-#include "trireme/config/phases.h"
+#include "trireme/config/parse.h"
 
 namespace trireme::app {
 namespace {

@@ -1,7 +1,6 @@
 // trireme predict: what a trained model says of pictures and clips; the worker computes.
 #include <algorithm>
 #include <filesystem>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "apps/trireme/commands.h"
@@ -18,8 +17,6 @@
 
 namespace trireme::app {
 namespace {
-
-using config::Family;
 
 // The checkpoint's job on one rank, one sample at a time.
 config::Job job_to_ask(const Path& checkpoint) {
@@ -40,31 +37,31 @@ config::Job job_to_ask(const Path& checkpoint) {
 }
 
 void check_family(const PredictOptions& options, const Path& checkpoint, const config::Job& job) {
-  const Family family = job.model.family;
-  const auto is = [&](std::initializer_list<Family> families) {
-    return std::find(families.begin(), families.end(), family) != families.end();
+  const config::FamilyInfo& family = config::info(job);
+  constexpr auto kEmbeds = [](const config::FamilyInfo& one) { return one.embeds; };
+  constexpr auto kPredicts = [](const config::FamilyInfo& one) {
+    return one.predicts != config::Predicts::kNothing;
   };
-  if (options.embed && !is({Family::kVit, Family::kClip, Family::kJepa, Family::kHvjepa,
-                            Family::kProbe, Family::kJepaAc, Family::kVlm}))
+  if (options.embed && !kEmbeds(family))
     fail(ErrorKind::kUsage,
-         "{}: --embed needs a vision tower, and a model of family {} has none; vit, clip, jepa, "
-         "hvjepa, probe, jepa_ac and vlm have one",
-         checkpoint.string(), config::name(family));
-  if (!options.embed && !is({Family::kVit, Family::kClip}))
-    fail(
-        ErrorKind::kUsage,
-        "{}: a model of family {} has no classes and no captions to choose among; vit and clip do. "
-        "Give --embed for the embeddings of its tower",
-        checkpoint.string(), config::name(family));
-  const bool chooses = family == Family::kClip && !options.embed;
+         "{}: --embed needs a vision tower, and a model of family {} has none; {} have one",
+         checkpoint.string(), family.name, config::names_where(kEmbeds));
+  if (!options.embed && !kPredicts(family))
+    fail(ErrorKind::kUsage,
+         "{}: a model of family {} has no classes and no captions to choose among; {} do. Give "
+         "--embed for the embeddings of its tower",
+         checkpoint.string(), family.name, config::names_where(kPredicts));
+  const bool chooses = family.predicts == config::Predicts::kCaptions && !options.embed;
   if (chooses && options.captions.empty())
     fail(ErrorKind::kUsage,
-         "a model of family clip chooses among captions; give each with --text, or give --embed");
+         "a model of family {} chooses among captions; give each with --text, or give --embed",
+         family.name);
   if (!chooses && !options.captions.empty())
     fail(ErrorKind::kUsage,
-         "--text {}: only a model of family clip without --embed reads captions; "
-         "leave it out",
-         options.captions.front());
+         "--text {}: only a model of family {} without --embed reads captions; leave it out",
+         options.captions.front(), config::names_where([](const config::FamilyInfo& one) {
+           return one.predicts == config::Predicts::kCaptions;
+         }));
   for (const std::string& caption : options.captions)
     if (std::ssize(caption) >= job.model.seq_len)
       fail(ErrorKind::kUsage,

@@ -17,14 +17,17 @@
 #include "apps/trireme/workers.h"
 #include "baseline.h"
 #include "before_training.h"
+#include "islands.h"
 #include "memory_trial.h"
 #include "phases.h"
 #include "trireme/base/error.h"
 #include "trireme/base/ports.h"
 #include "trireme/base/text.h"
 #include "trireme/config/fields/help.h"
+#include "trireme/config/resolve/outer_steps.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/job/runs/memory_fit.h"
+#include "trireme/job/runs/outer_delay.h"
 #include "trireme/job/runs/weights.h"
 #include "trireme/launch/elastic/ranks.h"
 #include "trireme/launch/faults/fault.h"
@@ -123,6 +126,13 @@ std::vector<std::string> worker_arguments(const TrainOptions& options, const Pla
   if (place.launcher == Launcher::kThreads)
     arguments.insert(arguments.end(), {"--ranks", std::to_string(place.world)});
   if (options.quiet) arguments.push_back("--quiet");
+  const IslandOptions& island = options.island;
+  if (!island.leader.empty())
+    append(arguments, {"--islands", island.leader, "--island", island.number});
+  if (!island.token_file.empty()) append(arguments, {"--token-file", island.token_file});
+  if (!island.replay_run.empty())
+    append(arguments, {"--replay-run", island.replay_run, "--replay-last",
+                       std::to_string(island.replay_last)});
   if (const Path peaks = peaks_path(); !peaks.empty())
     append(arguments, {"--peaks", peaks.string()});
   return arguments;
@@ -220,6 +230,22 @@ config::Job settle_micro_batch(config::Job job, const RunDirectory& run, const P
   return job;
 }
 
+// A resumed run keeps the delay of outer steps that it has found.
+config::Job settle_delay(config::Job job, const RunDirectory& run, const Place& place,
+                         const config::DatasetFacts& data) {
+  if (!config::finds_delay(job.network)) return job;
+  if (run.resume()) {
+    const config::Job saved = config::parse_job(run.resume()->manifest.job, "checkpoint");
+    if (const auto outer = config::outer_settings(saved.network); outer && outer->delay > 0)
+      job.network.outer = config::with_delay(job.network, outer->delay);
+    return job;
+  }
+  return with_found_delay(
+      std::move(job), place.world, data,
+      [&](const Planned& planned) { return expect(planned, place).step_s; },
+      [](const std::string& text) { fmt::print("find      {}\n", text); });
+}
+
 config::Job with_precision_of(const Resume& resume, config::Job job) {
   job.precision.compute = config::parse_job(resume.manifest.job, "checkpoint").precision.compute;
   job.precision.compute_auto = false;
@@ -259,6 +285,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
     job = with_precision_of(*run.resume(), std::move(job));
   if (options.calibrate) calibrate_for(job, place);
   if (job.run.find_micro_batch) job = settle_micro_batch(std::move(job), run, place, data.facts);
+  job = settle_delay(std::move(job), run, place, data.facts);
   const bool chosen = job.precision.compute_auto;
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
   const auto machine = find_calibration().calibration;
@@ -318,6 +345,7 @@ int train(const TrainOptions& given) {
   }
   if (has_phases(options.job)) return train_phases(options);
   config::Job job = job_to_train(options);
+  check_island(options.island, job);
   const Place place = find_place(options.job.ranks, options.job.nproc);
   check_ranks_of_faults(options, place);
   if (place.launcher != Launcher::kAgent) end_on_stop_signals();

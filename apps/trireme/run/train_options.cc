@@ -86,6 +86,16 @@ void add_train(CLI::App& root, TrainOptions& o, Run& run) {
       app.add_option("--help-config", "Print all keys of a job, a section or one key, and exit")
           ->expected(0, 1)
           ->type_name("[KEY]");
+  app.add_option("--islands", o.island.leader,
+                 "Address HOST:PORT of trireme islands, whose islands merge weights as "
+                 "network.outer says (docs/parallel.md)");
+  app.add_option("--island", o.island.number,
+                 "Number K/N of this run among at most N islands, from 0: it has every N-th batch "
+                 "of samples");
+  app.add_option("--token-file", o.island.token_file,
+                 "File with the secret of the islands, readable by its owner only");
+  app.add_option("--replay-run", o.island.replay_run)->group("");
+  app.add_option("--replay-last", o.island.replay_last)->group("");
   app.add_option("--faults", o.faults,
                  "Faults to inject, such as 'rank=1 step=41: kill; fs.fsync=3: error=EIO' "
                  "(docs/reliability.md)");
@@ -121,6 +131,14 @@ void add_launch(CLI::App& root, LaunchOptions& o, Run& run) {
   app.add_option(
       "--token-file", o.token_file,
       "File with the secret of the run, readable by its owner only; required with an endpoint");
+  app.add_option("--links", o.links,
+                 "Table of links from trireme links, the same on every host, for network.algorithm")
+      ->check(CLI::ExistingFile);
+  add_relay_use(app, o.relay);
+  add_number(app, "--lost-after", o.lost_after_s,
+             "Seconds of silence after which a host is lost and the ranks restart, the same on "
+             "every host",
+             1.0, 600.0);
   app.callback([&] { run = [&] { return launch(o); }; });
 }
 

@@ -30,7 +30,7 @@
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/config/synthetic.h"
-#include "trireme/model/blocks/family_blocks.h"
+#include "trireme/model/blocks/families.h"
 #include "trireme/ops/matrix_product.h"
 #include "trireme/ops/parameter_gradient.h"
 #include "trireme/planner/hardware/calibrate.h"
@@ -151,7 +151,7 @@ config::Job probe_job(const ProbeSize& size, DType compute, int ranks) {
 // A vision transformer of synthetic pictures, 16 tokens each.
 config::Job seeing_job(DType compute) {
   config::Job job;
-  job.model.family = config::Family::kVit;
+  config::apply_set(job, "model.family=vit");
   job.vision = {.image = 64, .patch = 16, .layers = 2, .hidden = 128, .heads = 4};
   job.data.source = config::DataSource::kStripes;
   job.precision.compute = compute;

@@ -6,11 +6,12 @@
 #include <iterator>
 #include <new>
 
+#include "trireme/base/most_held.h"
+
 namespace trireme::app {
 namespace {
 
 constexpr std::size_t kPage = std::size_t{4} << 10;
-constexpr std::size_t kGrowth = std::size_t{2} << 20;  // whole huge pages
 constexpr std::size_t kLarge = std::size_t{12} << 20;
 
 constexpr std::size_t up(std::size_t bytes, std::size_t unit) {
@@ -21,13 +22,14 @@ constexpr std::size_t up(std::size_t bytes, std::size_t unit) {
 
 // Addresses alone, as many as the process may have.
 Arena::Arena() {
-  for (std::size_t size = std::size_t{1} << 40; size > kGrowth; size /= 2) {
+  for (std::size_t size = std::size_t{1} << 40; size > kArenaGrowth; size /= 2) {
     void* const all =
         ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) continue;
     begin_ = static_cast<std::byte*>(all);
     limit_ = begin_ + size;
-    first_ = end_ = reinterpret_cast<std::byte*>(up(reinterpret_cast<std::size_t>(all), kGrowth));
+    first_ = end_ =
+        reinterpret_cast<std::byte*>(up(reinterpret_cast<std::size_t>(all), kArenaGrowth));
     return;
   }
   throw std::bad_alloc();
@@ -109,9 +111,6 @@ Arena::Ranges::iterator Arena::add_free(std::byte* begin, Range range) {
   return free_.emplace_hint(next, begin, range);
 }
 
-// Gaps of equal steps take 2 to 5 % (docs/performance.md), which stay.
-std::size_t Arena::most_held(std::size_t used) { return used + used / 16 + 2 * kGrowth; }
-
 void Arena::release_surplus() {
   const std::size_t most = most_held(most_used_);
   while (used_bytes_ + held_free_ > most) {
@@ -124,7 +123,7 @@ void Arena::release_surplus() {
 // Which pages of a range have memory is known only where all have.
 void Arena::release(Ranges::iterator range, std::size_t bytes) {
   auto& [begin, free] = *range;
-  const std::size_t least = free.held == free.size ? up(bytes, kGrowth) : free.size;
+  const std::size_t least = free.held == free.size ? up(bytes, kArenaGrowth) : free.size;
   const std::size_t released = std::min(least, free.size);
   ::madvise(begin + (free.size - released), released, MADV_DONTNEED);
   const std::size_t left = free.held == free.size ? free.size - released : 0;
@@ -136,7 +135,7 @@ void Arena::release(Ranges::iterator range, std::size_t bytes) {
 Arena::Ranges::iterator Arena::grow(std::size_t size) {
   const auto last = free_.rbegin();
   const bool open = last != free_.rend() && last->first + last->second.size == end_;
-  const std::size_t more = up(size - (open ? last->second.size : 0), kGrowth);
+  const std::size_t more = up(size - (open ? last->second.size : 0), kArenaGrowth);
   if (more > static_cast<std::size_t>(limit_ - end_) ||
       ::mprotect(end_, more, PROT_READ | PROT_WRITE) != 0)
     throw std::bad_alloc();

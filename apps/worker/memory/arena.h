@@ -34,9 +34,6 @@ class Arena {
   // Bytes it has grown to.
   std::size_t extent() const;
 
-  // Bytes of memory that an arena holds at most after blocks of so many bytes together.
-  static std::size_t most_held(std::size_t used);
-
  private:
   struct Range {
     std::size_t size = 0;

@@ -104,6 +104,8 @@ void keep_freed_memory() {
   c10::SetCPUAllocator(&allocator);
 }
 
+std::size_t held_by_large_tensors() { return arena().extent(); }
+
 TensorMemory& charged_here() { return charged != nullptr ? *charged : of_process(); }
 
 ChargeAnew::ChargeAnew() : before_(std::exchange(charged, new TensorMemory)) {}

@@ -10,6 +10,9 @@ namespace trireme::app {
 // range of huge pages. Call once, before the first tensor.
 void keep_freed_memory();
 
+// Bytes of that range: whole huge pages.
+std::size_t held_by_large_tensors();
+
 // The account of tensors made by this thread: the process's own, unless a ChargeAnew sets another.
 train::TensorMemory& charged_here();
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
 
 #include "memory.h"
 #include "trireme/base/error.h"
@@ -45,23 +44,16 @@ class Scratch {
   Path path_;
 };
 
-struct Held {
-  double all = 0;    // by the process
-  double steps = 0;  // by the tensors of all ranks at their peaks in a step
-  double outside_steps() const { return std::max(all - steps, 0.0); }
-};
-
-class KeepHeld final : public train::Callback {
+// Keeps what the process holds besides the range of large tensors.
+class KeepOutside final : public train::Callback {
  public:
-  explicit KeepHeld(Held& held) : held_(held) {}
+  explicit KeepOutside(double& outside) : outside_(outside) {}
   void on_end(const train::RunEnd& end) override {
-    held_.all = end.measured_process;
-    held_.steps = static_cast<double>(
-        std::accumulate(end.measured_bytes.begin(), end.measured_bytes.end(), std::int64_t{0}));
+    outside_ = std::max(end.measured_process - static_cast<double>(held_by_large_tensors()), 0.0);
   }
 
  private:
-  Held& held_;
+  double& outside_;
 };
 
 config::Job small_job(int ranks) {
@@ -78,11 +70,11 @@ config::Job small_job(int ranks) {
   return config::resolve(job, ranks, config::synthetic_source(job.data.source)->facts);
 }
 
-Held train_small(int ranks) {
+double outside_tensors_of_small_job(int ranks) {
   constexpr double kTimeout = 600;
   const Scratch scratch;
   const config::Job job = small_job(ranks);
-  Held held;
+  double outside = 0;
   comm::run_local_ranks(ranks, kTimeout, [&](comm::World& world) {
     const ChargeAnew charge;
     at::set_num_threads(1);
@@ -95,20 +87,19 @@ Held train_small(int ranks) {
       callbacks.push_back(train::jsonl_callback());
       callbacks.push_back(train::tensorboard_callback());
       callbacks.push_back(train::report_callback());
-      callbacks.push_back(std::make_unique<KeepHeld>(held));
+      callbacks.push_back(std::make_unique<KeepOutside>(outside));
     }
     train::train(setup, world, callbacks);
   });
-  return held;
+  return outside;
 }
 
 }  // namespace
 
 // The second run finds what the first has freed, so that it adds one rank.
 ProcessMemory measure_process_memory() {
-  const Held one = train_small(1), two = train_small(2);
-  return {.process = one.outside_steps(),
-          .process_rank = std::max(two.outside_steps() - one.outside_steps(), 0.0)};
+  const double one = outside_tensors_of_small_job(1), two = outside_tensors_of_small_job(2);
+  return {.process = one, .process_rank = std::max(two - one, 0.0)};
 }
 
 }  // namespace trireme::app

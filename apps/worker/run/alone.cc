@@ -5,6 +5,7 @@
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/layout.h"
+#include "trireme/optim/make_optimizer.h"
 
 namespace trireme::app {
 namespace {
@@ -43,11 +44,11 @@ LoadedModel::LoadedModel(const Path& checkpoint, const formats::Manifest& manife
     : job_(alone(manifest.job, checkpoint.string(), context)),
       local_(1, job_.parallel.comm_timeout_s),
       world_(local_.rank(0)),
-      optimizer_({.betas = job_.optim.betas, .eps = job_.optim.eps}),
+      optimizer_(optim::make_optimizer(job_)),
       session_(std::make_unique<exec::Session>(
           blocks::build(job_),
           exec::SessionSetup{.mesh = model::mesh_of(job_), .recipe = model::recipe_of(job_)},
-          *world_, optimizer_)) {
+          *world_, *optimizer_)) {
   load_parameters(checkpoint, manifest, job_.model.weights, *session_);
 }
 

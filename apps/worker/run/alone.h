@@ -8,7 +8,6 @@
 #include "trireme/config/job.h"
 #include "trireme/exec/session.h"
 #include "trireme/formats/manifest.h"
-#include "trireme/optim/adamw.h"
 
 namespace trireme::app {
 
@@ -34,7 +33,7 @@ class LoadedModel {
   config::Job job_;
   comm::LocalWorld local_;
   std::unique_ptr<comm::World> world_;
-  optim::AdamW optimizer_;
+  std::unique_ptr<exec::Optimizer> optimizer_;
   std::unique_ptr<exec::Session> session_;
 };
 

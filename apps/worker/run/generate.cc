@@ -20,6 +20,7 @@
 #include "interrupts.h"
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/families.h"
 #include "trireme/config/resolve/resolve_arrcoc.h"
 #include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/data/chat/encode.h"
@@ -194,7 +195,7 @@ std::vector<at::Tensor> prompt_inputs(const config::Job& job,
                                       const std::vector<media::Image>& images,
                                       const std::string& prompt,
                                       const std::vector<std::int64_t>& answered) {
-  if (job.model.family == config::Family::kArrcoc) {
+  if (config::info(job).pictures == config::Pictures::kRegions) {
     const bool full = std::ssize(prompt) + std::ssize(answered) > config::text_tokens(job);
     if (full && !answered.empty()) return {};
     return loaders::region_prompt(job, images.at(0), prompt, answered);
@@ -231,7 +232,7 @@ void answer(const exec::Model& model, const config::Job& job, const Arguments& a
   const std::string prompt = arguments.text("prompt");
   const std::vector<media::Image> images = pictures(arguments.text("image", ""));
   const blocks::Sampling sampling = sampling_of(arguments);
-  const bool regions = job.model.family == config::Family::kArrcoc;
+  const bool regions = config::info(job).pictures == config::Pictures::kRegions;
   if (!regions) write(prompt);
   TextUpTo text(arguments);
   std::vector<std::int64_t> answered;
@@ -266,7 +267,7 @@ int generate(const Arguments& arguments) {
       arguments.has("context") ? arguments.number<std::int64_t>("context") : 0);
   const config::Job& job = loaded.job();
   const auto go_on = [&] { return interrupts.first() == 0; };
-  if (job.model.family == config::Family::kVlm || job.model.family == config::Family::kArrcoc)
+  if (config::info(job).answers_about_pictures())
     answer(loaded.model(), job, arguments, go_on);
   else if (arguments.has("chat"))
     converse(loaded.model(), job, arguments, go_on);

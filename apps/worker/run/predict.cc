@@ -17,11 +17,12 @@
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/comm/local/local_world.h"
+#include "trireme/config/families.h"
 #include "trireme/data/loaders/asked.h"
 #include "trireme/exec/session.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/layout.h"
-#include "trireme/optim/adamw.h"
+#include "trireme/optim/make_optimizer.h"
 
 namespace trireme::app {
 namespace {
@@ -70,13 +71,12 @@ class Predictor {
       : model_(model), job_(job), request_(std::move(request)) {}
 
   Json operator()() {
-    if (job_.model.family == config::Family::kClip && !request_.captions.empty()) read_captions();
+    const bool chooses = config::info(job_).predicts == config::Predicts::kCaptions;
+    if (chooses && !request_.captions.empty()) read_captions();
     Json all = Json::array();
     for (const std::string& file : request_.files) {
       fmt::print("{}\n", file);
-      Json one = request_.embed                               ? embed(file)
-                 : job_.model.family == config::Family::kClip ? match(file)
-                                                              : classify(file);
+      Json one = request_.embed ? embed(file) : chooses ? match(file) : classify(file);
       one["file"] = file;
       all.push_back(std::move(one));
       std::fflush(stdout);
@@ -134,10 +134,10 @@ int predict(const Arguments& arguments) {
   const config::Job job = config::parse_job(read_file(path), path.string());
   comm::LocalWorld local(1, job.parallel.comm_timeout_s);
   const std::unique_ptr<comm::World> world = local.rank(0);
-  optim::AdamW optimizer({.betas = job.optim.betas, .eps = job.optim.eps});
+  const std::unique_ptr<exec::Optimizer> optimizer = optim::make_optimizer(job);
   exec::Session session(blocks::build(job),
                         {.mesh = model::mesh_of(job), .recipe = model::recipe_of(job)}, *world,
-                        optimizer);
+                        *optimizer);
   load_parameters(checkpoint, convert::manifest_of_weights(checkpoint), job.model.weights, session);
   const Json all = Predictor(session.model(), job, read_request(arguments.text("request")))();
   if (arguments.has("json"))

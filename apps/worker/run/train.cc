@@ -20,6 +20,7 @@
 #include "rank_watch.h"
 #include "trireme/base/host_name.h"
 #include "trireme/launch/elastic/ranks.h"
+#include "trireme/launch/elastic/secret.h"
 #include "trireme/train/callbacks/jsonl.h"
 #include "trireme/train/callbacks/progress.h"
 #include "trireme/train/callbacks/report.h"
@@ -101,6 +102,26 @@ train::Ending train_rank(train::TrainSetup setup, comm::World& world, const Argu
                       world.rank() == 0 ? make_callbacks(setup, arguments) : train::Callbacks());
 }
 
+// A replay ends by `replayed`, and keeps all checkpoints, because later runs of the tape begin with them.
+void be_island(train::TrainSetup& setup, const Arguments& arguments, std::atomic<int>& replayed) {
+  const std::string island = arguments.text("island");
+  const std::size_t slash = island.find('/');
+  setup.island = {.leader = arguments.text("islands"),
+                  .island = std::stoi(island.substr(0, slash)),
+                  .islands = std::stoi(island.substr(slash + 1)),
+                  .run = arguments.text("replay-run", ""),
+                  .last = arguments.number<std::int64_t>("replay-last", 0),
+                  .stop = &replayed};
+  if (setup.island->run.empty()) {
+    setup.island->token = elastic::read_token(arguments.text("token-file"));
+    setup.island->asked = setup.stop;
+    setup.island->on_note = say_note;
+  } else {
+    setup.stop = &replayed;
+    setup.job.checkpoint.keep_last = 0;
+  }
+}
+
 }  // namespace
 
 int train(const Arguments& arguments) {
@@ -125,6 +146,8 @@ int train(const Arguments& arguments) {
   setup.peaks = arguments.text("peaks", "");
   setup.ranks = is_process_of_a_world() ? planner::RanksAs::kProcesses : planner::RanksAs::kThreads;
   setup.stop = &interrupts.first();
+  std::atomic<int> replayed{0};
+  if (arguments.has("islands")) be_island(setup, arguments, replayed);
   std::atomic<train::Ending> ending{train::Ending::kDone};
   const int ranks = arguments.number<int>("ranks", 1);
   // Ranks that are processes are watched by their parent.

@@ -5,6 +5,7 @@
 #include "alone.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/config/families.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/text/tokenizer.h"
@@ -60,13 +61,11 @@ train::Written written_after(const LoadedModel& loaded, const text::Tokenizer& t
 }  // namespace
 
 bool writes_samples(const config::Job& job) {
-  using enum config::Family;
-  const config::Family family = job.model.family;
-  const bool text = family == kGpt || family == kLlama || family == kHnet;
   const bool words =
       job.data.source == config::DataSource::kText || job.data.source == config::DataSource::kWords;
-  return text && words && job.run.device == config::Device::kCpu && job.model.seq_len > 1 &&
-         job.run.memory_limit.count == 0 && model::describe(job).parameters() <= kMostParameters;
+  return config::info(job).reads_tokens && words && job.run.device == config::Device::kCpu &&
+         job.model.seq_len > 1 && job.run.memory_limit.count == 0 &&
+         model::describe(job).parameters() <= kMostParameters;
 }
 
 std::vector<train::Written> write_samples(const config::Job& job, const Path& checkpoint,

@@ -42,8 +42,8 @@ at::Tensor read(const convert::StateReader& stored, const Path& directory,
   return value.to(comm::scalar_type(slice.type));
 }
 
-// Senders of the job that wrote it whose residuals a sender of this job takes over: those whose micro-batches begin
-// within its own. So the sum of all residuals is kept, whatever the numbers of senders.
+// Residuals of the job that wrote it that a residual of this job takes over: those whose place among all begins within
+// its own. So the sum of all residuals is kept, whatever their numbers.
 std::vector<int> earlier_senders(int sender, int senders, int stored) {
   std::vector<int> mine;
   for (int one = 0; one < stored; ++one)
@@ -144,6 +144,9 @@ formats::Manifest load(const Path& directory, exec::Units& units,
     const auto unit = static_cast<std::size_t>(slice.unit);
     if (slice.sender >= 0)
       units.write(slice, read_residual(stored, slice));
+    else if (slice.begins && !stored.kind(unit, slice.kind))
+      units.write(slice, at::zeros({slice.count},
+                                   at::TensorOptions().dtype(comm::scalar_type(slice.type))));
     else if (stored.has(unit))
       units.write(slice, read(stored, directory, slice, units, specs[unit]));
   }

@@ -173,9 +173,9 @@ std::vector<Parcel> Saver::replicas() const {
 }
 
 Share Saver::make() {
+  slices_ = units_.owned_slices();  // first: all ranks together end exchanges of islands
   if (world_.rank() == 0 && setup_.before) setup_.before();
   if (leads()) draft_.emplace(*setup_.files, setup_.root, header_.step);
-  slices_ = units_.owned_slices();
   if (!header_.base.empty())
     std::erase_if(slices_, [&](const auto& slice) { return !units_.trains(slice.unit); });
   if (mode_ == SaveMode::kAsync) snapshot_.take(units_, slices_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
+#include <utility>
 
 #include "trireme/base/hash.h"
 #include "trireme/base/json.h"
@@ -44,15 +45,19 @@ Share make_share(int rank, const exec::Units& units, const std::vector<exec::Sta
   Share share{.tp_rank = units.tp_rank()};
   if (slices.empty()) return share;
   share.file.name = fmt::format("rank-{:05}.safetensors", rank);
-  for (const exec::StateSlice& slice : slices)
-    share.slices.emplace_back(
-        slice.unit,
-        formats::ManifestSlice{.file = share.file.name,
-                               .tensor = fmt::format("{}.{}", specs[slice.unit].name, slice.kind),
-                               .kind = slice.kind,
-                               .offset = slice.offset,
-                               .length = slice.count,
-                               .block = slice.block});
+  for (const exec::StateSlice& slice : slices) {
+    std::string tensor = fmt::format("{}.{}", specs[slice.unit].name, slice.kind);
+    // Columns of a residual follow each other.
+    if (!share.slices.empty() && share.slices.back().first == slice.unit &&
+        share.slices.back().second.kind == slice.kind)
+      tensor += fmt::format(".{}", slice.offset);
+    share.slices.emplace_back(slice.unit, formats::ManifestSlice{.file = share.file.name,
+                                                                 .tensor = std::move(tensor),
+                                                                 .kind = slice.kind,
+                                                                 .offset = slice.offset,
+                                                                 .length = slice.count,
+                                                                 .block = slice.block});
+  }
   return share;
 }
 

@@ -18,6 +18,8 @@ std::string spell(const Stamp& stamp) {
   if (stamp.verb == Verb::kAllReduce || stamp.verb == Verb::kReduceScatter)
     text += fmt::format(" {}", name(stamp.reduce));
   if (stamp.verb == Verb::kBroadcast) text += fmt::format(" from {}", stamp.root);
+  if (stamp.algorithm != 0)
+    text += fmt::format(" by {}", algorithm::name(static_cast<algorithm::Kind>(stamp.algorithm)));
   if (stamp.verb != Verb::kBarrier)
     text += fmt::format(" of {} {} (this message {} bytes)", stamp.count, name(stamp.type),
                         stamp.bytes);
@@ -29,13 +31,13 @@ std::string spell(const Stamp& stamp) {
 ComposedGroup::ComposedGroup(std::string name, std::vector<int> ranks, int rank,
                              std::unique_ptr<Transport> transport,
                              std::shared_ptr<RankCommon> common,
-                             const std::optional<Levels>& levels)
+                             const std::optional<Levels>& levels, const algorithm::Choice& choice)
     : Group(std::move(name), rank, static_cast<int>(ranks.size())),
       ranks_(std::move(ranks)),
       transport_(std::move(transport)),
       common_(std::move(common)),
       track_(common_->flight->make_track(this->name(), ranks_)),
-      collectives_(*transport_, ranks_, rank, levels),
+      collectives_(*transport_, ranks_, rank, levels, choice),
       sends_started_(ranks_.size()),
       recvs_started_(ranks_.size()) {
   transport_->record_in(*common_->flight, track_);

@@ -24,10 +24,11 @@ namespace trireme::comm {
 class ComposedGroup : public Group, private Runner {
  public:
   // `ranks` are the world ranks of the group in order; `rank` is this one's position. With `levels`,
-  // collectives go host by host.
+  // collectives go host by host. Throws as Collectives.
   ComposedGroup(std::string name, std::vector<int> ranks, int rank,
                 std::unique_ptr<Transport> transport, std::shared_ptr<RankCommon> common,
-                const std::optional<Levels>& levels = std::nullopt);
+                const std::optional<Levels>& levels = std::nullopt,
+                const algorithm::Choice& choice = {});
   ~ComposedGroup() override;
   void abort(const std::string& cause) override { transport_->abort(cause); }
 

@@ -28,6 +28,15 @@ Slices slices_of(std::span<const std::int64_t> counts, DType type) {
   return slices;
 }
 
+Slices cut(const Slices& slices, std::size_t begin, std::size_t end) {
+  Slices parts;
+  for (const Slice& slice : slices) {
+    const std::size_t from = std::min(begin, slice.bytes), to = std::min(end, slice.bytes);
+    parts.push_back({slice.begin + from, to - from});
+  }
+  return parts;
+}
+
 void Exchange::Flight::finish() {
   for (auto& message : coming) {
     message->finish();
@@ -80,8 +89,15 @@ void Exchange::spread(std::byte* data, std::size_t bytes, int root) {
   finish(post(data, Slices(size(), Slice{0, bytes})));
 }
 
-void Exchange::send(const std::byte* data, std::size_t bytes, int to) {
-  transport_.send(rank_of(to), stamp(bytes), const_cast<std::byte*>(data))->finish();
+std::unique_ptr<Outgoing> Exchange::post(const std::byte* data, std::size_t bytes, int to) {
+  return transport_.send(rank_of(to), stamp(bytes), const_cast<std::byte*>(data));
+}
+
+void Exchange::pass(const std::byte* data, std::size_t bytes, int to, std::byte* into,
+                    std::size_t expected, int from) {
+  const auto sent = post(data, bytes, to);
+  recv(into, expected, from);
+  sent->finish();
 }
 
 void Exchange::recv(std::byte* into, std::size_t bytes, int from) {
@@ -126,8 +142,7 @@ Exchange::Sent Exchange::post(const std::byte* data, const Slices& to) {
   Sent messages;
   for (int i = 0; i < others(); ++i) {
     const Slice slice = to[index(other(i))];
-    messages.push_back(transport_.send(rank_of(other(i)), stamp(slice.bytes),
-                                       const_cast<std::byte*>(data) + slice.begin));
+    messages.push_back(post(data + slice.begin, slice.bytes, other(i)));
   }
   return messages;
 }

@@ -28,6 +28,9 @@ using Slices = std::vector<Slice>;
 // Slices of so many elements, one after the other.
 Slices slices_of(std::span<const std::int64_t> counts, DType type);
 
+// What lies between `begin` and `end` of each slice.
+Slices cut(const Slices& slices, std::size_t begin, std::size_t end);
+
 // Every rank exchanges directly with every other. Ranks are indices among the participants; the functions block, and
 // throw Lost, Mismatch or Error.
 class Exchange {
@@ -62,8 +65,13 @@ class Exchange {
   // data = root's data: root sends each rank its slice, which that rank passes on; or the whole to each.
   void spread(std::byte* data, const Slices& slices, int root);
   void spread(std::byte* data, std::size_t bytes, int root);
-  void send(const std::byte* data, std::size_t bytes, int to);
+  void send(const std::byte* data, std::size_t bytes, int to) { post(data, bytes, to)->finish(); }
   void recv(std::byte* into, std::size_t bytes, int from);
+  // Starts a send.
+  std::unique_ptr<Outgoing> post(const std::byte* data, std::size_t bytes, int to);
+  // Sends to one rank what another one's message does not overwrite.
+  void pass(const std::byte* data, std::size_t bytes, int to, std::byte* into, std::size_t expected,
+            int from);
 
  private:
   using Sent = std::vector<std::unique_ptr<Outgoing>>;

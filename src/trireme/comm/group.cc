@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "trireme/comm/tree_sum.h"
+
 namespace trireme::comm {
 namespace {
 
@@ -15,10 +17,7 @@ bool reducible(DType type, Reduce reduce) {
     case DType::kF32:
     case DType::kBF16:
     case DType::kF16: return true;
-    case DType::kI64:
-    case DType::kI32:
-    case DType::kU8: return reduce != Reduce::kAvg;
-    default: return false;
+    default: return is_integral(type) && reduce != Reduce::kAvg;
   }
 }
 
@@ -42,7 +41,7 @@ Ticket Group::submit(Operation op) {
       !reduces || reducible(op.type, op.reduce), op.verb,
       fmt::format(
           "cannot take the {} of {}; needs fp64, fp32, bf16, fp16 (sum, max, avg) or int64, int32, "
-          "uint8 (sum, max)",
+          "int16, uint8 (sum, max)",
           comm::name(op.reduce), trireme::name(op.type)));
   for (const auto* counts : {&op.in_counts, &op.out_counts})
     for (std::int64_t count : *counts)

@@ -33,8 +33,8 @@ struct ConstBuffer {
 // in the same order. Groups do not wait for each other. A send holds its lane until the peer receives, so pipelines use
 // one group per direction.
 //
-// Reductions (fp64 fp32 bf16 int32 int64 uint8; avg of floating types only) add the ranks' values as one balanced
-// binary tree over rank order (see tree_sum.h). bf16 is accumulated in fp32 and rounded once, to nearest even, at the
+// Reductions add the ranks' values as one balanced binary tree over rank order (see tree_sum.h). Types are fp64, fp32,
+// bf16 and, without avg, int64, int32, int16 and uint8. bf16 is accumulated in fp32 and rounded once, to nearest even, at the
 // end. Moves take every type. Integer sums wrap.
 //
 // Wrong arguments throw Error{kInternal} from the call itself. Ranks that disagree about an

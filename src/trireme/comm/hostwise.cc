@@ -3,20 +3,11 @@
 #include <algorithm>
 #include <bit>
 
+#include "trireme/comm/algorithm/links.h"
 #include "trireme/comm/copy_bytes.h"
 
 namespace trireme::comm {
 namespace {
-
-// What lies between `begin` and `end` of each slice.
-Slices cut(const Slices& slices, std::size_t begin, std::size_t end) {
-  Slices parts;
-  for (const Slice& slice : slices) {
-    const std::size_t from = std::min(begin, slice.bytes), to = std::min(end, slice.bytes);
-    parts.push_back({slice.begin + from, to - from});
-  }
-  return parts;
-}
 
 std::size_t longest(const Slices& slices) {
   return std::ranges::max(slices, {}, &Slice::bytes).bytes;
@@ -45,13 +36,14 @@ std::optional<Levels> levels_of(const std::vector<int>& ranks, int position,
   return levels;
 }
 
-Hostwise::Hostwise(Transport& transport, const Levels& levels)
+Hostwise::Hostwise(Transport& transport, const Levels& levels, const algorithm::Choice& across)
     : inside_(transport, levels.inside, levels.place),
-      across_(transport, levels.across, levels.host) {}
+      across_(make_pattern(across, transport, levels.across, levels.host)),
+      shares_(across.shares) {}
 
 bool Hostwise::run(const Operation& op, const Stamp& stamp) {
   inside_.begin(stamp);
-  across_.begin(stamp);
+  across_->begin(stamp);
   switch (op.verb) {
     case Verb::kAllReduce:
       op.bytes() > kSmallBytes ? all_reduce(op) : all_reduce_small(op);
@@ -75,8 +67,19 @@ bool Hostwise::run(const Operation& op, const Stamp& stamp) {
   return false;
 }
 
+Slices Hostwise::owned(const Operation& op) const {
+  if (shares_.empty()) return slices_of(op.in_counts, op.type);
+  std::vector<std::int64_t> counts;
+  for (const std::int64_t hosts : algorithm::split(op.count(), shares_)) {
+    const auto ranks = even_split(hosts, static_cast<int>(inside_.size()));
+    counts.insert(counts.end(), ranks.begin(), ranks.end());
+  }
+  return slices_of(counts, op.type);
+}
+
 void Hostwise::all_reduce(const Operation& op) {
-  const Slices slices = slices_of(op.in_counts, op.type);
+  const Slices slices = owned(op);
+  if (across_->keeps_whole()) return all_reduce_whole(op, slices);
   reduce_scatter(op, slices, op.out + slices[own()].begin);
   all_gather(op.out, slices);
 }
@@ -86,69 +89,97 @@ void Hostwise::all_reduce_small(const Operation& op) {
   const std::size_t bytes = static_cast<std::size_t>(op.count()) * size_of(block.to);
   partials_.resize(bytes);
   inside_.add(op.in, Slices(inside_.size(), Slice{0, op.bytes()}), block, partials_.data());
-  across_.add(partials_.data(), Slices(across_.size(), Slice{0, bytes}),
-              Reduction::of_blocks(op.type, op.reduce, inside_.size() * across_.size()), op.out);
+  across_->add_whole(partials_.data(), bytes,
+                     Reduction::of_blocks(op.type, op.reduce, inside_.size() * across_->size()),
+                     op.out);
+}
+
+void Hostwise::all_reduce_whole(const Operation& op, const Slices& slices) {
+  const auto sum = Reduction::of_blocks(op.type, op.reduce, across_->size() * inside_.size());
+  const std::size_t step = step_of(sum.from, op.type);
+  for (std::size_t begin = 0; begin < longest(slices); begin += step) {
+    const Slices parts = cut(slices, begin, begin + step);
+    const Slice last = add_inside(op, parts).back();
+    const std::size_t bytes = last.begin + last.bytes;
+    sums_.resize(bytes / size_of(sum.from) * size_of(op.type));
+    across_->add_whole(partials_.data(), bytes, sum, sums_.data());
+    std::size_t at = 0;
+    for (const Slice& part : column(parts)) {
+      copy_bytes(op.out + part.begin, sums_.data() + at, part.bytes);
+      at += part.bytes;
+    }
+    for (std::size_t host = 0; host < across_->size(); ++host) share(op.out, parts, host);
+  }
+}
+
+Slices Hostwise::add_inside(const Operation& op, const Slices& parts) {
+  const auto block_sum = Reduction::block(op.type, op.reduce);
+  const std::size_t from = size_of(block_sum.from), to = size_of(block_sum.to);
+  Slices sums = column(parts);
+  std::size_t end = 0;
+  for (Slice& slice : sums) {
+    slice = {end, slice.bytes / from * to};
+    end += slice.bytes;
+  }
+  partials_.resize(end);
+  for (std::size_t host = 0; host < across_->size(); ++host)
+    inside_.add(op.in, block(parts, host), block_sum, partials_.data() + sums[host].begin);
+  return sums;
+}
+
+std::size_t Hostwise::step_of(DType partial, DType type) const {
+  return std::max<std::size_t>(kPartials / across_->size() / size_of(partial), 1) * size_of(type);
 }
 
 void Hostwise::reduce_scatter(const Operation& op, const Slices& slices, std::byte* out) {
-  const std::size_t hosts = across_.size();
-  const auto block_sum = Reduction::block(op.type, op.reduce);
-  const auto sum = Reduction::of_blocks(op.type, op.reduce, hosts * inside_.size());
-  const std::size_t from = size_of(block_sum.from), to = size_of(block_sum.to);
-  const std::size_t step = std::max<std::size_t>(kPartials / hosts / to, 1) * from;
+  const auto sum = Reduction::of_blocks(op.type, op.reduce, across_->size() * inside_.size());
+  const std::size_t step = step_of(sum.from, op.type);
   std::size_t begin = 0;
   do {
-    const Slices parts = cut(slices, begin, begin + step);
-    Slices sums = column(parts);
-    std::size_t end = 0;
-    for (Slice& slice : sums) {
-      slice = {end, slice.bytes / from * to};
-      end += slice.bytes;
-    }
-    partials_.resize(end);
-    for (std::size_t host = 0; host < hosts; ++host)
-      inside_.add(op.in, block(parts, host), block_sum, partials_.data() + sums[host].begin);
-    across_.add(partials_.data(), sums, sum, out + std::min(begin, slices[own()].bytes));
+    const Slices sums = add_inside(op, cut(slices, begin, begin + step));
+    across_->add(partials_.data(), sums, sum, out + std::min(begin, slices[own()].bytes));
     begin += step;
   } while (begin < longest(slices));
 }
 
+void Hostwise::share(std::byte* data, const Slices& slices, std::size_t host) {
+  const Slices theirs = block(slices, host);
+  inside_.swap(data, Slices(inside_.size(), theirs[inside_.own()]), data, theirs);
+}
+
 void Hostwise::all_gather(std::byte* data, const Slices& slices) {
-  const auto share = [&](const Slices& all, std::size_t host) {
-    const Slices theirs = block(all, host);
-    inside_.swap(data, Slices(inside_.size(), theirs[inside_.own()]), data, theirs);
-  };
   std::vector<Slices> parts;
   for (std::size_t begin = 0; begin == 0 || begin < longest(slices); begin += kPart)
     parts.push_back(cut(slices, begin, begin + kPart));
   std::vector<Exchange::Flight> flights;
-  for (const Slices& part : parts)
-    flights.push_back(
-        across_.start_swap(data, Slices(across_.size(), part[own()]), data, column(part)));
+  if (across_->gathers_directly())
+    for (const Slices& part : parts)
+      flights.push_back(across_->direct().start_swap(data, Slices(across_->size(), part[own()]),
+                                                     data, column(part)));
   // While the network moves, the host shares what it has.
-  share(slices, across_.own());
+  share(data, slices, across_->own());
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    flights[i].finish();
-    for (std::size_t host = 0; host < across_.size(); ++host)
-      if (host != across_.own()) share(parts[i], host);
+    flights.empty() ? across_->gather(data, column(parts[i])) : flights[i].finish();
+    for (std::size_t host = 0; host < across_->size(); ++host)
+      if (host != across_->own()) share(data, parts[i], host);
   }
 }
 
 void Hostwise::broadcast(const Operation& op) {
-  const int hosts = static_cast<int>(across_.size()), places = static_cast<int>(inside_.size());
+  const int hosts = static_cast<int>(across_->size()), places = static_cast<int>(inside_.size());
   const int host = op.peer / places, place = op.peer % places;
   const bool small = op.bytes() <= kSmallBytes;
   const auto spread = [&](Exchange& among, int parts, int root) {
     if (small) return among.spread(op.out, op.bytes(), root);
     among.spread(op.out, slices_of(even_split(op.count(), parts), op.type), root);
   };
-  if (static_cast<int>(inside_.own()) == place) spread(across_, hosts, host);
+  if (static_cast<int>(inside_.own()) == place) spread(across_->direct(), hosts, host);
   spread(inside_, places, place);
 }
 
 // A rank that arrives from another host has seen all ranks of its host.
 void Hostwise::barrier() {
-  for (Exchange* among : {&inside_, &across_}) {
+  for (Exchange* among : {&inside_, &across_->direct()}) {
     const Slices none(among->size());
     among->swap(nullptr, none, nullptr, none);
   }

@@ -1,11 +1,12 @@
 // Hostwise: collectives of a group that is spread over hosts, each byte crossing between two hosts once.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
-#include "trireme/comm/exchange.h"
 #include "trireme/comm/operation.h"
+#include "trireme/comm/patterns/pattern.h"
 
 namespace trireme::comm {
 
@@ -24,12 +25,12 @@ std::optional<Levels> levels_of(const std::vector<int>& ranks, int position,
                                 const std::vector<int>& hosts);
 
 // Sums are computed inside every host first, each rank keeping the part of its column. Then columns are summed across
-// hosts, among ranks with the same place. Results return the same way. Per host and direction an all_reduce of B bytes
+// hosts, among ranks with the same place, by an algorithm. Results return the same way. Directly, per host and direction an all_reduce of B bytes
 // over H hosts sends 2 B (H - 1) / H over the network. Half of it has twice the width where bf16 is added in fp32.
 // Memory: kPartials.
 class Hostwise {
  public:
-  Hostwise(Transport& transport, const Levels& levels);
+  Hostwise(Transport& transport, const Levels& levels, const algorithm::Choice& across);
 
   // Runs the operation, unless it is one that gains nothing: all_to_all, send, recv.
   bool run(const Operation& op, const Stamp& stamp);
@@ -41,7 +42,11 @@ class Hostwise {
   static constexpr std::size_t kPart = std::size_t{1} << 20;
 
   void all_reduce(const Operation& op);
+  // What each rank owns of a large sum.
+  Slices owned(const Operation& op) const;
   void all_reduce_small(const Operation& op);
+  // For a pattern that keeps buffers whole.
+  void all_reduce_whole(const Operation& op, const Slices& slices);
   void broadcast(const Operation& op);
   void barrier();
   // out = the own slice of the reduction of everybody's `in`; all slices by group rank.
@@ -49,14 +54,21 @@ class Hostwise {
   // Brings every rank's slice of `data` to all.
   void all_gather(std::byte* data, const Slices& slices);
 
+  // Sums of this host, in partials_, of its ranks' parts of slices: those of this rank's column. Returns where they lie.
+  Slices add_inside(const Operation& op, const Slices& parts);
+  // Brings every rank of this host what the host has of a host's slices.
+  void share(std::byte* data, const Slices& slices, std::size_t host);
+  // Bytes of every slice whose partial sums fit kPartials.
+  std::size_t step_of(DType partial, DType type) const;
   // The slices of the ranks of a host, and of the ranks of this one's place.
   Slices block(const Slices& slices, std::size_t host) const;
   Slices column(const Slices& slices) const;
-  std::size_t own() const { return across_.own() * inside_.size() + inside_.own(); }
+  std::size_t own() const { return across_->own() * inside_.size() + inside_.own(); }
 
   Exchange inside_;
-  Exchange across_;
-  std::vector<std::byte> partials_;
+  std::unique_ptr<Pattern> across_;
+  std::vector<double> shares_;  // of hosts in large sums of all; empty: equal
+  std::vector<std::byte> partials_, sums_;
 };
 
 }  // namespace trireme::comm

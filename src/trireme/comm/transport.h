@@ -28,12 +28,12 @@ struct Stamp {
   Reduce reduce = Reduce::kSum;
   DType type = DType::kU8;
   Way way = Way::kThere;
-  std::int32_t line = -1;  // of the rank's plan; for people: ranks that agree may differ in it
-  std::int32_t unused = 0;
+  std::int32_t line = -1;      // of the rank's plan; for people: ranks that agree may differ in it
+  std::int32_t algorithm = 0;  // algorithm::Kind of the group
   bool operator==(const Stamp& other) const {
     return sequence == other.sequence && count == other.count && bytes == other.bytes &&
            root == other.root && verb == other.verb && reduce == other.reduce &&
-           type == other.type && way == other.way;
+           type == other.type && way == other.way && algorithm == other.algorithm;
   }
 };
 static_assert(sizeof(Stamp) == 40);

@@ -130,10 +130,11 @@ void with_type(DType type, bool is_signed, Visit visit) {
     case DType::kF16: return visit(F16{});
     case DType::kI64: return is_signed ? visit(std::int64_t{}) : visit(std::uint64_t{});
     case DType::kI32: return is_signed ? visit(std::int32_t{}) : visit(std::uint32_t{});
+    case DType::kI16: return is_signed ? visit(std::int16_t{}) : visit(std::uint16_t{});
     case DType::kU8: return visit(std::uint8_t{});
     default:
       fail(ErrorKind::kInternal,
-           "cannot add {}: needs fp64, fp32, bf16, fp16, int64, int32 or uint8", name(type));
+           "cannot add {}: needs fp64, fp32, bf16, fp16, int64, int32, int16 or uint8", name(type));
   }
 }
 
@@ -151,6 +152,10 @@ void with_types(const Reduction& reduction, Visit visit) {
 
 }  // namespace
 
+bool is_integral(DType type) {
+  return type == DType::kI64 || type == DType::kI32 || type == DType::kI16 || type == DType::kU8;
+}
+
 void add_into(void* dst, const void* src, std::int64_t count, DType type) {
   const void* leaves[] = {dst, src};
   tree_reduce(dst, leaves, count, type, Reduce::kSum);
@@ -162,8 +167,7 @@ void tree_reduce(void* out, std::span<const void* const> leaves, std::int64_t co
 }
 
 Reduction Reduction::whole(DType type, Reduce reduce, std::size_t n) {
-  const bool integral = type == DType::kI64 || type == DType::kI32 || type == DType::kU8;
-  TRIREME_CHECK(!(integral && reduce == Reduce::kAvg), "avg of {}", name(type));
+  TRIREME_CHECK(!(is_integral(type) && reduce == Reduce::kAvg), "avg of {}", name(type));
   return {type, type, reduce == Reduce::kMax, reduce == Reduce::kAvg ? n : 1};
 }
 

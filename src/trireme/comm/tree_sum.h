@@ -16,7 +16,10 @@
 // their type (bf16, fp16: see below); results do not depend on where a slice begins.
 namespace trireme::comm {
 
-// dst[i] += src[i]. Types: fp64, fp32, int64, int32, uint8 (integers wrap), bf16 and fp16. The last two add in fp32 and
+// Types that can be reduced, but not averaged, and whose sums are equal in any order.
+bool is_integral(DType type);
+
+// dst[i] += src[i]. Types: fp64, fp32, int64, int32, int16, uint8 (integers wrap), bf16 and fp16. The last two add in fp32 and
 // round to nearest even at every call, so canonical sums over several calls are kept in fp32. Throws Error{kInternal}
 // on other types.
 void add_into(void* dst, const void* src, std::int64_t count, DType type);

@@ -33,9 +33,10 @@ std::string World::new_key(const std::string& name, const std::vector<int>& rank
   return key + fmt::format("#{}", made_[key]++);
 }
 
-std::unique_ptr<Group> World::make_group(const std::string& name, const std::vector<int>& ranks) {
+std::unique_ptr<Group> World::make_group(const std::string& name, const std::vector<int>& ranks,
+                                         const algorithm::Choice& choice) {
   const int position = position_in(name, ranks);
-  return open(name, new_key(name, ranks), ranks, position);
+  return open(name, new_key(name, ranks), ranks, position, choice);
 }
 
 std::unique_ptr<Group> World::make_host_group(const std::string& name,

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/comm/algorithm/algorithm.h"
 #include "trireme/comm/group.h"
 #include "trireme/comm/rank_common.h"
 
@@ -28,8 +29,10 @@ class World {
 
   // This rank's handle on the group of `ranks` (world ranks; their order is the group's rank order).
   // Every rank of the group calls it with the same name and list, in the same order among the groups
-  // they share. Groups go before their world. Throws Error{kInternal} on a bad list.
-  std::unique_ptr<Group> make_group(const std::string& name, const std::vector<int>& ranks);
+  // they share. Groups go before their world. Throws Error{kInternal} on a bad list, Error{kUsage} where the ranks and
+  // their hosts do not allow the chosen algorithm.
+  std::unique_ptr<Group> make_group(const std::string& name, const std::vector<int>& ranks,
+                                    const algorithm::Choice& choice = {});
   // The same for buffers in host memory, wherever make_group()'s are.
   std::unique_ptr<Group> make_host_group(const std::string& name, const std::vector<int>& ranks);
 
@@ -54,11 +57,12 @@ class World {
   // `key` is unique to the group among all groups of the world and equal on all its ranks; `rank` is
   // this rank's position.
   virtual std::unique_ptr<Group> open(const std::string& name, const std::string& key,
-                                      const std::vector<int>& ranks, int rank) = 0;
+                                      const std::vector<int>& ranks, int rank,
+                                      const algorithm::Choice& choice) = 0;
   // As open(), for buffers in host memory where open()'s are elsewhere.
   virtual std::unique_ptr<Group> open_host(const std::string& name, const std::string& key,
                                            const std::vector<int>& ranks, int rank) {
-    return open(name, key, ranks, rank);
+    return open(name, key, ranks, rank, {});
   }
 
  private:

@@ -55,8 +55,8 @@ namespace {
 
 // Tiles and regions have a rule of their own, other samples are made in their size.
 void check_antialias(const Job& job) {
-  const bool resized = !files_of(job.data.source).empty() && job.model.family != Family::kVlm &&
-                       job.model.family != Family::kArrcoc;
+  const bool resized =
+      !files_of(job.data.source).empty() && info(job).pictures == Pictures::kResized;
   if (!job.data.antialias && !resized)
     fail(ErrorKind::kUsage,
          "data.antialias=false: family {} with data.source={} resizes no picture or clip in this "

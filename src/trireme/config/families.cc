@@ -2,23 +2,20 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
 #include "trireme/config/fields/fields.h"
+#include "trireme/config/resolve/resolve_arrcoc.h"
+#include "trireme/config/resolve/resolve_family.h"
+#include "trireme/config/resolve/resolve_jepa.h"
+#include "trireme/config/resolve/resolve_towers.h"
+#include "trireme/config/resolve/resolve_vlm.h"
 
 namespace trireme::config {
 namespace {
-
-struct Entry {
-  Family family;
-  std::string_view name;
-  std::string_view keys;  // of `model` and of families' sections that it has a use for, as patterns
-  std::string_view also = {};    // more of them
-  std::string_view chunks = {};  // of a frozen tower of clips
-};
 
 // Every family has these of `model`.
 constexpr std::string_view kEvery = "model.family,model.frozen,model.weights";
@@ -59,27 +56,100 @@ constexpr std::string_view kRegions =
     "vision.activation,vision.norm_eps,arrcoc.*,projector.kind,"
     "vlm.mrope";
 
-constexpr std::array kEntries = {
-    Entry{Family::kGpt, "gpt", "model.*"},
-    Entry{Family::kLlama, "llama", "model.*"},
-    Entry{Family::kJepa, "jepa", kClipTower, "jepa.*"},
-    Entry{Family::kHvjepa, "hvjepa", kClipTower, "jepa.*,chunk.*,vicreg.*"},
-    Entry{Family::kProbe, "probe", kClipTower, "vision.classes,probe.*", kChunkedTower},
-    Entry{Family::kJepaAc, "jepa_ac", kClipTower, "action.*", kChunkedTower},
-    Entry{Family::kVit, "vit", kImageTower, "vision.classes"},
-    Entry{Family::kClip, "clip", kImageTower, kTextTower},
-    Entry{Family::kHnet, "hnet",
-          "model.vocab,model.seq_len,model.norm_eps,model.rope_theta,model.init_std,hnet.*"},
-    Entry{Family::kVlm, "vlm", kSeeing, kTextDecoder, kChunkedTower},
-    Entry{Family::kArrcoc, "arrcoc", kRegions, kTextDecoder},
+// A decoder alone, on text.
+constexpr FamilyInfo language_model(Family family, std::string_view name, DecoderBlock decoder) {
+  return {.family = family,
+          .name = name,
+          .keys = "model.*",
+          .resolve = resolve_language_model,
+          .decoder = decoder,
+          .chain = true,
+          .reads_tokens = true,
+          .packs_conversations = true,
+          .zigzag = true,
+          .sequence_parallel = true,
+          .adapters = true,
+          .fp16_on_cpu = true};
+}
+
+constexpr std::array kFamilies = {
+    language_model(Family::kGpt, "gpt", DecoderBlock::kGpt),
+    language_model(Family::kLlama, "llama", DecoderBlock::kLlama),
+    FamilyInfo{.family = Family::kVit,
+               .name = "vit",
+               .keys = kImageTower,
+               .also = "vision.classes",
+               .resolve = resolve_vit,
+               .embeds = true,
+               .predicts = Predicts::kClasses},
+    FamilyInfo{.family = Family::kClip,
+               .name = "clip",
+               .keys = kImageTower,
+               .also = kTextTower,
+               .resolve = resolve_clip,
+               .embeds = true,
+               .predicts = Predicts::kCaptions,
+               .couples_batch = [](const Job&) { return true; },
+               .couples = "A contrastive loss compares"},
+    FamilyInfo{
+        .family = Family::kHnet,
+        .name = "hnet",
+        .keys = "model.vocab,model.seq_len,model.norm_eps,model.rope_theta,model.init_std,hnet.*",
+        .resolve = resolve_hnet,
+        .reads_tokens = true,
+        .has_vocabulary = true,
+        .fp16_on_cpu = true},
+    FamilyInfo{.family = Family::kVlm,
+               .name = "vlm",
+               .keys = kSeeing,
+               .also = kTextDecoder,
+               .chunks = kChunkedTower,
+               .resolve = [](Job& job, const DatasetFacts&) { resolve_vlm(job); },
+               .decoder = DecoderBlock::kLlama,
+               .pictures = Pictures::kTiles,
+               .embeds = true},
+    FamilyInfo{.family = Family::kArrcoc,
+               .name = "arrcoc",
+               .keys = kRegions,
+               .also = kTextDecoder,
+               .resolve = [](Job& job, const DatasetFacts&) { resolve_arrcoc(job); },
+               .decoder = DecoderBlock::kLlama,
+               .adapters = true,
+               .pictures = Pictures::kRegions},
+    FamilyInfo{.family = Family::kJepa,
+               .name = "jepa",
+               .keys = kClipTower,
+               .also = "jepa.*",
+               .resolve = resolve_jepa,
+               .embeds = true},
+    FamilyInfo{.family = Family::kHvjepa,
+               .name = "hvjepa",
+               .keys = kClipTower,
+               .also = "jepa.*,chunk.*,vicreg.*",
+               .resolve = resolve_hvjepa,
+               .embeds = true,
+               .couples_batch = [](const Job& job) { return job.vicreg.weight > 0; },
+               .couples = "The statistics of vicreg.weight > 0 cover"},
+    FamilyInfo{.family = Family::kProbe,
+               .name = "probe",
+               .keys = kClipTower,
+               .also = "vision.classes,probe.*",
+               .chunks = kChunkedTower,
+               .resolve = resolve_probe,
+               .embeds = true},
+    FamilyInfo{.family = Family::kJepaAc,
+               .name = "jepa_ac",
+               .keys = kClipTower,
+               .also = "action.*",
+               .chunks = kChunkedTower,
+               .resolve = resolve_action,
+               .embeds = true},
 };
 
 // Sections of which a family must name what it uses.
 constexpr std::array<std::string_view, 12> kSections = {
     "model.", "vision.", "contrastive.", "jepa.",   "action.",    "probe.",
     "hnet.",  "chunk.",  "vicreg.",      "arrcoc.", "projector.", "vlm."};
-
-const Entry& entry(Family family) { return *std::ranges::find(kEntries, family, &Entry::family); }
 
 bool named(std::string_view patterns, std::string_view key) {
   return std::ranges::any_of(split_list(patterns), [&](std::string_view pattern) {
@@ -89,12 +159,36 @@ bool named(std::string_view patterns, std::string_view key) {
 
 }  // namespace
 
-std::string_view name(Family family) { return entry(family).name; }
+std::span<const FamilyInfo> families() { return kFamilies; }
+
+const FamilyInfo& info(Family family) {
+  const FamilyInfo* found = find_entry(families(), family);
+  TRIREME_CHECK(found != nullptr, "model.family {} has no record", static_cast<int>(family));
+  return *found;
+}
+
+std::string names_where(bool (*holds)(const FamilyInfo&)) {
+  std::vector<std::string_view> names;
+  for (const FamilyInfo& one : kFamilies)
+    if (holds(one)) names.push_back(one.name);
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == names.size() ? " and " : ", ", names[i]);
+  return text;
+}
+
+Family decoder_alone(Family family) {
+  const DecoderBlock block = info(family).decoder;
+  const auto alone = std::ranges::find_if(
+      kFamilies, [&](const FamilyInfo& one) { return one.chain && one.decoder == block; });
+  TRIREME_CHECK(alone != kFamilies.end(), "family {} has no decoder", name(family));
+  return alone->family;
+}
 
 bool uses(Family family, std::string_view key) {
   const bool of_families = std::ranges::any_of(
       kSections, [&](std::string_view section) { return key.starts_with(section); });
-  const Entry& own = entry(family);
+  const FamilyInfo& own = info(family);
   return !of_families || named(kEvery, key) || named(own.keys, key) || named(own.also, key) ||
          named(own.chunks, key);
 }

@@ -1,16 +1,78 @@
-// Which keys of a job belong to which families of models.
+// Families of models: one record each, which all layers ask in place of the family's name. Layers with functions of a
+// family have a table of these, families.cc in model, model/blocks, data/loaders and planner/cost and the folder
+// checkpoint/convert/families.
 #pragma once
 
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "trireme/config/job.h"
 
 namespace trireme::config {
 
+struct DatasetFacts;
+
+// Kinds of blocks of decoders. Families share them: vlm and arrcoc have Llama's after their towers.
+enum class DecoderBlock { kNone, kGpt, kLlama };
+
+// How pictures are seen: in the tower's size, as tiles of it, or region by region.
+enum class Pictures { kResized, kTiles, kRegions };
+
+// What `trireme predict` chooses among.
+enum class Predicts { kNothing, kClasses, kCaptions };
+
+struct FamilyInfo {
+  Family family;
+  std::string_view name;         // as model.family spells it
+  std::string_view keys;         // of `model` and of families' sections, as patterns
+  std::string_view also = {};    // more of them
+  std::string_view chunks = {};  // of a frozen tower of clips
+  // Fills sizes that stand for others and checks sizes, data and layout. Throws Error{kUsage} naming the key.
+  void (*resolve)(Job&, const DatasetFacts&);
+  DecoderBlock decoder = DecoderBlock::kNone;  // that section `model` describes
+  bool chain = false;  // the model is that decoder alone: an embedding, equal blocks and a head
+  bool reads_tokens = false;
+  bool packs_conversations = false;  // several to a row, which do not see each other
+  bool has_vocabulary = false;       // bytes with a beginning and an end, in no published file
+  bool zigzag =
+      false;  // the loader cuts rows into two chunks a cp rank; else blocks cut them in order
+  bool sequence_parallel = false;
+  bool adapters = false;
+  bool fp16_on_cpu = false;  // LibTorch has kernels for all of its layers
+  Pictures pictures = Pictures::kResized;
+  bool embeds = false;  // has a vision tower whose features are an embedding
+  Predicts predicts = Predicts::kNothing;
+  // Whether a sample's loss depends on the others of its global batch, and the beginning of a sentence why; null: no.
+  bool (*couples_batch)(const Job&) = nullptr;
+  std::string_view couples = {};
+
+  bool writes_text() const { return reads_tokens || decoder != DecoderBlock::kNone; }
+  bool answers_about_pictures() const { return pictures != Pictures::kResized; }
+};
+
+// All of them, in the order in which texts name them.
+std::span<const FamilyInfo> families();
+const FamilyInfo& info(Family family);
+inline const FamilyInfo& info(const Job& job) { return info(job.model.family); }
+
 // As model.family spells it.
-std::string_view name(Family family);
+inline std::string_view name(Family family) { return info(family).name; }
+// "gpt, llama and hnet".
+std::string names_where(bool (*holds)(const FamilyInfo&));
+
+// The family that is this one's decoder alone: llama for vlm.
+Family decoder_alone(Family family);
 
 // Whether a family has a use for the key, "section.name". Keys of no family's own are every family's.
 bool uses(Family family, std::string_view key);
+
+// The entry of a family in a layer's table; null: it has none.
+template <typename Entry>
+const Entry* find_entry(std::span<const Entry> table, Family family) {
+  for (const Entry& entry : table)
+    if (entry.family == family) return &entry;
+  return nullptr;
+}
 
 }  // namespace trireme::config

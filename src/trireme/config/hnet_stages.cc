@@ -7,7 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
-#include "trireme/config/fields/field.h"
+#include "trireme/config/values/field.h"
 
 namespace trireme::config {
 namespace {

@@ -12,7 +12,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/base/tier.h"
 #include "trireme/config/model_sections.h"
-#include "trireme/config/param_groups.h"
+#include "trireme/config/optimizers.h"
 #include "trireme/config/precision.h"
 #include "trireme/plan/mesh/context_method.h"
 
@@ -20,7 +20,6 @@ namespace trireme::config {
 
 using mesh::ContextMethod;
 enum class RecomputePolicy { kNone, kFull, kSelective, kAuto };
-enum class Optimizer { kAdamW };
 enum class OptimizerStates { kMaster, kInt8 };
 enum class Device { kCpu, kCuda };
 enum class LrSchedule { kConstant, kLinear, kCosine, kWsd };

@@ -8,6 +8,7 @@
 
 namespace trireme::config {
 
+// Each has a record, config/families.h.
 enum class Family {
   kGpt,
   kLlama,
@@ -21,14 +22,10 @@ enum class Family {
   kHvjepa,
   kArrcoc
 };
-// Decoder-only language models on text, whose layouts have sequence parallelism and cp by every method.
-constexpr bool is_decoder(Family family) {
-  return family == Family::kGpt || family == Family::kLlama;
-}
 
 // In a resolved job no size is 0 any more.
 struct Model {
-  Family family = Family::kGpt;
+  Family family{};  // gpt
   std::int64_t layers = 2;
   std::int64_t hidden = 64;
   std::int64_t heads = 4;

@@ -1,3 +1,5 @@
+#include "trireme/config/parse.h"
+
 #include <algorithm>
 #include <cctype>
 #include <initializer_list>
@@ -5,9 +7,8 @@
 #include "trireme/base/error.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/fields/retired.h"
-#include "trireme/config/phases.h"
+#include "trireme/config/values/yaml.h"
 #include "trireme/config/weights.h"
-#include "trireme/config/yaml.h"
 
 namespace trireme::config {
 namespace {

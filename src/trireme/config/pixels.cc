@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
+#include "trireme/config/families.h"
 
 namespace trireme::config {
 namespace {
@@ -44,7 +45,7 @@ std::optional<Colours> colours_of(std::string_view text, bool above_zero) {
 }  // namespace
 
 PixelScale pixel_scale(const Job& job) {
-  const bool tiles = job.model.family == Family::kVlm && job.vlm.tower == VlmTower::kVit;
+  const bool tiles = info(job).pictures == Pictures::kTiles && job.vlm.tower == VlmTower::kVit;
   const std::string text = !job.vision.pixels.empty() ? job.vision.pixels
                            : tiles                    ? "siglip"
                                                       : "imagenet";

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "trireme/base/dtype.h"
+#include "trireme/comm/algorithm/algorithm.h"
 
 namespace trireme::config {
 
@@ -25,11 +26,13 @@ struct Precision {
   bool operator==(const Precision&) const = default;
 };
 
-// Sums of gradients between ranks; codecs are texts of comm/codec.
+// Sums of gradients and parameters between ranks; codecs are texts of comm/codec.
 struct Network {
-  std::string codec = "none";  // a type after the last colon, "q4:bf16", is that of residuals
+  std::string codec = "none";  // "q4:bf16/q8": the type of residuals, and the codec of the way back
   std::int64_t senders = 0;    // 0: as many as ranks, or replicas of sharded units
-  std::string back = "none";
+  std::string gather = "none";  // "q8:4": ranks of a host, which keep the codes
+  algorithm::Kind algorithm = algorithm::Kind::kAuto;
+  std::string outer = "none";  // "islands:2,every:30": settings of config/resolve/outer_steps.h
   std::string nccl;  // "algo=Ring,ib_hca=mlx5_0": settings of config/resolve/nccl_settings.h
   bool operator==(const Network&) const = default;
 };

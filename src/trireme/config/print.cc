@@ -77,7 +77,7 @@ void check_resumable(const Job& saved, const Job& now) {
          "cannot resume: {}; these keys are fixed for the life of a run: restore them, or start a "
          "new run",
          changed);
-  if (codec_and_residual(saved.network).second && !codec_and_residual(now.network).second)
+  if (sum_codecs(saved.network).residual && !sum_codecs(now.network).residual)
     fail(ErrorKind::kUsage,
          "cannot resume: network.codec was {}, is {}, which drops the residuals of the checkpoint; "
          "set a codec with residuals, or start a new run with model.weights",

@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
+#include "trireme/config/families.h"
 
 namespace trireme::config {
 namespace {
@@ -63,7 +64,7 @@ std::string probe_protocol(const Job& job) {
 }
 
 std::vector<std::string> held_out_metrics(const Job& job, std::vector<std::string> metrics) {
-  if (job.model.family != Family::kProbe) return metrics;
+  if (!uses(job.model.family, "probe.clips")) return metrics;
   constexpr std::string_view kAccuracy = "accuracy";
   for (std::string& metric : metrics) metric.insert(kAccuracy.size(), "_" + probe_protocol(job));
   return metrics;

@@ -1,11 +1,11 @@
 #include "trireme/exec/executor.h"
 
-#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -14,9 +14,10 @@
 #include "trireme/base/error.h"
 #include "trireme/exec/units/grad_norm.h"
 #include "trireme/model/account/flops.h"
-#include "trireme/ops/flop_count.h"
+#include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/compile/microbatch.h"
 #include "trireme/plan/compile/placement.h"
+#include "trireme/plan/outer_steps.h"
 #include "trireme/plan/text/text.h"
 
 namespace trireme::exec {
@@ -78,6 +79,7 @@ StepResult Executor::run(const StepArgs& args) {
     this->arrived(line, std::move(tensor), args);
   };
   const double waited_before_s = flight_.waited_s();
+  if (plan_.recipe.outer) units_.return_outer_means(args.step);
   for (int index = 0; index < static_cast<int>(list_.size()); ++index) {
     const Instr& line = list_[index];
     flight_.begin_line(plan::name(line.verb), described_, index, line.mb);
@@ -104,13 +106,28 @@ StepResult Executor::run(const StepArgs& args) {
   return result;
 }
 
+std::optional<double> Executor::island_weight(plan::UnitId unit, const StepArgs& args) const {
+  if (args.island_weights.empty()) return std::nullopt;
+  const int fragments = plan_.recipe.outer.value().fragments;
+  return args.island_weights[plan::fragments_of_units(plan_.program, fragments)[unit]];
+}
+
+// Whether the outer step at `index` applies what its unit has sent in this step.
+bool Executor::merges_at_once(int index) const {
+  return std::any_of(list_.begin(), list_.begin() + index, [&](const Instr& line) {
+    return line.verb == Verb::kOuterReduce && line.unit == list_[index].unit;
+  });
+}
+
 void Executor::run_line(int index, const StepArgs& args, StepResult& result) {
   const Instr& line = list_[index];
-  if (line.lane == plan::Lane::kDp && line.verb != Verb::kGradNorm)
+  // An exchange of islands may outlive the step: its outer step waits for it.
+  if (line.lane == plan::Lane::kDp && line.verb != Verb::kGradNorm &&
+      line.verb != Verb::kOuterReduce)
     in_flight(line.lane).push_back({.line = index, .movement = {}});
   switch (line.verb) {
     case Verb::kLoad: load(line, args); break;
-    case Verb::kUnshard: units_.unshard_begin(line.unit, line.axes); break;
+    case Verb::kUnshard: units_.unshard_begin(line.unit, line.axes, line.within); break;
     case Verb::kReshard: units_.reshard(line.unit); break;
     case Verb::kForward: forward(line, args, line.keep); break;
     case Verb::kRecompute: forward(line, args, true); break;
@@ -132,8 +149,7 @@ void Executor::run_line(int index, const StepArgs& args, StepResult& result) {
     case Verb::kReload: reload(index); break;
     case Verb::kOffload: offload(index); break;
     case Verb::kGradNorm:
-      grad_norm(args, result);
-      grad_factor_ = clip_scale(result.grad_norm, args.clip) / args.gradient_scale;
+      grad_factor_ = clip_scale(grad_norm(args, result), args.clip) / args.gradient_scale;
       break;
     case Verb::kStep: {
       if (result.skipped || !args.apply) {
@@ -148,6 +164,13 @@ void Executor::run_line(int index, const StepArgs& args, StepResult& result) {
     case Verb::kEma:
       if (!result.skipped && args.apply) units_.average(line.unit, args.momentum);
       break;
+    case Verb::kOuterReduce:
+      units_.outer_reduce_begin(line.unit, {.seed = args.update.noise,
+                                            .update = args.update.step,
+                                            .step = args.step,
+                                            .island = island_weight(line.unit, args)});
+      break;
+    case Verb::kOuterStep: units_.outer_step(line.unit, merges_at_once(index)); break;
   }
   retire(index, args);
 }
@@ -230,7 +253,7 @@ void Executor::retire(int index, const StepArgs& args) {
       args.observer->on_micro_batch_gradient(
           units_, unit, plan::micro_batch_id(plan_.mesh, plan_.recipe, rank_, line.mb),
           units_.micro_batch_gradient(unit, chunk));
-    units_.close_gradient(unit, chunk);
+    units_.close_gradient(unit, chunk, plan::sender_micro_batches(plan_, unit));
   }
 }
 
@@ -243,51 +266,6 @@ void Executor::load(const Instr& line, const StepArgs& args) {
       values_.activations.put(inputs_[i], line.mb, std::move(batch[i]));
 }
 
-void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
-  const plan::Node& node = plan_.program.nodes[line.node];
-  at::AutoGradMode grad_mode(keep);
-  Saved saved;
-  std::vector<at::Tensor> inputs;
-  for (plan::ValueId value : node.reads) {
-    std::vector<at::Tensor> parts;  // of each micro-batch
-    for (int mb : plan::batches(node, line.mb, plan_.recipe.micro_batches)) {
-      parts.push_back(values_.activations.get(value, mb).detach());
-      if (keep && flow_.value_has_grad[value]) parts.back().set_requires_grad(true);
-    }
-    inputs.push_back(parts.size() == 1 ? parts[0] : at::cat(parts));
-    if (keep) saved.inputs.push_back(std::move(parts));
-  }
-  if (keep) saved.weights = std::make_shared<ops::WeightGradients>();
-  const BlockContext context{
-      .seed = seed_,
-      .step = args.earlier + args.step,
-      .micro_batch = plan::micro_batch_id(plan_.mesh, plan_.recipe, rank_, line.mb),
-      .node = line.node,
-      .training = !node.no_grad,
-      .weight_gradients = saved.weights,
-      .counts = node.loss && line.verb == Verb::kForward ? &counts_[line.mb] : nullptr};
-  const ops::FlopCount count;
-  std::vector<at::Tensor> outputs = model_.blocks[line.node]->forward(inputs, context);
-  if (line.verb == Verb::kForward) flops_ += flop_factors_[line.node] * count.flops();
-  TRIREME_CHECK(outputs.size() == node.writes.size(), "{} wrote {} values, its node declares {}",
-                node.name, outputs.size(), node.writes.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (keep) saved.outputs.push_back(torch::autograd::impl::gradient_edge(outputs[i]));
-    if (node.loss && line.verb == Verb::kForward) {
-      saved.loss = outputs[i].options();
-      at::Tensor& loss = losses_[line.mb];
-      const at::Tensor sum = outputs[i].detach().to(at::kDouble);
-      loss = loss.defined() ? loss.add(sum) : sum;
-    }
-    const bool first = line.verb == Verb::kForward;
-    if (first && args.observer != nullptr)
-      args.observer->on_activation(node.writes[i], context.micro_batch, outputs[i]);
-    if (first || plan::contains(retirement_of(line).writes, node.writes[i]))
-      values_.activations.put(node.writes[i], line.mb, outputs[i].detach());
-  }
-  if (keep) values_.saved.put(line.node, line.mb, std::move(saved));
-}
-
 void Executor::backward(const Instr& line, const StepArgs& args) {
   const plan::Node& node = plan_.program.nodes[line.node];
   Saved saved = values_.saved.take(line.node, line.mb);
@@ -295,7 +273,8 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
   torch::autograd::variable_list seeds;
   for (std::size_t i = 0; i < node.writes.size(); ++i) {
     if (node.loss) {
-      seeds.push_back(at::full({}, args.loss_scale * args.gradient_scale, saved.loss));
+      seeds.push_back(
+          at::full({}, args.loss_scale / args.island_share * args.gradient_scale, saved.loss));
     } else if (at::Tensor* gradient = values_.gradients.seek(node.writes[i], line.mb)) {
       seeds.push_back(std::move(*gradient));
       values_.gradients.drop(node.writes[i], line.mb);
@@ -346,7 +325,7 @@ void Executor::add_gradient(plan::ValueId value, int mb, at::Tensor gradient) {
     values_.gradients.put(value, mb, std::move(gradient));
 }
 
-void Executor::grad_norm(const StepArgs& args, StepResult& result) {
+double Executor::grad_norm(const StepArgs& args, StepResult& result) {
   std::vector<MicroBatchSums> own;
   for (std::size_t mb = 0; mb < losses_.size(); ++mb)
     own.push_back({.loss = losses_[mb].defined() ? losses_[mb].item<double>() : 0,
@@ -360,8 +339,9 @@ void Executor::grad_norm(const StepArgs& args, StepResult& result) {
   result.flops = sums.flops;
   result.loss = sums.batch.loss * args.loss_scale;
   result.counts = std::move(sums.batch.counts);
-  result.grad_norm = std::sqrt(sums.square_sum) / args.gradient_scale;
-  if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) return;
+  const double of_island = std::sqrt(sums.square_sum) / args.gradient_scale;
+  result.grad_norm = std::sqrt(sums.largest_square_sum) / args.gradient_scale;
+  if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) return of_island;
   result.skipped = args.skip_overflow;
   if (!result.skipped)
     fail(ErrorKind::kNonFinite,
@@ -369,6 +349,7 @@ void Executor::grad_norm(const StepArgs& args, StepResult& result) {
          "the "
          "data of this step",
          args.step, result.loss, result.grad_norm);
+  return of_island;
 }
 
 }  // namespace trireme::exec

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "trireme/comm/world.h"
@@ -34,6 +35,8 @@ struct StepArgs {
   std::int64_t step = 0;     // 0-based; with `earlier` it keys the noise
   std::int64_t earlier = 0;  // steps of runs that this one continues
   double loss_scale = 1;     // multiplies every loss sum and its gradient: 1 / global valid tokens
+  double island_share = 1;   // of these tokens in this rank's island; divides the gradients
+  std::vector<double> island_weights{};  // of this island, by fragment that merges; empty: equal
   // Multiplies every gradient from loss to reduction, so that fp16 can hold it; norm and update divide it out. A
   // power of two changes no bit but where numbers leave their type's range.
   double gradient_scale = 1;
@@ -43,7 +46,10 @@ struct StepArgs {
   UpdateArgs update;    // grad_scale is filled from the clip factor and gradient_scale
   double clip = 0;      // maximal gradient norm; 0 leaves gradients as they are
   double momentum = 1;  // of units that follow others
-  bool flag = false;    // this rank's wish, such as to stop; all ranks learn whether any has one
+  // Session chooses a list of lines by these: what the step merges over islands, and whether sums are not coded yet.
+  plan::OuterWork outer{};
+  bool uncoded = false;
+  bool flag = false;  // this rank's wish, such as to stop; all ranks learn whether any has one
   // The inputs of this rank's mb-th micro-batch, in the order of the program's input values.
   std::function<std::vector<at::Tensor>(int mb)> load;
   Observer* observer = nullptr;
@@ -54,10 +60,10 @@ struct StepArgs {
 struct StepResult {
   double loss = 0;                      // over the global batch, scaled
   std::vector<Counts::Count> counts{};  // over it, of the model's metrics
-  double grad_norm = 0;                 // over all parameters and meshes, before clipping
-  bool flag = false;                    // whether any rank raised its flag
-  bool skipped = false;                 // loss or norm were not finite, and no update was made
-  std::vector<Busy> busy{};             // by rank
+  double grad_norm = 0;  // over all parameters and meshes, before clipping; the largest of islands
+  bool flag = false;     // whether any rank raised its flag
+  bool skipped = false;  // loss or norm were not finite, and no update was made
+  std::vector<Busy> busy{};  // by rank
   // Operations of the model in this step: each node's forward as computed, and its backward in proportion. Recomputed
   // operations, and those of several tp or cp ranks, count once. NaN where operations are unknown.
   double flops = 0;
@@ -80,12 +86,18 @@ class Executor {
  private:
   void load(const plan::Instr& line, const StepArgs& args);
   void forward(const plan::Instr& line, const StepArgs& args, bool keep);
+  std::vector<at::Tensor> read_inputs(const plan::Instr& line, bool keep, Saved& saved) const;
+  void record_loss(int mb, const at::Tensor& output, Saved& saved);
+  void keep_output(const plan::Instr& line, const StepArgs& args, plan::ValueId value,
+                   std::int64_t micro_batch, const at::Tensor& output);
+  std::optional<double> island_weight(plan::UnitId unit, const StepArgs& args) const;
+  bool merges_at_once(int index) const;
   void run_line(int index, const StepArgs& args, StepResult& result);
   void backward(const plan::Instr& line, const StepArgs& args);
   void backward_weight(const plan::Instr& line);
   void open_gradients(const plan::Instr& line, ops::WeightGradients& gradients);
   void add_gradient(plan::ValueId value, int mb, at::Tensor gradient);
-  void grad_norm(const StepArgs& args, StepResult& result);
+  double grad_norm(const StepArgs& args, StepResult& result);  // returns that of the island
   // Waits for the lines that `line` waits for, and for everything before it in a lane that must be empty.
   void wait_for(int line, const StepArgs& args);
   struct InFlight {

@@ -9,20 +9,57 @@ namespace trireme::exec {
 
 using mesh::Axis;
 
+namespace {
+
+bool adds_integers(const plan::Recipe& recipe) {
+  return recipe.coded && codec::is_integer(recipe.coded->codec);
+}
+
+}  // namespace
+
 Groups::Groups(comm::World& world, const plan::PlanSet& plan) {
   // Over every list, not just this rank's: all ranks must make the same groups in the same order.
   std::set<mesh::AxisSet> wanted;
   for (const plan::List& list : plan.lists)
     for (const plan::Instr& line : list)
       if (!line.axes.empty() && line.verb != plan::Verb::kSyncTied) wanted.insert(line.axes);
+  // Lists of other steps merge islands.
+  if (plan.recipe.outer) wanted.insert(mesh::AxisSet(Axis::kIsland));
   for (mesh::AxisSet axes : wanted)
-    groups_[axes] = world.make_group(mesh::print(axes), plan.mesh.group(world.rank(), axes));
+    groups_[axes] = world.make_group(mesh::print(axes), plan.mesh.group(world.rank(), axes),
+                                     (axes - mesh::kDp - Axis::kCp).empty()
+                                         ? algorithm::Choice{.kind = plan.recipe.algorithm,
+                                                             .canonical = plan.recipe.canonical,
+                                                             .served = true,
+                                                             .integers = adds_integers(plan.recipe)}
+                                         : algorithm::Choice{});
 
+  make_blocks(world, plan);
   make_channels(world, plan);
   make_tied(world, plan);
   std::vector<int> everyone(static_cast<std::size_t>(world.size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   world_ = world.make_host_group("world", everyone);
+}
+
+void Groups::make_blocks(comm::World& world, const plan::PlanSet& plan) {
+  std::set<Block> wanted;
+  for (const plan::List& list : plan.lists)
+    for (const plan::Instr& line : list)
+      if (line.within > 0) wanted.insert({line.axes, line.within});
+  for (const Block& block : wanted) {
+    const auto& [axes, within] = block;
+    const std::vector<int> all = plan.mesh.group(world.rank(), axes);
+    const int place = plan.mesh.index_in_group(world.rank(), axes);
+    std::vector<int> neighbours, others;
+    for (int i = 0; i < static_cast<int>(all.size()); ++i) {
+      if (i / within == place / within) neighbours.push_back(all[i]);
+      if (i % within == place % within) others.push_back(all[i]);
+    }
+    const std::string name = fmt::format("{} {} of {}", within, mesh::print(axes), all.size());
+    inside_[block] = world.make_group("within " + name, neighbours);
+    across_[block] = world.make_group("across " + name, others);
+  }
 }
 
 void Groups::make_channels(comm::World& world, const plan::PlanSet& plan) {
@@ -71,6 +108,22 @@ comm::Group& Groups::announcements(int from, int to) const {
   TRIREME_CHECK(found != announcements_.end(), "nothing is announced from stage {} to {}", from,
                 to);
   return *found->second;
+}
+
+comm::Group& Groups::found(const std::map<Block, std::unique_ptr<comm::Group>>& groups,
+                           const Block& block) {
+  const auto group = groups.find(block);
+  TRIREME_CHECK(group != groups.end(), "no blocks of {} over {}", block.second,
+                mesh::print(block.first));
+  return *group->second;
+}
+
+comm::Group& Groups::inside(mesh::AxisSet axes, int within) const {
+  return found(inside_, {axes, within});
+}
+
+comm::Group& Groups::across(mesh::AxisSet axes, int within) const {
+  return found(across_, {axes, within});
 }
 
 comm::Group& Groups::over(mesh::AxisSet axes) const {

@@ -87,8 +87,10 @@ void ModuleModel::add(const std::string& name, std::shared_ptr<torch::nn::Module
                              .decay = param.value().dim() > 1 ? 1.0 : 0.0});
     if (!unit.params.empty()) {
       const auto id = static_cast<plan::UnitId>(program.units.size());
-      program.units.push_back(
-          {.name = name, .numel = unit.numel(), .trainable = is_trainable(name, *module)});
+      program.units.push_back({.name = name,
+                               .numel = unit.numel(),
+                               .trainable = is_trainable(name, *module),
+                               .matrices = model::matrices_of(unit)});
       for (std::size_t i = 0; i < unit.params.size(); ++i)
         refs.push_back({.unit = id, .param = static_cast<int>(i)});
       node.units = {id};

@@ -6,7 +6,9 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/plan/check/validate.h"
 #include "trireme/plan/compile/forward_only.h"
+#include "trireme/plan/passes/compile.h"
 
 namespace trireme::exec {
 namespace {
@@ -35,7 +37,9 @@ plan::PlanSet compile_checked(const plan::Program& program, const SessionSetup& 
 }
 
 Session::Session(Model model, const SessionSetup& setup, comm::World& world, Optimizer& optimizer)
-    : flight_(world.flight()),
+    : setup_(setup),
+      rank_(world.rank()),
+      flight_(world.flight()),
       model_(std::move(model)),
       plan_(compile_checked(model_.spec.program, setup)),
       evaluation_plan_(compile_checked(plan::forward_only(model_.spec.program), setup)),
@@ -64,6 +68,24 @@ Session::Session(Model model, const SessionSetup& setup, comm::World& world, Opt
     const auto& [block, index] = sources[unit][param];
     return block == nullptr ? at::Tensor() : block->initial_value(index);
   });
+}
+
+// The plan follows from that of the other steps, which ranks have compared, and from the step. Where sums are not coded,
+// ranks exchange in the groups of those that are.
+Session::StepKind Session::list_of(const plan::OuterWork& outer, bool uncoded) {
+  const bool merges = outer != plan::OuterWork();
+  if (!merges && !uncoded) return {.plan = plan_, .executor = executor_};
+  SessionSetup other = setup_;
+  TRIREME_CHECK(!merges || other.recipe.outer, "a recipe without islands has nothing to merge");
+  if (merges) other.recipe.outer->work = outer;
+  if (uncoded) other.recipe.coded.reset();
+  for (const auto& kind : other_kinds_)
+    if (kind->recipe == other.recipe) return {.plan = kind->plan, .executor = *kind->executor};
+  OtherKind& kind = *other_kinds_.emplace_back(std::make_unique<OtherKind>());
+  kind.recipe = other.recipe;
+  kind.plan = compile_checked(model_.spec.program, other);
+  kind.executor.emplace(kind.plan, rank_, model_, units_, groups_, space_, setup_.seed, flight_);
+  return {.plan = kind.plan, .executor = *kind.executor};
 }
 
 }  // namespace trireme::exec

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "trireme/exec/executor.h"
 
@@ -28,7 +29,7 @@ class Session {
 
   StepResult step(const StepArgs& args) {
     flight_.enter(watch::Phase::kTraining, args.step + 1);
-    return executor_.run(args);
+    return list_of(args.outer, args.uncoded).executor.run(args);
   }
   // The same nodes without gradients, noise or update; args.update and args.clip are not used.
   StepResult evaluate(const StepArgs& args) {
@@ -38,11 +39,29 @@ class Session {
   }
 
   const plan::PlanSet& plan() const { return plan_; }
+  // Plan of a step with these arguments. plan() merges nothing and codes what the recipe codes.
+  const plan::PlanSet& plan(const plan::OuterWork& outer, bool uncoded = false) {
+    return list_of(outer, uncoded).plan;
+  }
   const Model& model() const { return model_; }
   Units& units() { return units_; }
   const AwaySpace& away() const { return space_; }
 
  private:
+  // A kind of step: its plan is compiled and validated before the first of them.
+  struct StepKind {
+    const plan::PlanSet& plan;
+    Executor& executor;
+  };
+  struct OtherKind {
+    plan::Recipe recipe;
+    plan::PlanSet plan;
+    std::optional<Executor> executor{};
+  };
+  StepKind list_of(const plan::OuterWork& outer, bool uncoded);
+
+  SessionSetup setup_;
+  int rank_;
   watch::Recorder& flight_;
   Model model_;
   plan::PlanSet plan_;
@@ -52,6 +71,7 @@ class Session {
   Groups groups_;
   Executor executor_;
   Executor evaluator_;
+  std::vector<std::unique_ptr<OtherKind>> other_kinds_;
 };
 
 // plan::compile and plan::validate in one.

@@ -63,7 +63,7 @@ std::string parts_within(const std::optional<TensorTable>& table, Bytes bytes, s
     data = std::min(data, at);
     if (at < end && at + tensor.bytes.size() > begin) parts.push_back(shown(tensor.name));
   }
-  const std::string header = begin < data ? "the header" : "";
+  std::string header = begin < data ? "the header" : "";
   if (parts.empty()) return header;
   const std::string tensors = parts.size() == 1
                                   ? "tensor " + parts[0]

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <fstream>
 #include <string_view>
-#include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
@@ -37,8 +36,8 @@ ContentHash content_hash(std::span<const std::byte> bytes) {
   return {.high = hash64(bytes), .low = hash64(bytes, kOther)};
 }
 
-FeatureStore::FeatureStore(Path directory, std::uint64_t network)
-    : directory_(std::move(directory) / hex64(network)) {}
+FeatureStore::FeatureStore(const Path& directory, std::uint64_t network)
+    : directory_(directory / hex64(network)) {}
 
 Path FeatureStore::path(const ContentHash& input) const {
   const std::string name = hex64(input.high) + hex64(input.low);

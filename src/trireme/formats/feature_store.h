@@ -27,7 +27,7 @@ ContentHash content_hash(std::span<const std::byte> bytes);
 class FeatureStore {
  public:
   // `network` is the hash of what computes. Directories are made when something is kept.
-  FeatureStore(Path directory, std::uint64_t network);
+  FeatureStore(const Path& directory, std::uint64_t network);
 
   // The stored `size` bytes; nothing if there is no entry, or if it is damaged, which is noted.
   std::optional<std::vector<std::byte>> find(const ContentHash& input, std::size_t size) const;

@@ -277,8 +277,7 @@ std::string print(const Manifest& manifest) {
   }
   for (const auto& [axis, degree] : manifest.layout) json["layout"][axis] = degree;
   for (const ManifestFile& file : manifest.files) {
-    TRIREME_CHECK(file.blocks.size() > 0 || file.size == 0, "{} has no hashes of blocks",
-                  file.name);
+    TRIREME_CHECK(!file.blocks.empty() || file.size == 0, "{} has no hashes of blocks", file.name);
     json["files"].push_back(to_json(file));
   }
   for (const ManifestUnit& unit : manifest.units) json["units"].push_back(to_json(unit));
@@ -323,7 +322,7 @@ Manifest parse_manifest(std::string_view text, const std::string& what) {
 std::string print(const ManifestFile& file) { return to_json(file).dump(1) + "\n"; }
 
 ManifestFile parse_manifest_file(std::string_view text, const std::string& what) {
-  const ManifestFile file = file_from(parse_json(text, what), kCheckpointVersion, what);
+  ManifestFile file = file_from(parse_json(text, what), kCheckpointVersion, what);
   check_file(file, what);
   return file;
 }

@@ -6,42 +6,16 @@
 #include <vector>
 
 #include "trireme/base/error.h"
-#include "trireme/config/families.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/account/flops.h"
 #include "trireme/model/account/recompute.h"
-#include "trireme/model/families/action.h"
-#include "trireme/model/families/arrcoc.h"
-#include "trireme/model/families/clip.h"
-#include "trireme/model/families/hnet.h"
-#include "trireme/model/families/jepa.h"
-#include "trireme/model/families/language_model.h"
-#include "trireme/model/families/probe.h"
-#include "trireme/model/families/vit.h"
+#include "trireme/model/families.h"
 #include "trireme/model/families/vlm.h"
 #include "trireme/model/layout.h"
 #include "trireme/model/param_groups.h"
 
 namespace trireme::model {
 namespace {
-
-ModelSpec family_spec(const config::Job& job, const PerRank& rank, const Training& training) {
-  switch (job.model.family) {
-    case config::Family::kGpt: return gpt_spec(job.model, rank, training);
-    case config::Family::kLlama: return llama_spec(job.model, rank, training);
-    case config::Family::kJepa:
-    case config::Family::kHvjepa: return jepa_spec(job, rank, training);
-    case config::Family::kProbe: return probe_spec(job, rank, training);
-    case config::Family::kJepaAc: return action_spec(job, rank, training);
-    case config::Family::kVit: return vit_spec(job, rank, training);
-    case config::Family::kClip: return clip_spec(job, rank, training);
-    case config::Family::kHnet: return hnet_spec(job, rank, training);
-    case config::Family::kArrcoc: return arrcoc_spec(job, rank, training);
-    case config::Family::kVlm: return vlm_spec(job, rank, training);
-    default: break;
-  }
-  TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
-}
 
 // The units that patterns may name: neither adapters nor averages.
 std::vector<std::string> own_units(const ModelSpec& spec) {
@@ -65,6 +39,7 @@ void check_trains(const config::Job& job, const ModelSpec& spec) {
 ModelSpec describe(const config::Job& job) {
   const PerRank rank = per_rank(job);
   const Training training(job.model, job.lora);
+  const auto family_spec = family_model(job.model.family).describe;
   ModelSpec spec = family_spec(job, rank, training);
   config::Job alone = job;
   alone.parallel.tp = alone.parallel.cp = 1;

@@ -29,10 +29,12 @@ plan::UnitId Graph::unit(UnitSpec unit) {
 }
 
 plan::UnitId Graph::unit(UnitSpec unit, bool trains) {
-  spec_.program.units.push_back({.name = unit.name,
-                                 .numel = largest_numel(unit, rank_.tp),
-                                 .trainable = trains,
-                                 .tp_partial = trains ? partial_numel(unit, rank_.tp) : 0});
+  spec_.program.units.push_back(
+      {.name = unit.name,
+       .numel = largest_numel(unit, rank_.tp),
+       .trainable = trains,
+       .tp_partial = trains ? partial_numel(unit, rank_.tp) : 0,
+       .matrices = rank_.tp == 1 ? matrices_of(unit) : std::vector<plan::Matrix>()});
   spec_.units.push_back(std::move(unit));
   return static_cast<plan::UnitId>(spec_.units.size()) - 1;
 }

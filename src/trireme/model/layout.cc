@@ -4,10 +4,13 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
+#include "trireme/config/optimizers.h"
 #include "trireme/config/resolve/check_network.h"
+#include "trireme/config/resolve/outer_steps.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/account/costs.h"
 #include "trireme/plan/compile/partition.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/schedules/csv.h"
 
@@ -72,13 +75,37 @@ plan::Cuts parse_cuts(const std::string& text, const plan::Program& program, int
 }
 
 std::optional<plan::CodedSums> coded_sums_of(const config::Job& job) {
-  const config::Network& network = job.network;
   if (!config::codes_sums(job)) return std::nullopt;
-  const auto [codec, residual] = config::codec_and_residual(network);
-  plan::CodedSums sums{
-      .codec = codec::parse(codec), .senders = config::senders(job), .residual = residual};
-  if (network.back != config::Network().back) sums.back = codec::parse(network.back);
+  const auto [codec, residual, residuals, back, warmup] = config::sum_codecs(job.network);
+  plan::CodedSums sums{.codec = codec::parse(codec),
+                       .senders = config::senders(job),
+                       .residual = residual,
+                       .residuals = residuals};
+  if (!back.empty()) sums.back = codec::parse(back);
   return sums;
+}
+
+std::optional<plan::CodedGather> coded_gather_of(const config::Job& job) {
+  if (!config::codes_gathers(job)) return std::nullopt;
+  const auto [codec, within] = config::gather_codec(job.network);
+  return plan::CodedGather{.codec = codec::parse(codec), .within = within};
+}
+
+std::optional<plan::OuterSteps> outer_of(const config::Network& network) {
+  const std::optional<config::OuterSettings> outer = config::outer_settings(network);
+  if (!outer) return std::nullopt;
+  plan::OuterSteps steps{.islands = outer->islands,
+                         .every = outer->every,
+                         .fragments = outer->fragments,
+                         .delay = outer->delay,
+                         .blend = outer->blend,
+                         .lr = outer->lr,
+                         .momentum = outer->momentum,
+                         .residual = outer->residual,
+                         .direction = outer->direction};
+  if (!outer->codec.empty()) steps.codec = codec::parse(outer->codec);
+  if (!outer->back.empty()) steps.back = codec::parse(outer->back);
+  return steps;
 }
 
 plan::Offload offload_of(const config::Offload& offload) {
@@ -93,11 +120,14 @@ plan::Offload offload_of(const config::Offload& offload) {
 
 mesh::Mesh mesh_of(const config::Job& job) {
   const config::Parallel& parallel = job.parallel;
+  const std::optional<config::OuterSettings> outer = config::outer_settings(job.network);
+  const int islands = outer ? outer->islands : 1;
   return mesh::Mesh({.pp = parallel.pp,
-                     .dp_replicate = parallel.dp_replicate,
+                     .dp_replicate = parallel.dp_replicate / islands,
                      .dp_shard = parallel.dp_shard,
                      .cp = parallel.cp,
-                     .tp = parallel.tp});
+                     .tp = parallel.tp,
+                     .island = islands});
 }
 
 plan::Recipe recipe_of(const config::Job& job) {
@@ -115,7 +145,10 @@ plan::Recipe recipe_of(const config::Job& job) {
           .grads = precision.grads.value(),
           .reduce = precision.reduce == precision.grads ? std::nullopt : precision.reduce,
           .coded = coded_sums_of(job),
-          .optimizer_states = 2,
+          .outer = outer_of(job.network),
+          .gather = coded_gather_of(job),
+          .algorithm = job.network.algorithm,
+          .optimizer_states = config::info(job.optim.name).states,
           .int8_states = job.optim.states == config::OptimizerStates::kInt8,
           .offload = offload_of(job.offload)};
 }

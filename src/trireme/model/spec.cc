@@ -14,6 +14,17 @@ std::int64_t UnitSpec::numel() const {
   return sum;
 }
 
+std::vector<plan::Matrix> matrices_of(const UnitSpec& unit) {
+  std::vector<plan::Matrix> matrices;
+  std::int64_t offset = 0;
+  for (const ParamSpec& param : unit.params) {
+    if (param.shape.size() == 2)
+      matrices.push_back({.offset = offset, .rows = param.shape[0], .cols = param.shape[1]});
+    offset += param.numel();
+  }
+  return matrices;
+}
+
 std::int64_t ModelSpec::parameters() const {
   std::int64_t sum = 0;
   for (const UnitSpec& unit : units) sum += unit.numel();

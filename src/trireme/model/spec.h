@@ -58,6 +58,9 @@ struct UnitSpec {
   std::int64_t numel() const;
 };
 
+// Parameters of two dimensions, as sums at low rank take them.
+std::vector<plan::Matrix> matrices_of(const UnitSpec& unit);
+
 struct ParamRef {
   plan::UnitId unit = -1;
   int param = -1;

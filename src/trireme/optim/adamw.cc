@@ -1,82 +1,53 @@
 #include "trireme/optim/adamw.h"
 
-#include <ATen/Parallel.h>
+#include <torch/version.h>
 
-#include "trireme/base/error.h"
-#include "trireme/exec/units/flat.h"
-#include "trireme/optim/adamw_operators.h"
-#include "trireme/optim/adamw_step.h"
+#include "trireme/optim/elementwise_loops.h"
+#include "trireme/optim/elementwise_operators.h"
+#include "trireme/optim/make_optimizer.h"
+
+// Since 2.4 on the CPU as well, where it can be tested.
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
+#define TRIREME_FUSED_ADAMW 1
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/full.h>
+#endif
 
 namespace trireme::optim {
-namespace {
 
-template <typename T, typename Gradient>
-TRIREME_SIMD_CLONES void step(const Factors<T>& f, T* __restrict param,
-                              const Gradient* __restrict grad, T* __restrict first,
-                              T* __restrict second, std::int64_t count) {
-  step_inline(f, param, grad, first, second, count);
-}
-
-template <typename T, typename Gradient>
-void update_segment(const Factors<T>& f, const exec::UpdateSegment& segment,
-                    const at::Tensor& param, const at::Tensor& grad, std::span<at::Tensor> states) {
-  constexpr std::int64_t kGrain = 1 << 15;  // elements worth a thread of their own
-  at::parallel_for(segment.begin, segment.end, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    step(f, param.data_ptr<T>() + begin, grad.data_ptr<Gradient>() + begin,
-         states[0].data_ptr<T>() + begin, states[1].data_ptr<T>() + begin, end - begin);
-  });
-}
-
-template <typename T, typename Gradient>
-void update_shard(const AdamWOptions& options, const at::Tensor& param, const at::Tensor& grad,
-                  std::span<at::Tensor> states, std::span<const exec::UpdateSegment> segments,
-                  const exec::UpdateArgs& args) {
-  for (std::size_t i = 0; i < segments.size();) {
-    // Where a parameter is cut across its rows, they are segments each.
-    exec::UpdateSegment run = segments[i];
-    for (++i; i < segments.size() && segments[i].begin == run.end &&
-              segments[i].decay == run.decay && segments[i].lr == run.lr;
-         ++i)
-      run.end = segments[i].end;
-    update_segment<T, Gradient>(factors<T>(options, args, run), run, param, grad, states);
+void AdamWRule::by_operators(const OptimizerOptions& options, const exec::UpdateArgs& args,
+                             const WideSegments& part) {
+  const double lr = args.lr * part.lr, decay = weight_decay(options, args, part.decay);
+  const auto [beta1, beta2] = options.betas;
+  const double t = static_cast<double>(args.step);
+#ifdef TRIREME_FUSED_ADAMW
+  const Tensors steps(part.params.size(),
+                      at::full({}, t, part.params[0].options().dtype(at::kFloat)));
+  at::_fused_adamw_(part.params, part.grads, part.states[0], part.states[1], {}, steps, lr, beta1,
+                    beta2, decay, options.eps, /*amsgrad=*/false, /*maximize=*/false);
+#else
+  const double root_correction = std::sqrt(1 - std::pow(beta2, t));
+  for (std::size_t i = 0; i < part.params.size(); ++i) {
+    const at::Tensor &p = part.params[i], &g = part.grads[i], &m = part.states[0][i],
+                     &v = part.states[1][i];
+    m.mul_(beta1).add_(g, 1 - beta1);
+    v.mul_(beta2).addcmul_(g, g, 1 - beta2);
+    p.mul_(1 - lr * decay)
+        .addcdiv_(m, v.sqrt().div_(root_correction).add_(options.eps),
+                  -lr / (1 - std::pow(beta1, t)));
   }
+#endif
 }
 
-std::vector<exec::StateSpec> states_of(const AdamWOptions& options) {
-  if (!options.int8_states) return {{.name = "exp_avg"}, {.name = "exp_avg_sq"}};
-  return {{.name = "exp_avg", .type = DType::kU8},
-          {.name = "exp_avg_scale", .type = DType::kF32, .per_block = true},
-          {.name = "exp_avg_sq", .type = DType::kU8},
-          {.name = "exp_avg_sq_scale", .type = DType::kF32, .per_block = true}};
+template class Elementwise<AdamWRule>;
+
+std::unique_ptr<exec::Optimizer> make_adamw(const OptimizerOptions& options) {
+  return std::make_unique<AdamW>(options);
 }
 
-}  // namespace
-
-AdamW::AdamW(const AdamWOptions& options) : options_(options), states_(states_of(options)) {}
-
-void AdamW::update(at::Tensor param, const at::Tensor& grad, std::span<at::Tensor> states,
-                   std::span<const exec::UpdateSegment> segments, const exec::UpdateArgs& args) {
-  TRIREME_CHECK(args.step >= 1 && states.size() == states_.size(),
-                "AdamW: update {} with {} states", args.step, states.size());
-  const at::ScalarType type = param.scalar_type(), grads = grad.scalar_type();
-  TRIREME_CHECK((type == at::kDouble && grads == at::kDouble && !options_.int8_states) ||
-                    ((type == at::kFloat || type == at::kBFloat16) &&
-                     (grads == at::kFloat || grads == at::kBFloat16)),
-                "AdamW: masters of {} with gradients of {}", c10::toString(type),
-                c10::toString(grads));
-  TRIREME_CHECK(options_.int8_states || states[0].scalar_type() == type,
-                "AdamW: states have the type of masters");
-  TRIREME_CHECK(param.is_contiguous() && grad.is_contiguous(), "AdamW: shards are contiguous");
-  if (!exec::on_host(param.device()))
-    return update_by_operators(options_, param, grad, states, segments, args);
-  if (options_.int8_states) return update_coded(options_, param, grad, states, segments, args);
-  if (type == at::kBFloat16) return update_short(options_, param, grad, states, segments, args);
-  if (type == at::kDouble)
-    update_shard<double, double>(options_, param, grad, states, segments, args);
-  else if (grads == at::kFloat)
-    update_shard<float, float>(options_, param, grad, states, segments, args);
-  else
-    update_shard<float, c10::BFloat16>(options_, param, grad, states, segments, args);
-}
+template void update_by_operators<AdamWRule>(const OptimizerOptions&, const at::Tensor&,
+                                             const at::Tensor&, std::span<at::Tensor>,
+                                             std::span<const exec::UpdateSegment>,
+                                             const exec::UpdateArgs&);
 
 }  // namespace trireme::optim

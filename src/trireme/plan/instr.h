@@ -28,6 +28,8 @@ enum class Verb : std::uint8_t {
   kGradNorm,  // global gradient norm and losses; decides the clip factor
   kStep,      // optimizer step of a unit
   kEma,       // move a unit towards the unit it follows
+  kOuterReduce,  // mean over islands of how far each has moved a unit
+  kOuterStep,    // outer step of a unit by that mean
 };
 
 // Part of a unit that a line moves out of memory or back.
@@ -45,8 +47,8 @@ enum class TensorKind : std::uint8_t {
 // and one for the receives from each. Order holds within these queues, so that no transfer waits for another stage's.
 enum class Lane : std::uint8_t { kComp, kDp, kUp, kDown, kH2d, kD2h };
 
-// Lanes of verbs. Load, forward, recompute, backward*, step, ema and reshard (it frees memory): comp. Unshard,
-// reduce_grads, sync_tied, grad_norm: dp. Reload: h2d; offload: d2h. For a value shared by tp ranks, reload is a
+// Lanes of verbs. Load, forward, recompute, backward*, step, ema, outer_step and reshard (it frees memory): comp. Unshard,
+// reduce_grads, sync_tied, grad_norm, outer_reduce: dp. Reload: h2d; offload: d2h. For a value shared by tp ranks, reload is a
 // collective (dp) and offload frees memory (comp). Send and recv towards a later stage: down; towards an earlier: up.
 struct Instr {
   Verb verb = Verb::kLoad;
@@ -57,12 +59,15 @@ struct Instr {
   TensorKind tensors = TensorKind::kNone;  // for reload and offload of a unit
   int mb = -1;                             // micro-batch of this rank, 0 .. micro_batches-1
   int peer = -1;                           // pipeline stage
-  int chunk = 0;             // of a micro-batch's gradient, if several chunks have one
-  mesh::AxisSet axes{};      // of a collective
-  bool keep = false;         // forward: saves for backward
-  bool scatter = false;      // reduce_grads: reduce-scatter (else all-reduce of the present
-                             // gradient)
-  bool coded = false;        // reduce_grads: sums travel as codes of the recipe's codec
+  int chunk = 0;         // of a micro-batch's gradient, if several chunks have one
+  mesh::AxisSet axes{};  // of a collective
+  bool keep = false;     // forward: saves for backward
+  bool scatter = false;  // reduce_grads: reduce-scatter (else all-reduce of the present
+                         // gradient)
+  // unshard: among blocks of so many neighbours, which keep the codes. reduce_grads of codes: such blocks add as they are
+  // and code their sums. 0: there are no blocks.
+  int within = 0;
+  bool coded = false;        // unshard, reduce_grads: codes of the recipe's codec travel
   bool residual = false;     // reduce_grads: senders add their residuals; step: keeps the new ones
   bool gradient = false;     // send, recv: the value's gradient
   std::vector<int> after{};  // earlier lines of the same list, in other lanes, ascending

@@ -1,12 +1,14 @@
 #include "trireme/plan/memory.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/plan/check/live_values.h"
 #include "trireme/plan/compile/placement.h"
+#include "trireme/plan/live_values.h"
 #include "trireme/plan/offload.h"
+#include "trireme/plan/outer_steps.h"
 #include "trireme/plan/unit_account.h"
 #include "trireme/plan/unit_types.h"
 
@@ -39,15 +41,30 @@ class Account {
       ledger_.record(static_cast<int>(i), result_);
       ledger_.end_line();
     }
+    units_.settle_before(static_cast<int>(list_.size()));
     while (!sent_.empty()) left(sent_.front());
     while (!leaving_.empty()) left(leaving_.front());
     ledger_.end_line();
     TRIREME_CHECK(ledger_.live() == result_.persistent,
                   "plan {}: a step does not release all of its memory", plan_.program.name);
+    count_merging();
     return std::move(result_);
   }
 
  private:
+  // Steps that merge islands hold differences and codes of all their units at once, after the updates. The account of
+  // a step that merges nothing counts these as well, because it stands for all steps of a run.
+  void count_merging() {
+    if (!recipe_.outer || recipe_.outer->work != OuterWork()) return;
+    std::int64_t bytes =
+        std::accumulate(result_.persistent.begin(), result_.persistent.end(), std::int64_t{0});
+    for (const UnitId unit : units_of_stage(plan_.program, stage_))
+      bytes += merge_bytes(plan_, unit);
+    if (bytes <= result_.peak_total) return;
+    result_.peak_total = bytes;
+    result_.peak_line = static_cast<int>(list_.size()) - 1;
+  }
+
   void add(MemoryKind kind, std::int64_t bytes) { ledger_.add(kind, bytes); }
   void drop_after(MemoryKind kind, std::int64_t bytes) { ledger_.drop_after(kind, bytes); }
   void transient(MemoryKind kind, std::int64_t bytes) { ledger_.transient(kind, bytes); }

@@ -66,6 +66,16 @@ void check_units(const Program& program) {
     if (unit.numel < 0 || unit.tp_partial < 0)
       fail(ErrorKind::kInternal, "program {}: unit {} has {} elements, {} of them partial",
            program.name, unit.name, unit.numel, unit.tp_partial);
+    std::int64_t end = 0;
+    for (const Matrix& matrix : unit.matrices) {
+      if (matrix.offset < end || matrix.rows < 1 || matrix.cols < 1 ||
+          matrix.cols > (unit.numel - matrix.offset) / matrix.rows)
+        fail(ErrorKind::kInternal,
+             "program {}: unit {}: a matrix of {} x {} at element {} overlaps another or leaves "
+             "the unit's {}",
+             program.name, unit.name, matrix.rows, matrix.cols, matrix.offset, unit.numel);
+      end = matrix.end();
+    }
     const UnitAxes& axes = unit.axes;
     if (!axes.replicas.contains(axes.shards) || !(axes.replicas & axes.partial).empty() ||
         (unit.tp_partial > 0 && axes.partial.empty()))

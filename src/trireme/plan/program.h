@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trireme/base/dtype.h"
+#include "trireme/plan/matrix.h"
 #include "trireme/plan/mesh/axis.h"
 
 namespace trireme::plan {
@@ -50,6 +51,7 @@ struct Unit {
   std::int64_t tp_partial = 0;
   std::optional<DType> type{};  // of its parameters as blocks see them, if not the recipe's
   UnitAxes axes{};
+  std::vector<Matrix> matrices{};  // ascending; of a plan whose recipe sums at low rank
   bool operator==(const Unit&) const = default;
 };
 
@@ -61,9 +63,8 @@ std::string_view name(Exchange exchange);  // "all_reduce", ...
 struct NodeExchange {
   Exchange kind = Exchange::kAllReduce;
   mesh::AxisSet axes{};
-  std::int64_t bytes =
-      0;  // of the whole that is reduced, gathered or scattered; of what a rank gives to an
-          // all_to_all or send_recv
+  // Of the whole that is reduced, gathered or scattered; of what a rank gives to an all_to_all or send_recv.
+  std::int64_t bytes = 0;
   int forward = 0;     // times a forward
   int backward = 0;    // times a backward, or its input half
   int weight = 0;      // times its weight half, or once more a whole backward
@@ -151,8 +152,7 @@ double recompute_flops(const Node& node);
 // Whether the node has a part of this name and leaves it out.
 bool recomputes(const Node& node, std::string_view part);
 
-// Which gradients exist: computed once from the program and shared by passes, validator, memory
-// account and executor.
+// Which gradients exist: one answer for passes, validator, memory account and executor.
 struct GradientFlow {
   std::vector<bool> value_has_grad;     // something trainable comes before it and a loss after it
   std::vector<bool> node_has_backward;  // not no_grad, on a path to a loss, and has a trainable

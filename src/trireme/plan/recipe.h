@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "trireme/base/dtype.h"
 #include "trireme/base/tier.h"
+#include "trireme/comm/algorithm/algorithm.h"
 #include "trireme/comm/codec/codec.h"
 #include "trireme/plan/schedules/schedule.h"
 
@@ -39,7 +41,46 @@ struct CodedSums {
   int senders = 1;
   std::optional<codec::Codec> back{};  // of the whole sum, which every rank then uses decoded
   std::optional<DType> residual{};     // each sender adds what its last code left out; kept as this
+  // Number of residuals, a divisor of the senders: sender s uses number s modulo it, one after the other in a step. 0: as
+  // many as code at the same time, which is every sender, or those of one micro-batch.
+  int residuals = 0;
   bool operator==(const CodedSums&) const = default;
+};
+
+// Lossy gathers of parameters. Every row, one rank included, computes with what the codes of its fp32 masters decode to.
+struct CodedGather {
+  codec::Codec codec;
+  // ZeRO-3: so many neighbouring shards, the ranks of a host, keep the codes of a step's first gather, each its share of
+  // them. Later gathers of the step are among these. 0: every gather is among all.
+  int within = 0;
+  bool operator==(const CodedGather&) const = default;
+};
+
+// Fragments of the trained units that one step merges over islands.
+struct OuterWork {
+  std::vector<int> applied{};  // sent by earlier steps
+  std::vector<int> sent{};
+  bool at_once = false;  // what is sent is applied in the same step
+  bool operator==(const OuterWork&) const = default;
+};
+
+// Outer steps: the islands of the mesh train apart and merge in rounds of `every` steps. With
+// outer weights G, velocity v and an island's weights w: m is the weighted mean of G - w over islands, v = momentum v + m,
+// G -= lr (m + momentum v), w = blend w + (1 - blend) G. With `direction`, m of a layer gets the mean of the islands' norms.
+struct OuterSteps {
+  int islands = 1;
+  std::int64_t every = 30;
+  int fragments = 1;  // of the model, each merged at its own step of a round
+  int delay = 0;      // steps between sending and applying a fragment
+  double blend = 0;
+  double lr = 0.7;
+  double momentum = 0.9;
+  std::optional<codec::Codec> codec{};  // of each island's difference, in units of kLeastCoded
+  std::optional<codec::Codec> back{};   // of its mean
+  std::optional<DType> residual{};      // islands add what their last code left out; kept as this
+  bool direction = false;
+  OuterWork work{};  // of the step that a plan is of
+  bool operator==(const OuterSteps&) const = default;
 };
 
 struct Recipe {
@@ -62,7 +103,10 @@ struct Recipe {
   DType grads = DType::kF32;    // accumulated gradients
   std::optional<DType> reduce{};  // gradients between ranks, if not as they are accumulated
   std::optional<CodedSums> coded{};
-  int optimizer_states = 2;  // tensors per parameter (AdamW: 2)
+  std::optional<OuterSteps> outer{};
+  std::optional<CodedGather> gather{};
+  algorithm::Kind algorithm = algorithm::Kind::kAuto;  // of collectives between hosts
+  int optimizer_states = 2;                            // tensors per parameter (AdamW: 2)
   bool int8_states = false;  // of bytes with a scale a block (unit_types.h), not of master type
   Offload offload{};
   bool operator==(const Recipe&) const = default;

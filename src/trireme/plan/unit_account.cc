@@ -1,9 +1,12 @@
 #include "trireme/plan/unit_account.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/compile/placement.h"
+#include "trireme/plan/low_rank.h"
+#include "trireme/plan/outer_steps.h"
 #include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_types.h"
 
@@ -32,6 +35,7 @@ UnitAccount::UnitAccount(const PlanSet& plan, int rank, Ledger& ledger)
                 .part = share.part,
                 .leaves = leaves_of(plan, unit),
                 .sender_mbs = sender_micro_batches(plan, unit)};
+    if (gathers_codes(recipe_, of(unit))) at(unit).codes = gathered_codes(plan, unit);
     persistent(unit);
   }
 }
@@ -47,6 +51,7 @@ std::int64_t UnitAccount::full_bytes(UnitId unit) const {
 
 std::int64_t UnitAccount::params_bytes(UnitId unit) const {
   const UnitMemory& memory = at(unit);
+  if (memory.codes && memory.codes->rests) return memory.codes->part + memory.codes->kept();
   return bytes_of(memory.sharing.gathers ? memory.part : memory.full,
                   param_type(recipe_, of(unit)));
 }
@@ -63,6 +68,9 @@ std::int64_t UnitAccount::grad_bytes(std::int64_t count) const {
 }
 std::int64_t UnitAccount::reduce_bytes(std::int64_t count) const {
   return bytes_of(count, reduce_type(recipe_));
+}
+bool UnitAccount::at_low_rank(const Instr& line) const {
+  return line.coded && sums_at_low_rank(recipe_);
 }
 bool UnitAccount::converts(const Instr& line) const {
   return line.coded || reduce_type(recipe_) != recipe_.grads;
@@ -84,8 +92,12 @@ std::int64_t UnitAccount::received(const Instr& line, const UnitMemory& unit) {
 
 // Copies of gradients that a reduction makes, in addition to the gradients, in the type in which they travel.
 std::int64_t UnitAccount::copied_bytes(const Instr& line, const UnitMemory& unit) const {
-  if (line.coded)
-    return coded_reduction(plan_, line.unit).buffers(plan_.mesh.index_in_group(rank_, line.axes));
+  if (at_low_rank(line))
+    return low_rank(plan_, line.unit).buffers(low_rank_place(plan_, rank_, line.unit));
+  if (line.coded) {
+    const CodedReduction coded = coded_reduction(plan_, line.unit);
+    return coded.buffers(plan_.mesh.index_in_group(rank_, line.axes) / std::max(coded.within, 1));
+  }
   switch (reduction_of(plan_.program, line)) {
     case Reduction::kNone: break;
     case Reduction::kParts: return reduce_bytes(of(line.unit).tp_partial);
@@ -100,27 +112,52 @@ std::int64_t UnitAccount::copied_bytes(const Instr& line, const UnitMemory& unit
 void UnitAccount::persistent(UnitId unit) {
   if (!away_(unit, TensorKind::kParams)) ledger_.add(MemoryKind::kParams, params_bytes(unit));
   if (!away_(unit, TensorKind::kStates)) ledger_.add(MemoryKind::kOptimizer, states_bytes(unit));
-  ledger_.add(MemoryKind::kOptimizer, residual_bytes(plan_, unit));
-  model_states_ +=
-      params_bytes(unit) + states_bytes(unit) + (of(unit).trainable ? level_bytes(at(unit)) : 0);
+  ledger_.add(MemoryKind::kOptimizer,
+              residual_bytes(plan_, rank_, unit) + outer_bytes(plan_, unit));
+  model_states_ += params_bytes(unit) + states_bytes(unit) + outer_bytes(plan_, unit) +
+                   (of(unit).trainable ? level_bytes(at(unit)) : 0);
 }
 
 void UnitAccount::settle_before(int line) {
-  for (UnitMemory& unit : units_)
-    if (unit.pending >= 0 && settles(line, unit)) settle(unit);
+  const bool ended = line == static_cast<int>(list_.size());
+  for (UnitMemory& unit : units_) {
+    if (!ended && unit.pending >= 0 && settles(line, unit)) settle(unit);
+    if (unit.gathering < 0 || !(ended || waits_for(line, unit.gathering))) continue;
+    ledger_.add(MemoryKind::kCommBuffers, -unit.codes->bytes());
+    unit.gathering = -1;
+  }
 }
 
-// A list waits at lines that compute and at grad_norm; a unit has one reduction at a time.
+// A list waits at lines that compute and at grad_norm.
+bool UnitAccount::waits_for(int index, int pending) const {
+  const Instr& line = list_[index];
+  return (line.lane == Lane::kComp || line.lane == Lane::kD2h || line.verb == Verb::kGradNorm) &&
+         order_.before(pending, index);
+}
+
+// A unit has one reduction at a time.
 bool UnitAccount::settles(int index, const UnitMemory& unit) const {
   const Instr& line = list_[index];
   if (reduction_of(plan_.program, line) != Reduction::kNone && &at(line.unit) == &unit) return true;
-  return (line.lane == Lane::kComp || line.lane == Lane::kD2h || line.verb == Verb::kGradNorm) &&
-         order_.before(unit.pending, index);
+  return waits_for(index, unit.pending);
+}
+
+void UnitAccount::unshard(const Instr& line, UnitMemory& unit) {
+  if (unit.sharing.gathers) ledger_.add(MemoryKind::kUnitBuffers, full_bytes(line.unit));
+  if (!unit.codes) return;
+  unit.gathering = static_cast<int>(&line - list_.data());
+  ledger_.add(MemoryKind::kCommBuffers, unit.codes->bytes());
 }
 
 void UnitAccount::settle(UnitMemory& unit) {
   const Instr& line = list_[std::exchange(unit.pending, -1)];
   ledger_.add(MemoryKind::kCommBuffers, -copied_bytes(line, unit));
+  if (at_low_rank(line)) {  // the sums of its senders stay to the end
+    ChunkMemory& sums = chunk(unit, line.chunk);
+    ledger_.add(MemoryKind::kGradients, (1 - std::exchange(sums.levels, 1)) * level_bytes(unit));
+    if (line.scatter) ledger_.add(MemoryKind::kGradients, grad_bytes(unit.part - unit.full));
+    return;
+  }
   if (!line.scatter) return;
   if (converts(line))
     ledger_.add(MemoryKind::kGradients, grad_bytes(received(line, unit)));
@@ -166,10 +203,7 @@ void UnitAccount::collapse(UnitMemory& unit) {
 
 void UnitAccount::begin(const Instr& line) {
   switch (line.verb) {
-    case Verb::kUnshard:
-      if (at(line.unit).sharing.gathers)
-        ledger_.add(MemoryKind::kUnitBuffers, full_bytes(line.unit));
-      break;
+    case Verb::kUnshard: unshard(line, at(line.unit)); break;
     case Verb::kReshard:
       if (at(line.unit).sharing.gathers)
         ledger_.drop_after(MemoryKind::kUnitBuffers, full_bytes(line.unit));
@@ -189,6 +223,12 @@ void UnitAccount::begin(const Instr& line) {
       for (UnitMemory& unit : units_) collapse(unit);
       break;
     case Verb::kStep: step(line.unit); break;
+    case Verb::kOuterReduce:
+      ledger_.add(MemoryKind::kCommBuffers, merge_bytes(plan_, line.unit));
+      break;
+    case Verb::kOuterStep:
+      ledger_.drop_after(MemoryKind::kCommBuffers, merge_bytes(plan_, line.unit));
+      break;
     default: break;
   }
 }
@@ -196,7 +236,15 @@ void UnitAccount::begin(const Instr& line) {
 void UnitAccount::reduce(const Instr& line, UnitMemory& unit) {
   unit.pending = static_cast<int>(&line - list_.data());
   ledger_.add(MemoryKind::kCommBuffers, copied_bytes(line, unit));
-  if (line.residual) ledger_.add(MemoryKind::kOptimizer, residual_bytes(plan_, line.unit));
+  if (line.within > 0)  // the columns, until they are coded
+    ledger_.transient(MemoryKind::kCommBuffers,
+                      grad_bytes(coded_reduction(plan_, line.unit).count));
+  if (line.residual && line.mb <= 0)  // micro-batches share what is new
+    ledger_.add(MemoryKind::kOptimizer, residual_bytes(plan_, rank_, line.unit));
+  if (at_low_rank(line))
+    return ledger_.transient(
+        MemoryKind::kCommBuffers,
+        low_rank(plan_, line.unit).moving_bytes(low_rank_place(plan_, rank_, line.unit)));
   if (line.mb < 0) collapse(unit, chunk(unit, line.chunk));
   if (!line.scatter) return;
   if (line.mb >= 0) chunk(unit, line.chunk).leaf = false;
@@ -213,7 +261,7 @@ void UnitAccount::step(UnitId id) {
   if (has_master_copy(recipe_, of(id)) && away_(id, TensorKind::kParams))
     ledger_.add(MemoryKind::kStaging, params_bytes(id));
   ledger_.drop_after(MemoryKind::kGradients, sum_bytes(unit));
-  ledger_.drop_after(MemoryKind::kOptimizer, residual_bytes(plan_, id));  // the old residuals
+  ledger_.drop_after(MemoryKind::kOptimizer, residual_bytes(plan_, rank_, id));  // the old ones
   unit.chunks.clear();
 }
 

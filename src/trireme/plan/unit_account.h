@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "trireme/plan/binary_counter.h"
+#include "trireme/plan/coded_gather.h"
 #include "trireme/plan/compile/lane_order.h"
 #include "trireme/plan/ledger.h"
 #include "trireme/plan/offload.h"
@@ -22,7 +24,7 @@ class UnitAccount {
   // Parameters, gradients and optimizer states, as ZeRO counts them.
   std::int64_t model_states() const { return model_states_; }
 
-  // Ends the reductions that have ended before the line begins.
+  // Ends the reductions and gathers that have ended before the line begins, or before the end of the list.
   void settle_before(int line);
   void begin(const Instr& line);
   // A line that adds to the gradients of its node's units.
@@ -48,7 +50,9 @@ class UnitAccount {
     int leaves = 1;         // pushed at a time, where every micro-batch is scattered
     int sender_mbs = 0;     // micro-batches of a sender, if this rank makes sums of several
     int pending = -1;       // reduction on its way
-    bool summed = false;    // the step's sum has left, or come back
+    int gathering = -1;     // gather of codes on its way
+    std::optional<GatheredCodes> codes{};
+    bool summed = false;  // the step's sum has left, or come back
     std::map<int, ChunkMemory> chunks{};
   };
 
@@ -62,6 +66,7 @@ class UnitAccount {
   std::int64_t states_bytes(UnitId unit) const;  // what the optimizer keeps
   std::int64_t grad_bytes(std::int64_t count) const;
   std::int64_t reduce_bytes(std::int64_t count) const;
+  bool at_low_rank(const Instr& line) const;  // a reduction of factors
   bool converts(const Instr& line) const;  // copies travel between ranks: of another type, or codes
   std::int64_t level_bytes(const UnitMemory& unit) const;  // of the counter
   std::int64_t sum_bytes(const UnitMemory& unit) const;    // of the step's sum, reduced
@@ -69,7 +74,9 @@ class UnitAccount {
   std::int64_t copied_bytes(const Instr& line, const UnitMemory& unit) const;
 
   void persistent(UnitId unit);
+  bool waits_for(int index, int pending) const;
   bool settles(int index, const UnitMemory& unit) const;
+  void unshard(const Instr& line, UnitMemory& unit);
   void settle(UnitMemory& unit);
   void push(const UnitMemory& unit, ChunkMemory& chunk) const;
   void collapse(const UnitMemory& unit, ChunkMemory& chunk);

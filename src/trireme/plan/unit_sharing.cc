@@ -8,7 +8,8 @@ UnitSharing sharing_of(const mesh::Mesh& mesh, const Recipe& recipe, const Unit&
   const DataParallelRow row = data_parallel_row(recipe.zero);
   UnitSharing sharing;
   if (row.sharded_states) sharing.shards = mesh.real(unit.axes.shards);
-  sharing.rest = mesh.real(unit.axes.replicas) - sharing.shards;
+  if (recipe.outer) sharing.islands = mesh::Axis::kIsland;
+  sharing.rest = mesh.real(unit.axes.replicas) - sharing.shards - sharing.islands;
   sharing.coded = codes(recipe, unit);
   if (sharing.coded && (sharing.shards | sharing.rest).empty())
     sharing.rest = mesh::Axis::kDpReplicate;
@@ -33,11 +34,37 @@ Reduction reduction_of(const Program& program, const Instr& line) {
 }
 
 bool codes(const Recipe& recipe, const Unit& unit) {
-  return recipe.coded && unit.trainable && unit.numel >= kLeastCoded;
+  if (!recipe.coded || !unit.trainable || unit.numel < kLeastCoded) return false;
+  return !sums_at_low_rank(recipe) || std::ranges::any_of(unit.matrices, [&](const Matrix& matrix) {
+    return is_factored(matrix, recipe.coded->codec.rank);
+  });
+}
+
+bool sums_at_low_rank(const Recipe& recipe) {
+  return recipe.coded && codec::is_low_rank(recipe.coded->codec);
+}
+
+bool is_factored(const Matrix& matrix, int rank) {
+  return (matrix.rows + matrix.cols) * 2 * rank < matrix.numel();
 }
 
 bool has_residual(const Recipe& recipe, const Unit& unit) {
   return codes(recipe, unit) && recipe.coded->residual;
+}
+
+bool gathers_codes(const Recipe& recipe, const Unit& unit) {
+  return recipe.gather && (unit.trainable || unit.ema_of >= 0) && unit.numel >= kLeastCoded;
+}
+
+mesh::Mesh in_blocks(const mesh::Mesh& mesh, int within) {
+  const auto of = [&](mesh::Axis axis) { return mesh.degree(axis); };
+  return mesh::Mesh(
+      {.pp = of(mesh::Axis::kPp),
+       .dp_replicate = of(mesh::Axis::kDpReplicate) * of(mesh::Axis::kDpShard) / within,
+       .dp_shard = within,
+       .cp = of(mesh::Axis::kCp),
+       .tp = of(mesh::Axis::kTp),
+       .island = of(mesh::Axis::kIsland)});
 }
 
 mesh::AxisSet coded_axes(const UnitSharing& sharing) {
@@ -45,8 +72,9 @@ mesh::AxisSet coded_axes(const UnitSharing& sharing) {
 }
 
 bool is_coded(const UnitSharing& sharing, const Instr& line) {
-  return sharing.coded && line.verb == Verb::kReduceGrads && line.mb < 0 &&
-         line.scatter == sharing.rest.empty() && line.axes == coded_axes(sharing);
+  const bool shards = sharing.rest.empty();
+  return sharing.coded && line.verb == Verb::kReduceGrads && line.scatter == shards &&
+         (line.mb >= 0) == (shards && sharing.scatters_each) && line.axes == coded_axes(sharing);
 }
 
 }  // namespace trireme::plan

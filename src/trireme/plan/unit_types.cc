@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "trireme/plan/shard.h"
+#include "trireme/plan/unit_sharing.h"
 
 namespace trireme::plan {
 
@@ -16,13 +17,14 @@ DType param_type(const Recipe& recipe, const Unit& unit) {
 }
 
 bool has_master_copy(const Recipe& recipe, const Unit& unit) {
-  return param_type(recipe, unit) != recipe.master && (unit.trainable || unit.ema_of >= 0);
+  return (param_type(recipe, unit) != recipe.master || gathers_codes(recipe, unit)) &&
+         (unit.trainable || unit.ema_of >= 0);
 }
 
 bool splits_masters(const Recipe& recipe, const Unit& unit) {
   return has_master_copy(recipe, unit) && recipe.master == DType::kF32 &&
-         param_type(recipe, unit) == DType::kBF16 && recipe.offload.optimizer == Tier::kNone &&
-         recipe.offload.params == Tier::kNone;
+         param_type(recipe, unit) == DType::kBF16 && !gathers_codes(recipe, unit) &&
+         recipe.offload.optimizer == Tier::kNone && recipe.offload.params == Tier::kNone;
 }
 
 std::int64_t master_bytes(const Recipe& recipe, const Unit& unit) {

@@ -19,7 +19,7 @@ DType param_type(const Recipe& recipe, const Unit& unit);
 bool has_master_copy(const Recipe& recipe, const Unit& unit);
 
 // Whether such a copy holds only the bits beyond the parameters. bf16 is the upper half of fp32, and the lower half is
-// enough if both are in memory all the time.
+// enough if both are in memory all the time, and parameters are no codes.
 bool splits_masters(const Recipe& recipe, const Unit& unit);
 
 // Bytes of the copy for each element; 0 if there is no copy.

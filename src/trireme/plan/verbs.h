@@ -27,6 +27,7 @@ enum class Field : std::uint16_t {
   kGradient = 1 << 10,
   kCoded = 1 << 11,
   kResidual = 1 << 12,
+  kWithin = 1 << 13,
 };
 
 class FieldSet {
@@ -60,7 +61,8 @@ struct VerbInfo {
 // Parallel to Verb.
 inline constexpr VerbInfo kVerbs[] = {
     {Verb::kLoad, "load", 'L', Lane::kComp, Subject::kNone, Field::kMb},
-    {Verb::kUnshard, "unshard", 'U', Lane::kDp, Subject::kUnit, Field::kUnit | Field::kAxes},
+    {Verb::kUnshard, "unshard", 'U', Lane::kDp, Subject::kUnit, Field::kUnit | Field::kAxes,
+     Field::kCoded | Field::kWithin},
     {Verb::kReshard, "reshard", '-', Lane::kComp, Subject::kUnit, Field::kUnit},
     {Verb::kForward, "forward", 'F', Lane::kComp, Subject::kNode, Field::kNode | Field::kMb,
      Field::kKeep},
@@ -76,7 +78,8 @@ inline constexpr VerbInfo kVerbs[] = {
      Field::kValue | Field::kMb | Field::kPeer, Field::kGradient},
     {Verb::kReduceGrads, "reduce_grads", 'G', Lane::kDp, Subject::kUnit,
      Field::kUnit | Field::kAxes,
-     Field::kMb | Field::kChunk | Field::kScatter | Field::kCoded | Field::kResidual},
+     Field::kMb | Field::kChunk | Field::kScatter | Field::kCoded | Field::kResidual |
+         Field::kWithin},
     {Verb::kSyncTied, "sync_tied", 'T', Lane::kDp, Subject::kUnit, Field::kUnit | Field::kAxes},
     {Verb::kOffload,
      "offload",
@@ -95,6 +98,9 @@ inline constexpr VerbInfo kVerbs[] = {
     {Verb::kGradNorm, "grad_norm", 'N', Lane::kDp, Subject::kNone, {}},
     {Verb::kStep, "step", 'O', Lane::kComp, Subject::kUnit, Field::kUnit, Field::kResidual},
     {Verb::kEma, "ema", 'E', Lane::kComp, Subject::kUnit, Field::kUnit},
+    {Verb::kOuterReduce, "outer_reduce", 'D', Lane::kDp, Subject::kUnit,
+     Field::kUnit | Field::kAxes},
+    {Verb::kOuterStep, "outer_step", 'M', Lane::kComp, Subject::kUnit, Field::kUnit},
 };
 
 inline constexpr int kVerbCount = static_cast<int>(std::size(kVerbs));
@@ -111,7 +117,7 @@ namespace internal {
 consteval bool verbs_are_in_order() {
   for (int i = 0; i < kVerbCount; ++i)
     if (kVerbs[i].verb != static_cast<Verb>(i)) return false;
-  return kVerbs[kVerbCount - 1].verb == Verb::kEma;
+  return kVerbs[kVerbCount - 1].verb == Verb::kOuterStep;
 }
 static_assert(verbs_are_in_order());
 

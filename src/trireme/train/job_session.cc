@@ -5,12 +5,16 @@
 
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/checkpoint.h"
+#include "trireme/config/families.h"
+#include "trireme/config/resolve/check_network.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/data/loaders/tokens/cut_tokens.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/layout.h"
+#include "trireme/optim/make_optimizer.h"
 #include "trireme/optim/schedule.h"
 #include "trireme/plan/compile/microbatch.h"
+#include "trireme/plan/outer_steps.h"
 
 namespace trireme::train {
 namespace {
@@ -61,10 +65,7 @@ JobSession::JobSession(const config::Job& job, comm::World& world, const Path& s
     : job_(job),
       rank_(world.rank()),
       device_(blocks::device_of(job)),
-      optimizer_({.betas = job.optim.betas,
-                  .eps = job.optim.eps,
-                  .stochastic = job.precision.master == DType::kBF16,
-                  .int8_states = job.optim.states == config::OptimizerStates::kInt8}),
+      optimizer_(optim::make_optimizer(job)),
       loss_scale_(loss_scale),
       scaler_(scaler_of(job.precision, loss_scale)),
       spikes_({.zscore = job.run.spike_zscore, .window = job.run.spike_window}),
@@ -76,7 +77,7 @@ JobSession::JobSession(const config::Job& job, comm::World& world, const Path& s
                 .seed = static_cast<std::uint64_t>(job.run.seed),
                 .device = device_,
                 .scratch = scratch_of(job.offload, scratch, scratch_made_)},
-               world, optimizer_) {
+               world, *optimizer_) {
   // Every rank's file is open by now and has no name: the directory is no longer needed. Earlier files in it stay.
   std::error_code ignored;
   if (scratch_made_) std::filesystem::remove(scratch, ignored);
@@ -105,9 +106,10 @@ std::vector<std::pair<std::string, double>> JobSession::schedules() const {
 void JobSession::begin_with_weights() {
   if (job_.model.weights.empty()) return;
   // What is built on a tower begins with the tower's alone.
-  checkpoint::load_weights(job_.model.weights, session_.units(), session_.model().spec.units,
-                           config::is_decoder(job_.model.family) ? checkpoint::NewUnits::kRefused
-                                                                 : checkpoint::NewUnits::kAsDrawn);
+  checkpoint::load_weights(
+      job_.model.weights, session_.units(), session_.model().spec.units,
+      config::info(job_).chain ? checkpoint::NewUnits::kRefused : checkpoint::NewUnits::kAsDrawn);
+  session_.units().adopt_outer();
   session_.units().refresh();
 }
 
@@ -116,7 +118,9 @@ TrainState JobSession::state() const {
                    .earlier = earlier_,
                    .non_finite = non_finite_,
                    .left_out = left_out_,
-                   .spikes = spikes_.state()};
+                   .spikes = spikes_.state(),
+                   .merged = merged_,
+                   .island = island_state_};
   if (scaler_) state.loss_scale = scaler_->state();
   return state;
 }
@@ -127,6 +131,8 @@ void JobSession::restore(const TrainState& state) {
   non_finite_ = state.non_finite;
   left_out_ = state.left_out;
   spikes_.restore(state.spikes);
+  merged_ = state.merged;
+  island_state_ = state.island;
   spike_.reset();
   scaler_ = scaler_of(job_.precision, loss_scale_);
   if (scaler_ && state.loss_scale) scaler_->restore(*state.loss_scale);
@@ -165,8 +171,8 @@ std::function<std::vector<at::Tensor>(int mb)> JobSession::of_batch(std::int64_t
     std::vector<at::Tensor> inputs =
         load.batch(batch * job_.run.global_batch + job_.run.micro_batch * id);
     const std::size_t given = inputs.size();
-    // Other families cut rows where their blocks begin.
-    if (config::is_decoder(job_.model.family)) {
+    // Rows in order are cut where blocks begin.
+    if (config::info(job_).zigzag) {
       const mesh::BalancedLayout even = loaders::token_layout(job_, inputs);
       cp_imbalance_ = std::max(cp_imbalance_, even.imbalance);
       inputs = loaders::cut_tokens(job_, inputs, even.layout,
@@ -178,13 +184,56 @@ std::function<std::vector<at::Tensor>(int mb)> JobSession::of_batch(std::int64_t
   };
 }
 
+plan::OuterWork JobSession::merges(std::int64_t step) const {
+  const auto& outer = session_.plan().recipe.outer;
+  if (!outer || island_ >= 0) return {};
+  return plan::outer_work(*outer, step + 1, step + 1 == job_.run.steps, merged_);
+}
+
+// The part of a global batch's weight that this rank's island has: equal parts without a weight of samples.
+double JobSession::island_share(std::int64_t first, double whole, const Load& load) const {
+  const auto& outer = session_.plan().recipe.outer;
+  if (!outer || whole == 0) return 1;
+  const std::int64_t samples = job_.run.global_batch / outer->islands;
+  if (!load.weight) return 1.0 / outer->islands;
+  const int island = session_.plan().mesh.coordinate(rank_, mesh::Axis::kIsland);
+  const double own = load.weight(first + island * samples, samples);
+  return own > 0 ? own / whole : 1;
+}
+
+// The part that this rank's island has of the weight of samples since a fragment was sent last, by fragment.
+std::vector<double> JobSession::island_weights(std::int64_t step, const Load& load) const {
+  if (!load.weight) return {};
+  const plan::OuterSteps& outer = session_.plan().recipe.outer.value();
+  const std::int64_t batch = job_.run.global_batch, samples = batch / outer.islands;
+  const int island = session_.plan().mesh.coordinate(rank_, mesh::Axis::kIsland);
+  std::vector<double> weights;
+  for (int fragment = 0; fragment < outer.fragments; ++fragment) {
+    double own = 0, all = 0;
+    for (std::int64_t one = plan::last_sent(outer, fragment, step + 1, merged_); one <= step;
+         ++one) {
+      const std::int64_t first = left_out_.batch(one) * batch;
+      own += load.weight(first + island * samples, samples);
+      all += load.weight(first, batch);
+    }
+    weights.push_back(all > 0 ? own / all : 1.0 / outer.islands);
+  }
+  return weights;
+}
+
+std::int64_t JobSession::batch_of(std::int64_t step) const {
+  const std::int64_t own = left_out_.batch(step);
+  return island_ < 0 ? own : own * islands_ + island_;
+}
+
 exec::StepArgs JobSession::args_of(std::int64_t step, const Load& load) {
-  const std::int64_t batch = left_out_.batch(step), samples = job_.run.global_batch;
+  const std::int64_t batch = batch_of(step), samples = job_.run.global_batch;
   const double weight =
       load.weight ? load.weight(batch * samples, samples) : static_cast<double>(tokens_per_step());
   return {.step = step,
           .earlier = earlier_.steps,
           .loss_scale = weight > 0 ? 1.0 / weight : 0,
+          .island_share = island_share(batch * samples, weight, load),
           .gradient_scale = loss_scale(),
           .skip_overflow = scales_dynamically() || job_.run.skip_non_finite > 0,
           .update = {.lr = learning_rate(),
@@ -193,6 +242,7 @@ exec::StepArgs JobSession::args_of(std::int64_t step, const Load& load) {
                      .noise = static_cast<std::uint64_t>(job_.run.seed)},
           .clip = job_.optim.clip,
           .momentum = momentum(),
+          .uncoded = step < config::uncoded_steps(job_),
           .load = of_batch(batch, load)};
 }
 
@@ -203,7 +253,10 @@ exec::StepResult JobSession::train(std::int64_t step, bool flag, const Load& loa
   args.flag = flag;
   args.observer = observer;
   args.times = times;
+  args.outer = merges(step);
+  if (!args.outer.sent.empty()) args.island_weights = island_weights(step, load);
   const exec::StepResult result = session_.step(args);
+  if (step + 1 == job_.run.steps && session_.plan().recipe.outer && island_ < 0) merged_ = step + 1;
   if (!result.skipped) ++updates_;
   if (scaler_)
     scaler_->update(result.skipped, step);

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,7 +15,6 @@
 #include "trireme/config/job.h"
 #include "trireme/data/loaders/left_out.h"
 #include "trireme/exec/session.h"
-#include "trireme/optim/adamw.h"
 #include "trireme/optim/loss_scaler.h"
 #include "trireme/train/run/spike.h"
 #include "trireme/train/run/train_state.h"
@@ -100,18 +100,33 @@ class JobSession {
   // overflow are skipped it may be none, else that throws Error{kNonFinite}.
   exec::StepResult evaluate(std::int64_t step, std::int64_t batch, const Load& load);
 
+  // What step `step` (from 0) merges over islands.
+  plan::OuterWork merges(std::int64_t step) const;
+
+  // This job is one of several islands, whose samples are disjoint: between steps train/run/islands.h merges, not the
+  // plan.
+  void share_samples(int island, int islands) {
+    island_ = island;
+    islands_ = islands;
+  }
+  const islands::IslandState& island_state() const { return island_state_; }
+  void set_island_state(const islands::IslandState& state) { island_state_ = state; }
+
  private:
   JobSession(const config::Job& job, comm::World& world, const Path& scratch,
              const optim::LossScaleOptions& loss_scale, exec::Model model);
   double weight_decay() const;
   double momentum() const;
   exec::StepArgs args_of(std::int64_t step, const Load& load);
+  std::int64_t batch_of(std::int64_t step) const;  // its number in the order of samples
+  double island_share(std::int64_t first, double whole, const Load& load) const;
+  std::vector<double> island_weights(std::int64_t step, const Load& load) const;
   std::function<std::vector<at::Tensor>(int mb)> of_batch(std::int64_t batch, const Load& load);
 
   const config::Job& job_;
   int rank_;
   at::Device device_;
-  optim::AdamW optimizer_;
+  std::unique_ptr<exec::Optimizer> optimizer_;
   double fixed_scale_ = 1;
   double cp_imbalance_ = 0;
   optim::LossScaleOptions loss_scale_;
@@ -119,6 +134,9 @@ class JobSession {
   std::int64_t updates_ = 0;
   Earlier earlier_;
   std::int64_t non_finite_ = 0;
+  int island_ = -1, islands_ = 1;  // of all jobs; -1: this job is no island
+  islands::IslandState island_state_{};
+  std::int64_t merged_ = 0;  // steps up to which everything was sent and applied at once
   loaders::LeftOut left_out_;
   SpikeDetector spikes_;
   std::optional<Spike> spike_;

@@ -5,7 +5,9 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/host_name.h"
+#include "trireme/config/families.h"
 #include "trireme/config/paths.h"
+#include "trireme/config/resolve/check_network.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
@@ -57,16 +59,21 @@ class Run {
                      setup.out / "scratch"),
         session_(job_session_.session()),
         validation_(job_, sources_, job_session_, callbacks),
-        checkpoints_(setup, sources_, job_session_, world, callbacks),
+        checkpoints_(setup_, sources_, job_session_, world, callbacks),
         bad_samples_(job_, sources_, session_.model(), world, callbacks),
         health_(job_, job_session_, checkpoints_, world, callbacks),
         memory_(setup.tensors, job_session_.device()),
         seen_peaks_(setup.peaks),
         peak_flops_(
-            find_peak(job_.precision.compute, job_session_.device(), world, seen_peaks_).flops) {}
+            find_peak(job_.precision.compute, job_session_.device(), world, seen_peaks_).flops) {
+    if (setup.island)
+      islands_.emplace(*setup.island, job_, setup.out, setup.from.versions, job_session_, world);
+  }
 
   Ending operator()() {
+    if (islands_) setup_.resume = islands_->take_state(setup_.resume, sources_.digest);
     step_ = checkpoints_.begin();
+    join();
     start();
     while (step_ < job_.run.steps) {
       const std::int64_t before = step_;
@@ -94,16 +101,30 @@ class Run {
     else if (saving)
       checkpoints_.save(step_, validation_.loss_at(step_));
     if (copying) checkpoints_.snapshot(step_);
+    if (islands_) islands_->show(checkpoints_.newest());
   }
 
-  planner::StepForecast expected_step() {
-    return planner::expected_step(session_.plan(), job_, setup_.calibration, setup_.uncalibrated,
+  void join() {
+    if (islands_) {
+      islands_->begin(step_, setup_.resume);
+      return islands_->show(setup_.resume);
+    }
+    if (const int island = job_session_.island_state().island; island >= 0)
+      fail(
+          ErrorKind::kUsage,
+          "{} is a checkpoint of island {} of several jobs; resume it with --islands and --island, "
+          "or take its weights alone by model.weights",
+          setup_.resume.string(), island);
+  }
+
+  planner::StepForecast expected_step(const plan::PlanSet& plan) {
+    return planner::expected_step(plan, job_, setup_.calibration, setup_.uncalibrated,
                                   setup_.ranks);
   }
 
   void start() {
-    RunInfo info =
-        forecast(job_, session_.plan(), session_.model().spec, world_.rank(), expected_step());
+    RunInfo info = forecast(job_, session_.plan(), session_.model().spec, world_.rank(),
+                            expected_step(session_.plan()));
     info.name = setup_.out.filename().string();
     info.out = setup_.out;
     info.from = setup_.from;
@@ -142,6 +163,7 @@ class Run {
       health_.check_stragglers(step_, result);
       health_.check_finite(step_, result, load, metrics.step_ms / 1e3);
       step_ = health_.rewind_spike(step_);
+      if (islands_) islands_->after_step(step_, metrics.step_ms / 1e3);
       return result.flag;
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::kNonFinite) checkpoints_.finish();
@@ -155,6 +177,8 @@ class Run {
     const auto schedules = job_session_.schedules();
     metrics.loss_scale = job_session_.loss_scale();
     const bool traced = step_ + 1 == job_.run.trace;
+    const plan::PlanSet& plan =
+        session_.plan(job_session_.merges(step_), step_ < config::uncoded_steps(job_));
     std::vector<exec::LineTime> times;
     memory_.begin_step();
     const exec::StepResult result =
@@ -164,8 +188,7 @@ class Run {
     ++step_;
     world_.flight().enter(watch::Phase::kCallbacks, step_);
     const double seconds = watch.seconds();
-    if (traced)
-      write_step_trace(setup_.out, session_.plan(), expected_step().lines, times, step_, world_);
+    if (traced) write_step_trace(setup_.out, plan, expected_step(plan).lines, times, step_, world_);
     const std::int64_t tokens = job_session_.tokens_per_step();
     metrics.step = step_;
     metrics.loss = result.loss;
@@ -175,7 +198,7 @@ class Run {
     own.add(result.counts);
     metrics.metrics = own.values();
     metrics.metrics.insert(metrics.metrics.end(), schedules.begin(), schedules.end());
-    if (job_.parallel.cp > 1 && config::is_decoder(job_.model.family))
+    if (job_.parallel.cp > 1 && config::info(job_).zigzag)
       metrics.metrics.emplace_back("cp_imbalance", job_session_.cp_imbalance());
     metrics.tokens = step_ * tokens;
     metrics.tokens_per_s = static_cast<double>(tokens) / seconds;
@@ -202,6 +225,7 @@ class Run {
 
   Ending end(Ending ending) {
     world_.flight().enter(watch::Phase::kEnd, step_);
+    if (islands_) islands_->end(step_);
     std::vector<std::int64_t> measured;
     for (const std::string& text : world_.exchange(std::to_string(memory_.peaks().steps)))
       measured.push_back(std::stoll(text));
@@ -222,7 +246,7 @@ class Run {
     return ending;
   }
 
-  const TrainSetup& setup_;
+  TrainSetup setup_;
   const config::Job& job_;
   comm::World& world_;
   const Callbacks& callbacks_;
@@ -236,6 +260,7 @@ class Run {
   MemoryMeter memory_;
   SeenPeaks seen_peaks_;
   double peak_flops_;
+  std::optional<Islands> islands_;
   std::int64_t step_ = 0;  // done
 };
 

@@ -11,6 +11,7 @@
 #include "trireme/config/job.h"
 #include "trireme/planner/hardware/machine.h"
 #include "trireme/train/callbacks.h"
+#include "trireme/train/run/islands.h"
 #include "trireme/train/watch/tensor_memory.h"
 
 namespace trireme::train {
@@ -28,6 +29,7 @@ struct TrainSetup {
   Path peaks{};  // where this machine's fastest products are kept (SeenPeaks); empty: nowhere
   planner::RanksAs ranks = planner::RanksAs::kThreads;
   TensorMemory* tensors = nullptr;         // what the allocator charges to this rank, if it counts
+  std::optional<IslandSetup> island{};     // the run is an island of several jobs
   const std::atomic<int>* stop = nullptr;  // nonzero: end the step, save, return kInterrupted
   os::FileSystem* files = &os::real_file_system();         // checkpoints are written through it
   os::FileSystem* memory_files = &os::real_file_system();  // and what lies in `memory`

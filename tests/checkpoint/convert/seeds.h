@@ -8,10 +8,12 @@
 
 #include "trireme/checkpoint/convert/described.h"
 #include "trireme/checkpoint/convert/reshard.h"
+#include "trireme/config/families.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/formats/checkpoint_draft.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
+#include "trireme/plan/passes/compile.h"
 
 namespace trireme::convert {
 
@@ -98,7 +100,7 @@ inline Target target_of(config::Job job, const Layout& layout) {
 }
 
 inline Target target(config::Family family, std::int64_t vocab, const Layout& layout) {
-  return target_of(config::is_decoder(family) ? decoder(family, vocab) : with_tower(family),
+  return target_of(config::info(family).chain ? decoder(family, vocab) : with_tower(family),
                    layout);
 }
 

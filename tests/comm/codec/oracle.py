@@ -2,7 +2,8 @@
 """Codes by other means, for codec_test.cc: exact fractions, one element at a time. Writes oracle.txt.
    tests/comm/codec/oracle.py > tests/comm/codec/oracle.txt
 Lines "input NAME BLOCK FIRST REAL VALUES" and "code CODEC NAME STOCHASTIC BYTES CRC": fp32 as hex words, and the CRC-32
-of the decoded values' bytes."""
+of the decoded values' bytes. For integer_test.cc, "integers CODEC NAME EXPONENTS CODES CRC" of the inputs NAME.0,
+NAME.1, ...: exponents + 128 as bytes, the codes of each as bytes, separated by commas, and the decoded sum."""
 import math
 import struct
 import zlib
@@ -202,6 +203,36 @@ CODECS = {'bf16': bf16, 'q8': q8, 'q4': q4, 'f4': f4, 'sign': sign,
           'randk:0.2:16': randk(0.2, 16), 'randk:0.5:1': randk(0.5, 1)}
 
 
+def exponent(blocks, most):
+    """Shared by one block of each sender: the least e with |v| <= most 2^e, as a byte."""
+    values = [v for block in blocks for v in block]
+    if any(math.isnan(v) or math.isinf(v) for v in values):
+        return 255
+    if not any(values):
+        return 0
+    e = -127
+    while max(abs(Fraction(v)) for v in values) > most * Fraction(2) ** e:
+        e += 1
+    return e + 128
+
+
+def integers(senders, block, most):
+    """Bytes of exponents, codes of each sender and the decoded sum."""
+    exponents, codes, values = b'', [[] for _ in senders], []
+    for b in range(0, len(senders[0]), block):
+        blocks = [x[b:b + block] for x in senders]
+        byte = exponent(blocks, most)
+        exponents += bytes([byte])
+        unit = Fraction(2) ** (byte - 128)
+        for x, own in zip(blocks, codes):
+            own += [0] * block if byte in (0, 255) else [round(Fraction(v) / unit) for v in x]
+        for i in range(b, b + block):
+            exact = float(sum(own[i] for own in codes) * unit)
+            large = math.copysign(math.inf, exact) if abs(exact) >= 2.0 ** 128 else f32(exact)
+            values.append(math.nan if byte == 255 else large)
+    return exponents, codes, values
+
+
 def normal(seed, count, scale=1.0):
     """About normal, from the hash alone: sums of 12 uniforms."""
     return [f32(scale * (sum((mix(seed, 12 * i + j) >> 40) / (1 << 24) for j in range(12)) - 6)) for i in range(count)]
@@ -225,6 +256,27 @@ def main():
                 values = values[:len(x)] + [0.0] * (len(padded) - len(x))
                 print('code', text, name, stochastic, out.hex(),
                       '%08x' % zlib.crc32(struct.pack('<%df' % len(values), *values)))
+
+    nan, most = math.nan, from_bits(0x7F7FFFFF)
+    groups = {'scales': (16, [normal(6, 64), normal(7, 64, 1e-3), normal(8, 64, 30.0)]),
+              'parts': (16, [normal(9, 16) + [0.0] * 32, [0.0] * 16 + [-0.0] * 16 + normal(10, 16, 1e-20)]),
+              'wrong': (16, [normal(11, 16) + [nan] + normal(12, 31), normal(13, 47) + [math.inf]]),
+              'ends': (16, [[127.0] + [f32(127.00001)] * 15 + [7.0, 3.5, -2.5] + [0.5] * 13,
+                            [0.5, 1.5, 2.5, -0.5] * 4 + [-7.0] * 16]),
+              'least': (16, [[from_bits(1), from_bits(0x3FFFFF), -from_bits(0x400000)] + [2.0 ** -127] * 13,
+                             [f32(v * 1e-38) for v in normal(14, 16)]]),
+              'most': (16, [[most, -most] + normal(15, 14, 1e36), [most] * 16]),
+              'ragged': (32, [normal(16, 40), normal(17, 40)])}
+    for name, (block, senders) in groups.items():
+        real = len(senders[0])
+        padded = [x + [0.0] * (-real % block) for x in senders]
+        for i, x in enumerate(padded):
+            print('input', '%s.%d' % (name, i), block, 3, real, ''.join('%08x' % bits(v) for v in x))
+        for codec, q_max in (('i8x', 127), ('i4x', 7)):
+            exponents, codes, values = integers(padded, block, q_max)
+            print('integers', codec, name, exponents.hex(),
+                  ','.join(struct.pack('%db' % len(own), *own).hex() for own in codes),
+                  '%08x' % zlib.crc32(struct.pack('<%df' % len(values), *values)))
 
 
 main()

@@ -13,7 +13,7 @@
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/media/hdf5.h"
 #include "trireme/data/media/video.h"
-#include "trireme/data/synthetic/synth.h"
+#include "trireme/data/synthetic/make.h"
 
 namespace trireme::loaders::bad_files_test {
 namespace {

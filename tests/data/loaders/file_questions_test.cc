@@ -10,7 +10,7 @@
 #include "tests/harness/scratch_directory.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/media/tar.h"
-#include "trireme/data/synthetic/synth.h"
+#include "trireme/data/synthetic/make.h"
 
 namespace trireme::loaders::file_questions_test {
 namespace {

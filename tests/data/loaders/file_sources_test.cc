@@ -21,7 +21,7 @@
 #include "trireme/data/loaders/read_ahead.h"
 #include "trireme/data/loaders/samples/region_questions.h"
 #include "trireme/data/media/hdf5.h"
-#include "trireme/data/synthetic/synth.h"
+#include "trireme/data/synthetic/make.h"
 
 namespace trireme::loaders::file_sources_test {
 namespace {

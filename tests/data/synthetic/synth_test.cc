@@ -1,5 +1,3 @@
-#include "trireme/data/synthetic/synth.h"
-
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include "trireme/data/media/video.h"
 #include "trireme/data/synthetic/arm.h"
 #include "trireme/data/synthetic/clip.h"
+#include "trireme/data/synthetic/make.h"
 #include "trireme/data/synthetic/scene.h"
 #include "trireme/data/synthetic/text.h"
 

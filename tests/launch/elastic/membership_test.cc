@@ -104,6 +104,36 @@ TEST_F(MembershipTest, AllHostsThereBeginAtOnceInTheirOrder) {
   EXPECT_EQ(leader_->finished()->exit_code, 0);
 }
 
+TEST_F(MembershipTest, ReductionServersAreNoHostsAndTheirLossEndsTheGeneration) {
+  begin({.least = 2, .most = 2});
+  for (const HostId id : {3, 4}) {
+    hosts_[id].slots = 0;
+    hear(id);
+  }
+  hear(1);
+  pass(5);
+  EXPECT_EQ(generation(), 0u) << "servers are no hosts";
+  hear(2);
+  EXPECT_EQ(orders_[1].assignment, (Assignment{1, 2, 0, 2, 2}));
+  EXPECT_EQ(orders_[3].assignment, (Assignment{1, 2, 2, 2, 2}));
+  EXPECT_EQ(orders_[4].assignment, (Assignment{1, 2, 3, 2, 2}));
+  pass(6);
+  EXPECT_EQ(generation(), 1u);
+  hosts_.erase(4);  // silent
+  pass(5);
+  EXPECT_EQ(generation(), 2u);
+  EXPECT_EQ(orders_[2].assignment, (Assignment{2, 2, 1, 2, 1}));
+  hosts_[4] = {.slots = 0};  // its agent is started again
+  hosts_[4].sequence = 1000;
+  hear(4);
+  pass(7);
+  EXPECT_EQ(generation(), 3u);
+  EXPECT_EQ(orders_[4].assignment.servers, 2u);
+  for (const HostId id : {1, 2, 3, 4}) end_ranks(id, {});
+  ASSERT_TRUE(leader_->finished());
+  EXPECT_EQ(leader_->finished()->exit_code, 0);
+}
+
 TEST_F(MembershipTest, EnoughHostsBeginWhenNoMoreCome) {
   begin({.least = 2, .most = 3, .gather_s = 3});
   hear(1);

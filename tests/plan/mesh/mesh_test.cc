@@ -73,11 +73,16 @@ TEST(Mesh, GroupsPartitionTheWorld) {
       for (int shard : {1, 2, 3})
         for (int cp : {1, 2})
           for (int tp : {1, 4}) {
-            const Mesh mesh(
-                {.pp = pp, .dp_replicate = replicate, .dp_shard = shard, .cp = cp, .tp = tp});
-            ASSERT_EQ(mesh.world(), pp * replicate * shard * cp * tp);
+            const int islands = pp == 1 ? 2 : 1;
+            const Mesh mesh({.pp = pp,
+                             .dp_replicate = replicate,
+                             .dp_shard = shard,
+                             .cp = cp,
+                             .tp = tp,
+                             .island = islands});
+            ASSERT_EQ(mesh.world(), pp * islands * replicate * shard * cp * tp);
             EXPECT_EQ(parse_mesh(print(mesh)), mesh);
-            for (unsigned bits = 0; bits < 32; ++bits) {
+            for (unsigned bits = 0; bits < 64; ++bits) {
               AxisSet axes;
               for (Axis axis : kAllAxes)
                 if (bits >> static_cast<unsigned>(axis) & 1u) axes = axes | axis;
@@ -123,8 +128,11 @@ TEST(Mesh, ChecksRanksAndCoordinates) {
 TEST(Mesh, ParsesItsOwnTextOnly) {
   EXPECT_EQ(parse_mesh("pp2.dp_replicate1.dp_shard4.cp1.tp8"),
             Mesh({.pp = 2, .dp_shard = 4, .tp = 8}));
+  EXPECT_EQ(parse_mesh("pp1.island3.dp_replicate2.dp_shard1.cp1.tp1"),
+            Mesh({.dp_replicate = 2, .island = 3}));
   for (const char* text :
-       {"", "pp1", "pp1.dp_replicate1.dp_shard4.cp1.tp1.", "pp1.dp_replicate1.dp_shard4.cp1.tp",
+       {"", "pp1", "pp1.island1.dp_replicate1.dp_shard4.cp1.tp1",
+        "pp1.dp_replicate1.dp_shard4.cp1.tp1.", "pp1.dp_replicate1.dp_shard4.cp1.tp",
         "pp1.dp_replicate1.dp_shard0.cp1.tp1", "pp1.dp_replicate1.dp_shard-1.cp1.tp1",
         "pp01.dp_replicate1.dp_shard4.cp1.tp1", "dp_replicate1.pp1.dp_shard4.cp1.tp1", "1.1.4.1.1",
         "pp1.dp_replicate1.dp_shard99999999999.cp1.tp1", " pp1.dp_replicate1.dp_shard4.cp1.tp1"})
@@ -134,7 +142,7 @@ TEST(Mesh, ParsesItsOwnTextOnly) {
 
 TEST(AxisSet, PrintsAndParsesEverySet) {
   std::set<std::string> texts;
-  for (unsigned bits = 0; bits < 32; ++bits) {
+  for (unsigned bits = 0; bits < 64; ++bits) {
     AxisSet axes;
     for (Axis axis : kAllAxes)
       if (bits >> static_cast<unsigned>(axis) & 1u) axes = axes | axis;
@@ -142,8 +150,8 @@ TEST(AxisSet, PrintsAndParsesEverySet) {
     EXPECT_EQ(parse_axes(print(axes)), axes);
     texts.insert(print(axes));
   }
-  EXPECT_EQ(texts.size(), 32u);
-  EXPECT_EQ(print(kDp), "dp_replicate+dp_shard");
+  EXPECT_EQ(texts.size(), 64u);
+  EXPECT_EQ(print(kDp), "island+dp_replicate+dp_shard");
   EXPECT_EQ(print(AxisSet{}), "none");
 }
 

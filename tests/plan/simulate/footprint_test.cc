@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/harness/examples.h"
+#include "trireme/plan/passes/compile.h"
 
 namespace trireme::simulate::footprint_test {
 namespace {

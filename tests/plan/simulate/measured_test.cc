@@ -10,6 +10,7 @@
 #include "tests/plan/pipelines.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/simulate/pictures/overlay.h"
 
 namespace trireme::simulate::measured_test {

@@ -13,6 +13,7 @@
 #include "tests/plan/pipelines.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/check/list_check.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/simulate/simulate.h"
 #include "trireme/plan/text/instr_fields.h"
 #include "trireme/plan/text/text.h"

@@ -11,6 +11,7 @@
 #include "tests/plan/pipelines.h"
 #include "trireme/base/json.h"
 #include "trireme/plan/actions.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/simulate/pictures/svg.h"
 #include "trireme/plan/simulate/pictures/trace.h"
 #include "trireme/plan/text/text.h"

@@ -6,9 +6,11 @@
 
 #include "tests/harness/recompute_whole.h"
 #include "trireme/base/error.h"
+#include "trireme/plan/check/validate.h"
 #include "trireme/plan/compile/partition.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/simulate/simulate.h"
 
 namespace trireme::simulate::pipeline_test {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/plan/cases.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/simulate/simulate.h"
 
 namespace trireme::simulate::shared_cores_test {

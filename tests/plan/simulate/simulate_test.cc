@@ -6,6 +6,7 @@
 
 #include "tests/plan/cases.h"
 #include "trireme/plan/compile/forward_only.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/shard.h"
 #include "trireme/plan/simulate/critical_path.h"
 
@@ -231,6 +232,25 @@ TEST(Cost, ScalesWithTheModelAndTheMachine) {
   const auto reduce = std::ranges::find(plan.lists[0], Verb::kReduceGrads, &Instr::verb);
   const CostModel wire{.memory_bytes_per_s = 1e300, .link_bytes_per_s = 1e6, .link_latency_s = 1};
   EXPECT_NEAR(seconds(wire, plan, 0, *reduce).all(), 2 + sent_bytes(plan, *reduce) / 1e6, 1e-9);
+}
+
+TEST(Cost, SumsTakeTheRoundsAndBytesOfTheirAlgorithm) {
+  PlanSet plan = plan::compile(harness::chain_example(), mesh::Mesh({.dp_shard = 8}), {});
+  const auto reduce = std::ranges::find(plan.lists[0], Verb::kReduceGrads, &Instr::verb);
+  const CostModel wire{.memory_bytes_per_s = 1e300, .link_bytes_per_s = 1e300, .link_latency_s = 1};
+  const double bytes = sent_bytes(plan, *reduce);
+  using algorithm::Kind;
+  for (const auto& [kind, rounds] : {std::pair{Kind::kAuto, 14.0},
+                                     {Kind::kDirect, 2.0},
+                                     {Kind::kHalving, 6.0},
+                                     {Kind::kRing, 14.0}}) {
+    plan.recipe.algorithm = kind;
+    EXPECT_NEAR(seconds(wire, plan, 0, *reduce).all(), rounds, 1e-9) << name(kind);
+    EXPECT_DOUBLE_EQ(sent_bytes(plan, *reduce), bytes) << name(kind);
+  }
+  plan.recipe.algorithm = Kind::kTree;
+  EXPECT_NEAR(seconds(wire, plan, 0, *reduce).all(), 6, 1e-9);
+  EXPECT_GT(sent_bytes(plan, *reduce), bytes);
 }
 
 }  // namespace

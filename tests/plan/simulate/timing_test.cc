@@ -8,6 +8,8 @@
 #include "tests/harness/examples.h"
 #include "tests/plan/pipelines.h"
 #include "trireme/plan/actions.h"
+#include "trireme/plan/check/validate.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/simulate/critical_path.h"
 #include "trireme/plan/simulate/simulate.h"
 

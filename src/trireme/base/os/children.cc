@@ -23,6 +23,7 @@ constexpr int kExecFailed = 127;
 
 std::vector<char*> c_strings(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
   for (std::string& text : texts) pointers.push_back(text.data());
   pointers.push_back(nullptr);
   return pointers;

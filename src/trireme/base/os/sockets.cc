@@ -17,6 +17,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/os/descriptor.h"
 #include "trireme/base/os/net.h"
+#include "trireme/base/os/tcp.h"
 
 namespace trireme::os {
 namespace {
@@ -63,13 +64,10 @@ void set_options(const Descriptor& socket) {
     ::setsockopt(socket.get(), level, option, &value, sizeof value);
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);  // small messages must not wait for each other
-  // A host that is gone without a word ends its connections within half a minute, whether or not anything is sent.
-  constexpr int kIdle = 10, kBetween = 5, kProbes = 4, kUnanswered_ms = 30'000;
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, kIdle);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, kBetween);
-  set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, kUnanswered_ms);
+  // A host that is gone without a word ends its connections, whether or not anything is sent. Hosts that send reports are
+  // lost sooner.
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 1000 * kUnanswered_s);
+  outlive_cuts(socket.get());
 }
 
 // Of one end's host: what it cannot change at will from one connection to the next.
@@ -150,9 +148,11 @@ class Sockets final : public Net {
     close(id);
   }
   static NetEvent closed(ConnectionId id, int cause) {
+    // It is a reset where the other side had not read everything.
+    const bool ended = cause == 0 || cause == ECONNRESET || cause == EPIPE;
     return {.kind = NetEvent::Kind::kClosed,
             .connection = id,
-            .bytes = cause == 0 ? "" : std::strerror(cause),
+            .bytes = ended ? "" : std::strerror(cause),
             .no_listener = cause == ECONNREFUSED || cause == ENOENT};
   }
 

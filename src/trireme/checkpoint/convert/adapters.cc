@@ -20,6 +20,7 @@
 #include "trireme/checkpoint/convert/turn.h"
 #include "trireme/checkpoint/convert/values.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/families.h"
 #include "trireme/formats/manifest.h"
 #include "trireme/formats/safetensors.h"
 #include "trireme/model/describe.h"
@@ -86,9 +87,9 @@ void refuse_other_units(const Path& checkpoint, const config::Job& job,
 
 // The layers that have adapters, as PEFT finds them by the ends of their names. Names in a block of GPT-2 need the part
 // of the block too.
-std::string target_of(config::Family family, std::string_view module) {
+std::string target_of(config::DecoderBlock block, std::string_view module) {
   std::size_t dot = module.rfind('.');
-  if (family == config::Family::kGpt) dot = module.rfind('.', dot - 1);
+  if (block == config::DecoderBlock::kGpt) dot = module.rfind('.', dot - 1);
   return std::string(module.substr(dot + 1));
 }
 
@@ -105,7 +106,7 @@ std::string adapter_config(const config::Job& job, const std::set<std::string>& 
                      {"lora_dropout", job.lora.dropout},
                      {"target_modules", targets},
                      {"bias", "none"},
-                     {"fan_in_fan_out", job.model.family == config::Family::kGpt},
+                     {"fan_in_fan_out", config::info(job).decoder == config::DecoderBlock::kGpt},
                      {"use_rslora", false},
                      {"use_dora", false},
                      {"modules_to_save", nullptr},
@@ -228,7 +229,7 @@ void to_peft(const Path& checkpoint, const config::Job& job, const model::ModelS
       const auto found = slots.find(adapter_name(name, matrix));
       if (found == slots.end()) continue;
       const std::string theirs = part_of(plain, *weight.param).name;
-      targets.insert(target_of(job.model.family, theirs.substr(0, theirs.rfind('.'))));
+      targets.insert(target_of(config::info(job).decoder, theirs.substr(0, theirs.rfind('.'))));
       infos.push_back({.name = "base_model.model." + adapter_name(theirs, matrix),
                        .dtype = kind_of_params(stored, found->second.unit).type,
                        .shape = found->second.param->shape});

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "trireme/config/job.h"
 #include "trireme/formats/json_fields.h"
@@ -45,6 +46,22 @@ void write_llava(const config::Job& job, Json& json);
 // The same for images of any resolution.
 void read_llava_next(const formats::JsonFields& fields, config::Job& job);
 void write_llava_next(const config::Job& job, Json& json);
+
+// One class of Hugging Face: all are in families/classes.cc.
+struct HuggingFaceClass {
+  config::Family family;
+  config::DataSource source;  // of a job that is read
+  const char* type;           // model_type
+  const char* architecture;   // null: the file says neither this nor model_type
+  void (*fix)(config::Job&);  // sets what the class has no other value of
+  void (*read)(const formats::JsonFields&, config::Job&);
+  void (*write)(const config::Job&, Json&);
+  const char* processor = "CLIPImageProcessor";  // of a model that sees
+  bool clips = false;                            // it sees clips
+};
+std::span<const HuggingFaceClass> hugging_face_classes();
+// Of several classes of a family the first that can say most of the job; null: it has none.
+const HuggingFaceClass* class_of(const config::Job& job);
 
 // Rotary positions of a file: read after model.seq_len.
 void read_rope(const formats::JsonFields& fields, config::Model& model);

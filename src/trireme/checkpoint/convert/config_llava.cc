@@ -4,6 +4,7 @@
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/config_classes.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
+#include "trireme/config/families.h"
 #include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/formats/shown.h"
 #include "trireme/formats/tiling.h"
@@ -51,7 +52,7 @@ std::int64_t layer_of(const JsonFields& fields, std::int64_t layers) {
 Job decoder_of(const Job& job) {
   Job text;
   text.model = job.model;
-  text.model.family = config::Family::kLlama;
+  text.model.family = config::decoder_alone(job.model.family);
   return text;
 }
 
@@ -101,13 +102,14 @@ void read_parts(const JsonFields& fields, Job& job) {
   job.vlm.layer = layer_of(fields, job.vision.layers);
   const std::string where = fields.where() + ": text_config";
   const Job text = job_of_config(nested(fields, "text_config", "llama").dump(), where);
-  if (text.model.family != config::Family::kLlama)
+  const config::Family own = job.model.family;
+  if (text.model.family != config::decoder_alone(own))
     fail(ErrorKind::kData,
          "{}: model_type is another than llama, mistral, qwen2, qwen3 and smollm3, which family "
          "vlm has for decoders",
          where);
   job.model = text.model;
-  job.model.family = config::Family::kVlm;
+  job.model.family = own;
 }
 
 void write_parts(const Job& job, Json& json) {

@@ -29,7 +29,8 @@ formats::ManifestUnit manifest_unit(const model::UnitSpec& spec, int part, int p
 std::vector<formats::ManifestAxis> manifest_layout(const mesh::Mesh& mesh) {
   std::vector<formats::ManifestAxis> layout;
   for (auto axis = mesh::kAllAxes.rbegin(); axis != mesh::kAllAxes.rend(); ++axis)
-    layout.push_back({.axis = std::string(mesh::name(*axis)), .degree = mesh.degree(*axis)});
+    if (*axis != mesh::Axis::kIsland || mesh.degree(*axis) > 1)
+      layout.push_back({.axis = std::string(mesh::name(*axis)), .degree = mesh.degree(*axis)});
   return layout;
 }
 

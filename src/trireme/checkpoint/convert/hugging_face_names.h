@@ -40,8 +40,9 @@ struct Names {
   std::span<const Rule> rules{};  // the first that fits
   // Prefixes of the names of a CLIP tower, ours and theirs; the rest of such a name follows the tower's own rules.
   std::string_view tower{}, tower_there{};
-  std::string_view bare{};  // how names begin, and do not in files of a model without its head
-  std::string_view idle{};  // patterns of tensors that are no parameters, with commas between them
+  bool reads_early = false;  // the tower's output is read before its last blocks (vlm.layer)
+  std::string_view bare{};   // how names begin, and do not in files of a model without its head
+  std::string_view idle{};   // patterns of tensors that are no parameters, with commas between them
   std::string_view left_out{};   // of our names, how those begin that theirs have no place for ...
   std::string_view stand_ins{};  // ... and how those begin that are read in their stead
   std::string_view zeros{};  // a pattern of ours that theirs have no place for and that begin at 0
@@ -49,6 +50,10 @@ struct Names {
   bool (*fits)(const config::Job&) =
       nullptr;  // which jobs have these names; null: all of the family
 };
+
+// All of them, in families/names.cc, and the rules of a CLIP tower.
+std::span<const Names> known_names();
+std::span<const Rule> clip_tower_rules();
 
 // Names of a model's parameters, first those that are written; empty for a family that cannot be converted.
 std::vector<const Names*> names_of(const config::Job& job);

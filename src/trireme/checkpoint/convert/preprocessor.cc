@@ -15,28 +15,24 @@
 namespace trireme::convert {
 namespace {
 
-using config::Family;
 using config::Job;
 using formats::JsonFields;
 
 // Numbers of PIL's filters.
 constexpr int kPilBilinear = 2, kPilBicubic = 3;
 
-// Classes of vjepa2.
 bool sees_clips(const Job& job) {
-  return job.model.family == Family::kJepa || job.model.family == Family::kProbe;
+  const HuggingFaceClass* own = class_of(job);
+  return own != nullptr && own->clips;
 }
 
+bool sees_tiles(const Job& job) { return config::info(job).pictures == config::Pictures::kTiles; }
+
 const char* processor_of(const Job& job) {
-  switch (job.model.family) {
-    case Family::kJepa:
-    case Family::kProbe: return "VJEPA2VideoProcessor";
-    case Family::kVit: return job.vision.pre_norm ? "CLIPImageProcessor" : "ViTImageProcessor";
-    case Family::kVlm:
-      if (job.vlm.max_tiles > 0) return "LlavaNextImageProcessor";
-      return job.vlm.fit == config::VlmFit::kPad ? "LlavaImageProcessor" : "CLIPImageProcessor";
-    default: return "CLIPImageProcessor";
-  }
+  const bool stretched =
+      sees_tiles(job) && job.vlm.max_tiles == 0 && job.vlm.fit != config::VlmFit::kPad;
+  const HuggingFaceClass* own = class_of(job);
+  return own == nullptr || stretched ? HuggingFaceClass{}.processor : own->processor;
 }
 
 std::array<double, 3> colours(const JsonFields& fields, const char* key, bool above_zero) {
@@ -64,7 +60,7 @@ const char* preprocessor_name(const Job& job) {
 
 std::string preprocessor_config(const Job& job) {
   const config::PixelScale scale = config::pixel_scale(job);
-  const bool clips = sees_clips(job), tiles = job.model.family == Family::kVlm;
+  const bool clips = sees_clips(job), tiles = sees_tiles(job);
   const Json size{{"height", job.vision.image}, {"width", job.vision.image}};
   Json json{{clips ? "video_processor_type" : "image_processor_type", processor_of(job)},
             {"do_resize", true},

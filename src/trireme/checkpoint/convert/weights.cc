@@ -18,6 +18,7 @@
 #include "trireme/checkpoint/convert/preprocessor.h"
 #include "trireme/checkpoint/convert/turn.h"
 #include "trireme/checkpoint/convert/values.h"
+#include "trireme/config/families.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/data/text/vocabulary.h"
 #include "trireme/formats/safetensors.h"
@@ -89,6 +90,9 @@ class HuggingFaceWeights::Tensors {
  public:
   Tensors(const Path& directory, const config::Job& job) : directory_(directory) {
     for (const std::string& name : tensor_files(directory)) {
+      if (name != kModelName && !std::filesystem::exists(directory / name))
+        fail(ErrorKind::kData, "{}: names {}, which is not there; copy it into the directory",
+             (directory / kIndexName).string(), formats::shown(name));
       const auto file = files_.try_emplace(name, directory / name).first;
       for (const formats::Tensor& tensor : file->second.tensors()) tensors_[tensor.name] = &tensor;
     }
@@ -222,7 +226,7 @@ formats::Manifest manifest_of_weights(const Path& directory) {
 
 std::optional<text::Tokenizer> vocabulary_of_weights(const Path& directory, config::Family family) {
   if (text::find_vocabulary(directory)) return text::read_vocabulary(directory);
-  if (family != config::Family::kHnet || !is_hugging_face(directory)) return std::nullopt;
+  if (!config::info(family).has_vocabulary || !is_hugging_face(directory)) return std::nullopt;
   constexpr std::int32_t kBegin = 254, kEnd = 255;
   return text::Tokenizer::bytes().with_ends({kEnd}).with_begin(kBegin);
 }

@@ -15,17 +15,19 @@
 namespace trireme::codec {
 namespace {
 
-constexpr std::string_view kNames[] = {"bf16", "q8", "q4", "f4", "sign", "topk", "randk"};
+constexpr std::string_view kNames[] = {"bf16", "q8",    "q4",  "f4",  "sign",
+                                       "topk", "randk", "i8x", "i4x", "lowrank"};
 constexpr std::string_view kStochastic = ":stochastic";
+constexpr int kMostRank = 1024;
 
 std::string_view name(Kind kind) { return kNames[static_cast<std::size_t>(kind)]; }
 
 [[noreturn]] void refuse(std::string_view text) {
   fail(ErrorKind::kUsage,
-       "\"{}\" is no codec. Choose bf16, q8, q8:stochastic, q4, q4:stochastic, f4, sign, "
+       "\"{}\" is no codec. Choose bf16, q8, q8:stochastic, q4, q4:stochastic, f4, i8x, i4x, sign, "
        "topk:SHARE:BITS or randk:SHARE:BITS, with a share above 0 and up to 1, and 1 to 8, 16 or "
-       "32 bits.",
-       text);
+       "32 bits, or lowrank:RANK with a rank from 1 to {}.",
+       text, kMostRank);
 }
 
 template <typename Number>
@@ -42,6 +44,7 @@ const std::uint8_t* bytes(const std::byte* data) {
 }
 
 std::int64_t block_bytes(const Codec& codec, std::int64_t block) {
+  TRIREME_CHECK(!is_low_rank(codec), "{} codes matrices, not blocks", print(codec));
   return is_sparse(codec) ? sparse_bytes(codec, block) : dense_bytes(codec.kind, block);
 }
 
@@ -65,8 +68,15 @@ bool is_sparse(const Codec& codec) {
   return codec.kind == Kind::kTopK || codec.kind == Kind::kRandK;
 }
 
+bool is_integer(const Codec& codec) { return codec.kind == Kind::kI8X || codec.kind == Kind::kI4X; }
+
+bool is_plain(const Codec& codec) {
+  return !is_sparse(codec) && !is_integer(codec) && !needs_residual(codec);
+}
+bool is_low_rank(const Codec& codec) { return codec.kind == Kind::kLowRank; }
+
 bool needs_residual(const Codec& codec) {
-  return codec.kind == Kind::kSign || codec.kind == Kind::kTopK;
+  return codec.kind == Kind::kSign || codec.kind == Kind::kTopK || is_low_rank(codec);
 }
 
 Codec parse(std::string_view text) {
@@ -74,6 +84,11 @@ Codec parse(std::string_view text) {
   const auto* const found = std::find(std::begin(kNames), std::end(kNames), head);
   if (found == std::end(kNames)) refuse(text);
   Codec codec{.kind = static_cast<Kind>(found - std::begin(kNames))};
+  if (is_low_rank(codec)) {
+    codec.rank = number<int>(text.substr(std::min(head.size() + 1, text.size())), text);
+    if (codec.rank < 1 || codec.rank > kMostRank) refuse(text);
+    return codec;
+  }
   if (!is_sparse(codec)) {
     codec.stochastic = (codec.kind == Kind::kQ8 || codec.kind == Kind::kQ4) &&
                        text.substr(head.size()) == kStochastic;
@@ -91,6 +106,7 @@ Codec parse(std::string_view text) {
 }
 
 std::string print(const Codec& codec) {
+  if (is_low_rank(codec)) return fmt::format("{}:{}", name(codec.kind), codec.rank);
   if (!is_sparse(codec))
     return fmt::format("{}{}", name(codec.kind), codec.stochastic ? kStochastic : "");
   return fmt::format("{}:{}:{}", name(codec.kind), codec.share, codec.bits);

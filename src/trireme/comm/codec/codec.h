@@ -10,31 +10,41 @@
 namespace trireme::codec {
 
 enum class Kind : std::uint8_t {
-  kBF16,   // rounded to nearest even
-  kQ8,     // bf16 scale, codes -127..127
-  kQ4,     // bf16 scale, codes -7..7, two a byte
-  kF4,     // fp32 largest magnitude a, two codes a byte: sign and level L, 0 or 2^(L-7) a
-  kSign,   // bf16 mean of magnitudes, one bit an element
-  kTopK,   // largest magnitudes with their indices
-  kRandK,  // elements at places that are equal for all senders
+  kBF16,     // rounded to nearest even
+  kQ8,       // bf16 scale, codes -127..127
+  kQ4,       // bf16 scale, codes -7..7, two a byte
+  kF4,       // fp32 largest magnitude a, two codes a byte: sign and level L, 0 or 2^(L-7) a
+  kSign,     // bf16 mean of magnitudes, one bit an element
+  kTopK,     // largest magnitudes with their indices
+  kRandK,    // elements at places that are equal for all senders
+  kI8X,      // a power of two for all senders, codes -127..127, whose sums are integers (integer.h)
+  kI4X,      // the same, codes -7..7
+  kLowRank,  // factors of whole matrices, which low_rank.h makes of them
 };
 
 // Sparse codecs send `share` of a block's elements, at least one, in `bits` (1 to 8, 16 or 32) each. `stochastic` codes,
-// those of q8 and q4 only, are rounded by noise in place of to nearest.
+// those of q8 and q4 only, are rounded by noise in place of to nearest. Factors have `rank` columns.
 struct Codec {
   Kind kind = Kind::kQ8;
   double share = 0;
   int bits = 0;
   bool stochastic = false;
+  int rank = 0;
   bool operator==(const Codec&) const = default;
 };
 
-// "bf16", "q8", "q8:stochastic", "q4", "q4:stochastic", "f4", "sign", "topk:SHARE:BITS", "randk:SHARE:BITS". Throws
-// Error{kUsage} for other texts.
+// "bf16", "q8", "q8:stochastic", "q4", "q4:stochastic", "f4", "sign", "topk:SHARE:BITS", "randk:SHARE:BITS", "i8x",
+// "i4x", "lowrank:RANK". Throws Error{kUsage} for other texts.
 Codec parse(std::string_view text);
 std::string print(const Codec& codec);
 bool is_sparse(const Codec& codec);
-// Whether training diverges with it unless senders keep residuals: sign and topk.
+// Whether senders share exponents, so that their codes can be added: their functions are those of
+// integer.h, not those below.
+bool is_integer(const Codec& codec);
+bool is_low_rank(const Codec& codec);
+// Whether its codes need nothing else, neither residuals nor other senders: bf16, q8, q4 and f4.
+bool is_plain(const Codec& codec);
+// Whether training diverges with it unless senders keep residuals: sign, topk and lowrank.
 bool needs_residual(const Codec& codec);
 
 // Elements coded together in a unit whose norm is summed in chunks of `norm_chunk` elements: at most 256, of sparse
@@ -42,7 +52,8 @@ bool needs_residual(const Codec& codec);
 std::int64_t block_of(const Codec& codec, std::int64_t norm_chunk);
 // Elements of a block of `block` that a sparse codec sends.
 std::int64_t kept_of(const Codec& codec, std::int64_t block);
-// Bytes of `count` elements, which are whole blocks. A block's bytes are contiguous, its scale first.
+// Bytes of `count` elements, which are whole blocks. A block's bytes are contiguous, its scale first. Low-rank codes have
+// no blocks: this, encode() and decode() throw Error{kInternal} for them.
 std::int64_t coded_bytes(const Codec& codec, std::int64_t count, std::int64_t block);
 
 // Randomness of one sum: a function of global coordinates, so that noise is the same in every layout.

@@ -167,9 +167,12 @@ std::int64_t dense_bytes(Kind kind, std::int64_t block) {
     case Kind::kF4: return 4 + block / 2;
     case Kind::kSign: return kScale + block / 8;
     case Kind::kTopK:
-    case Kind::kRandK: break;
+    case Kind::kRandK:
+    case Kind::kI8X:
+    case Kind::kI4X:
+    case Kind::kLowRank: break;
   }
-  fail(ErrorKind::kInternal, "a sparse codec among the dense ones");
+  fail(ErrorKind::kInternal, "a codec that has no dense blocks");
 }
 
 void encode_dense(const Codec& codec, const Segment& segment, const Draws& draws,
@@ -187,9 +190,12 @@ void encode_dense(const Codec& codec, const Segment& segment, const Draws& draws
     case Kind::kF4: return encode_f4(all, out);
     case Kind::kSign: return encode_sign(all, out);
     case Kind::kTopK:
-    case Kind::kRandK: break;
+    case Kind::kRandK:
+    case Kind::kI8X:
+    case Kind::kI4X:
+    case Kind::kLowRank: break;
   }
-  fail(ErrorKind::kInternal, "a sparse codec among the dense ones");
+  fail(ErrorKind::kInternal, "a codec that has no dense blocks");
 }
 
 void decode_dense(Kind kind, std::int64_t block, const std::uint8_t* in, std::int64_t blocks,
@@ -201,9 +207,12 @@ void decode_dense(Kind kind, std::int64_t block, const std::uint8_t* in, std::in
     case Kind::kF4: return decode_f4(block, in, blocks, values);
     case Kind::kSign: return decode_sign(block, in, blocks, values);
     case Kind::kTopK:
-    case Kind::kRandK: break;
+    case Kind::kRandK:
+    case Kind::kI8X:
+    case Kind::kI4X:
+    case Kind::kLowRank: break;
   }
-  fail(ErrorKind::kInternal, "a sparse codec among the dense ones");
+  fail(ErrorKind::kInternal, "a codec that has no dense blocks");
 }
 
 }  // namespace trireme::codec

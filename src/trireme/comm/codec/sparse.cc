@@ -48,7 +48,9 @@ class BitReader {
 };
 
 bool has_scale(int bits) { return bits <= 8; }
-int index_bits(std::int64_t block) { return std::bit_width(static_cast<std::uint64_t>(block)) - 1; }
+int index_bits(std::int64_t block) {
+  return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(block))) - 1;
+}
 
 TRIREME_SIMD_INLINE std::int64_t count_from(const std::uint32_t* sizes, std::int64_t count,
                                             std::uint32_t from) {
@@ -69,7 +71,7 @@ TRIREME_SIMD_CLONES void largest_places(const float* x, std::int64_t block, std:
   }
   std::uint32_t least = 0;
   std::int64_t from_least = block;
-  for (int bit = std::bit_width(most) - 1; bit >= 0 && from_least > kept; --bit) {
+  for (int bit = static_cast<int>(std::bit_width(most)) - 1; bit >= 0 && from_least > kept; --bit) {
     const std::uint32_t trial = least | (1u << bit);
     const std::int64_t from = count_from(sizes, block, trial);
     if (from < kept) continue;

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "trireme/base/text.h"
 #include "trireme/comm/composed_group.h"
 #include "trireme/comm/hostwise.h"
 
@@ -40,6 +41,28 @@ class RoutedTransport : public Transport {
   std::unique_ptr<Transport> between_;
 };
 
+// As `ranks`, and to servers over a channel of their own.
+class ServedTransport : public Transport {
+ public:
+  ServedTransport(std::unique_ptr<Transport> ranks, std::unique_ptr<Transport> servers, int first)
+      : ranks_(std::move(ranks)), servers_(std::move(servers)), first_(first) {}
+
+  void record_in(watch::Recorder& recorder, int track) override {
+    ranks_->record_in(recorder, track);
+    servers_->record_in(recorder, track);
+  }
+  std::unique_ptr<Outgoing> send(int rank, const Stamp& stamp, std::byte* data) override {
+    return (rank < first_ ? ranks_ : servers_)->send(rank, stamp, data);
+  }
+  std::unique_ptr<Incoming> recv(int rank) override { return ranks_->recv(rank); }
+  void abort(const std::string& cause) override { ranks_->abort(cause); }
+  std::optional<std::string> cause() override { return ranks_->cause(); }
+
+ private:
+  std::unique_ptr<Transport> ranks_, servers_;
+  int first_;
+};
+
 // "2+2"
 std::string sizes(const std::vector<int>& hosts) {
   std::map<int, int> counts;
@@ -71,7 +94,21 @@ class HostsWorld : public World {
     std::vector<int> all(hosts_.size());
     std::iota(all.begin(), all.end(), 0);
     via_ = via(all);
+    const std::size_t servers = network_ ? network_->servers().size() : 0;
     if (memory_ && network_) via_ = fmt::format("hosts of {} ranks: {}", sizes(hosts_), via_);
+    if (servers > 0)
+      via_ += fmt::format(", sums of all by {}",
+                          counted(static_cast<std::int64_t>(servers), "reduction server"));
+  }
+  ~HostsWorld() override {
+    if (rank() != 0 || !network_ || network_->servers().empty() || network_->cause()) return;
+    try {
+      const auto last = network_->transport(kLastChannel, network_->servers().size());
+      for (const algorithm::Server& server : network_->servers())
+        last->send(server.rank, {.sequence = 0}, nullptr)->finish();
+    } catch (const Lost&) {
+      // It has left before.
+    }
   }
   std::string_view via() const override { return via_; }
   std::string_view via(const std::vector<int>& ranks) const override {
@@ -95,12 +132,53 @@ class HostsWorld : public World {
 
  private:
   std::unique_ptr<Group> open(const std::string& name, const std::string& key,
-                              const std::vector<int>& ranks, int rank) override {
-    return std::make_unique<ComposedGroup>(name, ranks, rank, transport(key, ranks), common(),
-                                           levels_of(ranks, rank, hosts_));
+                              const std::vector<int>& ranks, int rank,
+                              const algorithm::Choice& choice) override {
+    const auto levels = levels_of(ranks, rank, hosts_);
+    // A group inside one of several hosts has nothing between hosts.
+    const bool inside = network_ && near_to(this->rank(), ranks).size() == ranks.size();
+    algorithm::Choice chosen = inside ? algorithm::Choice() : choice;
+    const bool plain =
+        chosen.kind == algorithm::Kind::kAuto || chosen.kind == algorithm::Kind::kDirect;
+    if (!plain && via(ranks) == by_rank_)
+      fail(ErrorKind::kUsage,
+           "network.algorithm={}: group {} has hosts without aligned blocks of one power of two of "
+           "ranks; start equally many on each host, or choose direct",
+           algorithm::name(chosen.kind), name);
+    if (!inside && chosen.served)
+      route(chosen, levels ? levels->across : ranks, levels.has_value());
+    std::unique_ptr<Transport> transport = transport_of(key, ranks);
+    if (chosen.served && chosen.kind == algorithm::Kind::kAuto && network_)
+      chosen.servers = network_->servers();
+    if (!chosen.servers.empty()) {
+      // Of every host the ranks that have one place there, or all of them.
+      const std::vector<int>& senders = levels ? levels->across : ranks;
+      const std::string channel = fmt::format("{} served {}", key, levels ? levels->place : 0);
+      if (senders.front() == this->rank()) network_->announce(channel, senders);
+      transport = std::make_unique<ServedTransport>(
+          std::move(transport), network_->transport(channel, chosen.servers.size()), size());
+    }
+    return std::make_unique<ComposedGroup>(name, ranks, rank, std::move(transport), common(),
+                                           levels, chosen);
   }
 
-  std::unique_ptr<Transport> transport(const std::string& key, const std::vector<int>& ranks) {
+  // As measured links of the participants' hosts suggest: the algorithm where it is open, the order of a ring, and shares
+  // of direct sums.
+  void route(algorithm::Choice& chosen, const std::vector<int>& among, bool by_host) const {
+    using algorithm::Kind;
+    const bool apart =
+        std::ranges::all_of(among, [&](int rank) { return near_to(rank, among).size() == 1; });
+    const auto links = network_ && apart ? network_->links(among) : std::nullopt;
+    if (!links || (by_host && chosen.kind == Kind::kDirect)) return;
+    const bool open = chosen.kind == Kind::kAuto && network_->servers().empty();
+    const algorithm::Route route =
+        open ? algorithm::choose(*links, chosen.canonical) : algorithm::routed(*links, chosen.kind);
+    chosen.kind = route.kind;
+    chosen.order = route.order;
+    chosen.shares = route.shares;
+  }
+
+  std::unique_ptr<Transport> transport_of(const std::string& key, const std::vector<int>& ranks) {
     std::vector<int> near = near_to(rank(), ranks);
     if (near.size() == 1 && network_) return network_->transport(key, ranks.size() - near.size());
     const auto place = std::ranges::find(near, rank()) - near.begin();

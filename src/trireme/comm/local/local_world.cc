@@ -60,10 +60,12 @@ class LocalRank : public World {
 
  private:
   std::unique_ptr<Group> open(const std::string& name, const std::string& key,
-                              const std::vector<int>& ranks, int rank) override {
+                              const std::vector<int>& ranks, int rank,
+                              const algorithm::Choice& choice) override {
     auto abort = [state = state_](const std::string& cause) { state->abort(cause); };
     return std::make_unique<ComposedGroup>(
-        name, ranks, rank, make_local_transport(state_->join(key, ranks), rank, abort), common());
+        name, ranks, rank, make_local_transport(state_->join(key, ranks), rank, abort), common(),
+        std::nullopt, choice);
   }
 
   std::shared_ptr<LocalWorld::State> state_;

@@ -246,8 +246,10 @@ class NcclWorld : public World {
   void check_current() override { link_->check_current(); }
 
  private:
+  // NCCL has algorithms of its own.
   std::unique_ptr<Group> open(const std::string& name, const std::string& key,
-                              const std::vector<int>& ranks, int rank) override {
+                              const std::vector<int>& ranks, int rank,
+                              const algorithm::Choice&) override {
     return std::make_unique<NcclGroup>(name, key, ranks, rank, device_, timeout_s_, link_,
                                        common()->flight);
   }

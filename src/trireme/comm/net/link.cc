@@ -12,6 +12,8 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/comm/rendezvous/host_links.h"
+#include "trireme/comm/rendezvous/served_groups.h"
 #include "trireme/comm/rendezvous/sockets.h"
 
 namespace trireme::comm {
@@ -40,8 +42,10 @@ SocketLink::SocketLink(std::shared_ptr<Rendezvous> rendezvous, const Options& op
   check_sigpipe();
   if (options.tls) tls_ = std::make_unique<Tls>(rendezvous_->config().agent_token);
   TRIREME_CHECK(poll_.open() && wake_.open(), "epoll: {}", std::strerror(errno));
-  Streams streams = connect_streams(*rendezvous_, all_others(rendezvous_->config()),
-                                    1 + options.streams, tls_.get());
+  mesh_ = std::make_unique<Mesh>(*rendezvous_, all_others(rendezvous_->config()),
+                                 1 + options.streams, tls_.get());
+  Streams streams = mesh_->connect();
+  const bool resumes = rendezvous_->config().resume_s > 0;
   for (auto& [rank, connections] : streams) {
     auto& peer = *(peers_[rank] = std::make_unique<Peer>());
     peer.rank = rank;
@@ -50,6 +54,11 @@ SocketLink::SocketLink(std::shared_ptr<Rendezvous> rendezvous, const Options& op
       Channel& channel = peer.channels[i];
       channel.peer = &peer;
       channel.stream = std::move(connections[i]);
+      if (resumes) {
+        auto resumable = std::make_unique<ResumableStream>(std::move(channel.stream));
+        channel.resumable = resumable.get();
+        channel.stream = std::move(resumable);
+      }
       channel.control = i == 0;
       epoll_event event{.events = EPOLLIN, .data = {.ptr = &channel}};
       ::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, channel.stream->descriptor(), &event);
@@ -58,11 +67,67 @@ SocketLink::SocketLink(std::shared_ptr<Rendezvous> rendezvous, const Options& op
   }
   epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
   ::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
+  servers_ = read_servers(*rendezvous_);
+  places_ = places_in_links(*rendezvous_);
   rendezvous_->watch([this] {
     aborted_ = true;
     bell_.ring();
   });
   thread_ = std::thread([this] { run(); });
+  if (resumes) keep_connected();
+}
+
+void SocketLink::keep_connected() {
+  const auto channel_of = [this](int rank, int stream) -> Channel& {
+    Peer& peer = *peers_.at(rank);
+    if (peer.broken || peer.channels[stream].ended) throw std::runtime_error("the rank has left");
+    return peer.channels[stream];
+  };
+  const auto resume = [this, channel_of](int rank, int stream, std::unique_ptr<Stream> connection,
+                                         std::uint64_t arrived) {
+    Channel& channel = channel_of(rank, stream);
+    channel.resumable->resume(std::move(connection), arrived);
+    channel.is_cut = channel.watches_space = false;
+    epoll_event event{.events = EPOLLIN, .data = {.ptr = &channel}};
+    ::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, channel.stream->descriptor(), &event);
+    pending_.insert(&channel);
+    channel.control ? flush_controls(*channel.peer) : pump(channel);
+  };
+  mesh_->keep({.arrived =
+                   [this, channel_of](int rank, int stream) {
+                     std::lock_guard lock(mutex_);
+                     Channel& channel = channel_of(rank, stream);
+                     channel.is_cut = true;
+                     mesh_->reconnect(rank, stream);  // lest this one fail
+                     return channel.resumable->cut("a new connection took its place");
+                   },
+               .resumed =
+                   [this, resume](int rank, int stream, std::unique_ptr<Stream> connection,
+                                  std::uint64_t arrived) {
+                     {
+                       std::lock_guard lock(mutex_);
+                       try {
+                         resume(rank, stream, std::move(connection), arrived);
+                       } catch (const std::runtime_error& error) {
+                         shut(*peers_.at(rank), error.what());
+                       }
+                     }
+                     wake();
+                   },
+               .gone =
+                   [this](int rank, const std::string& why) {
+                     std::lock_guard lock(mutex_);
+                     Peer& peer = *peers_.at(rank);
+                     std::string cause;
+                     for (const Channel& channel : peer.channels)
+                       if (channel.is_cut && cause.empty()) cause = channel.resumable->why();
+                     shut(peer, cause.empty() ? why : cause + "; " + why);
+                   }});
+}
+
+void SocketLink::wake() {
+  const std::uint64_t one = 1;
+  if (::write(wake_.get(), &one, sizeof one) < 0) bell_.ring();
 }
 
 SocketLink::~SocketLink() {
@@ -74,12 +139,17 @@ SocketLink::~SocketLink() {
       },
       Bell::Clock::now() + kLast);
   stopping_ = true;
-  const std::uint64_t one = 1;
-  if (::write(wake_.get(), &one, sizeof one) < 0) bell_.ring();
+  wake();
   thread_.join();
+  mesh_.reset();
+  const Bell::Clock::time_point latest = Bell::Clock::now() + kLast;
   for (auto& [rank, peer] : peers_)
-    for (Channel& channel : peer->channels)
-      if (channel.stream != nullptr) channel.stream->shut();
+    for (Channel& channel : peer->channels) {
+      if (channel.stream == nullptr) continue;
+      while (!peer->broken && !channel.stream->flush() && Bell::Clock::now() < latest)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      channel.stream->shut();
+    }
 }
 
 std::unique_ptr<Transport> SocketLink::transport(const std::string& key, std::size_t others) {
@@ -87,6 +157,17 @@ std::unique_ptr<Transport> SocketLink::transport(const std::string& key, std::si
   TRIREME_CHECK(claimed_.insert(channel).second,
                 "group '{}' hashes like another group of this rank: rename it", key);
   return make_socket_transport(shared_from_this(), channel, others);
+}
+
+void SocketLink::announce(const std::string& key, const std::vector<int>& ranks) {
+  announce_served(*rendezvous_, key, ranks);
+}
+
+std::optional<algorithm::Links> SocketLink::links(const std::vector<int>& ranks) const {
+  if (places_.empty()) return std::nullopt;
+  std::vector<int> hosts;
+  for (const int rank : ranks) hosts.push_back(places_[rank]);
+  return rendezvous_->config().links.of(hosts);
 }
 
 void SocketLink::post(Departure& departure) {

@@ -26,12 +26,15 @@ class SocketLink final : public Network, public std::enable_shared_from_this<Soc
     bool tls = false;  // needs config.agent_token
     int streams = 2;   // of data to each rank, besides the one of control messages
   };
-  // Connects to every other rank; all ranks must call it with the same options. Throws as connect_streams().
+  // Connects to every other rank; all ranks must call it with the same options. Throws as Mesh.
   SocketLink(std::shared_ptr<Rendezvous> rendezvous, const Options& options);
   ~SocketLink();
 
   std::string_view via() const override { return tls_ != nullptr ? "TLS 1.3" : "TCP"; }
   std::unique_ptr<Transport> transport(const std::string& key, std::size_t others) override;
+  std::vector<algorithm::Server> servers() const override { return servers_; }
+  void announce(const std::string& key, const std::vector<int>& ranks) override;
+  std::optional<algorithm::Links> links(const std::vector<int>& ranks) const override;
   // Bytes of messages and of what frames them, without those of TLS.
   std::int64_t bytes_sent() const override { return bytes_sent_; }
   void abort(const std::string& cause) override { rendezvous_->abort(cause); }
@@ -77,6 +80,7 @@ class SocketLink final : public Network, public std::enable_shared_from_this<Soc
     return peer.broken.load() || peer.written.load() == peer.posted;
   }
   void run();
+  void wake();
   // Nothing is read from or written to the memory of the message any more.
   void drop(Peer& peer, const net::MessageId& id, bool incoming);
   void handle(Channel& channel, std::uint32_t events);
@@ -95,16 +99,23 @@ class SocketLink final : public Network, public std::enable_shared_from_this<Soc
   // Whether the segment has been sent completely.
   bool advance(Channel& channel, net::Outbound& out);
   void await_room(Channel& channel, bool wanted);
+  // Another connection is asked for where the channel's is cut.
+  void look_after(Channel& channel);
+  void keep_connected();
   void end(Channel& channel, const std::string& why);
   void shut(Peer& peer, const std::string& why);
   std::string why(int rank);
 
   std::shared_ptr<Rendezvous> rendezvous_;
+  std::vector<algorithm::Server> servers_;
+  std::vector<int>
+      places_;  // of each rank's host in the measured links; empty where they are unknown
   std::unique_ptr<Tls> tls_;
   std::map<int, std::unique_ptr<Peer>> peers_;
   std::set<std::uint64_t> claimed_;
   std::atomic<std::int64_t> bytes_sent_ = 0;
   std::atomic<bool> aborted_ = false, stopping_ = false;
+  std::unique_ptr<Mesh> mesh_;
   Bell bell_;                   // rung at every change that wait() could be about
   std::mutex mutex_;            // of everything below peers_
   std::set<Channel*> pending_;  // their streams hold bytes that were read from the socket

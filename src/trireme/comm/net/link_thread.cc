@@ -46,14 +46,22 @@ void check_announcement(const net::Peer& peer, const Control& control) {
 void SocketLink::run() {
   constexpr int kLook = 500, kMost = 64;
   epoll_event events[kMost];
+  const auto read_ahead = [this] {
+    std::lock_guard lock(mutex_);
+    return pending_;
+  };
   while (!stopping_) {
-    const int count = ::epoll_wait(poll_.get(), events, kMost, pending_.empty() ? kLook : 0);
+    const int count = ::epoll_wait(poll_.get(), events, kMost, read_ahead().empty() ? kLook : 0);
     if (stopping_) return;
-    const std::set<Channel*> pending = pending_;
+    const std::set<Channel*> pending = read_ahead();
     for (Channel* channel : pending) handle(*channel, EPOLLIN);
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; ++i) {
+      std::uint64_t wakes = 0;
       if (events[i].data.ptr != nullptr)
         handle(*static_cast<Channel*>(events[i].data.ptr), events[i].events);
+      else if (::read(wake_.get(), &wakes, sizeof wakes) < 0)
+        continue;
+    }
     std::lock_guard lock(mutex_);
     for (auto& [rank, peer] : peers_)
       if (peer->ending && peer->ending->seconds() > kEnding) shut(*peer, peer->why);
@@ -77,7 +85,11 @@ void SocketLink::handle(Channel& channel, std::uint32_t events) {
   } else {
     pending_.erase(&channel);
   }
-  if ((events & EPOLLOUT) == 0 || channel.ended) return;
+  if (channel.ended) return;
+  look_after(channel);
+  // Acknowledgements may have made space for further bytes.
+  const bool waits = channel.resumable != nullptr && channel.awaits_room;
+  if ((events & EPOLLOUT) == 0 && !waits) return;
   channel.control ? flush_controls(*channel.peer) : pump(channel);
 }
 
@@ -266,11 +278,22 @@ bool SocketLink::advance(Channel& channel, Outbound& out) {
 }
 
 void SocketLink::await_room(Channel& channel, bool wanted) {
-  if (channel.awaits_room == wanted) return;
   channel.awaits_room = wanted;
-  epoll_event event{.events = static_cast<std::uint32_t>(wanted ? EPOLLIN | EPOLLOUT : EPOLLIN),
+  const bool keeps = !channel.stream->flush();
+  look_after(channel);
+  const bool watches = keeps || (wanted && channel.stream->accepts());
+  if (channel.is_cut || channel.watches_space == watches) return;
+  channel.watches_space = watches;
+  epoll_event event{.events = static_cast<std::uint32_t>(watches ? EPOLLIN | EPOLLOUT : EPOLLIN),
                     .data = {.ptr = &channel}};
   ::epoll_ctl(poll_.get(), EPOLL_CTL_MOD, channel.stream->descriptor(), &event);
+}
+
+void SocketLink::look_after(Channel& channel) {
+  if (channel.resumable == nullptr || channel.is_cut || !channel.resumable->is_cut()) return;
+  channel.is_cut = true;
+  const auto place = &channel - channel.peer->channels.data();
+  mesh_->reconnect(channel.peer->rank, static_cast<int>(place));
 }
 
 void SocketLink::end(Channel& channel, const std::string& why) {

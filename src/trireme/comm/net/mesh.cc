@@ -4,146 +4,43 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
-#include "trireme/comm/net/listener.h"
+#include "trireme/comm/net/acceptor.h"
+#include "trireme/comm/net/dialler.h"
 #include "trireme/launch/elastic/backoff.h"
-#include "trireme/launch/elastic/secret.h"
 
 namespace trireme::comm {
+
+using net::asking_key;
+using net::Dialling;
+using net::Hello;
+using net::kDirectPatience;
+using net::kPatience;
+using net::Pending;
+
 namespace {
 
-constexpr double kPatience = 10;           // seconds for one connection to prove itself
 constexpr std::size_t kMostPending = 256;  // besides those of ranks
-constexpr int kAccepts = 16;               // connections taken before those that there are get on
 constexpr const char* kFailed = "net/failed";
 
-using Mac = std::array<char, elastic::kMacBytes>;
+}  // namespace
 
-// Handshake of a connection, in this order: a nonce of the acceptor, a Hello of the dialler, a proof of the acceptor,
-// one byte of the dialler.
-struct Hello {
-  std::int32_t from, to, stream;
-  std::int32_t unused = 0;
-  Mac nonce, proof;
-};
-static_assert(sizeof(Hello) == 16 + 2 * elastic::kMacBytes);
-
-Mac to_mac(const std::string& bytes) {
-  Mac mac{};
-  std::copy_n(bytes.begin(), std::min(bytes.size(), mac.size()), mac.begin());
-  return mac;
-}
-
-std::string_view text(const Mac& mac) { return {mac.data(), mac.size()}; }
-
-// The proofs of one connection of a run.
-struct Proofs {
-  std::string secret, run;
-
-  Mac make(const char* side, const Mac& acceptors, const Hello& hello) const {
-    return to_mac(elastic::hmac(
-        secret, fmt::format("{}|{}|{} to {} stream {}|{}{}", side, run, hello.from, hello.to,
-                            hello.stream, text(acceptors), text(hello.nonce))));
-  }
-  bool fits(const Mac& shown, const char* side, const Mac& acceptors, const Hello& hello) const {
-    return elastic::same_secret(text(shown), text(make(side, acceptors, hello)));
-  }
-};
-
-// Moves bytes of a fixed amount through a stream, as they can go.
-class Transfer {
+class Mesh::Body {
  public:
-  Transfer(bool out, void* data, std::size_t bytes)
-      : out_(out), data_(static_cast<std::byte*>(data)), bytes_(bytes) {}
-  // Whether all have gone.
-  bool advance(Stream& stream) {
-    while (done_ < bytes_) {
-      const std::size_t n = out_ ? stream.write(data_ + done_, bytes_ - done_)
-                                 : stream.read(data_ + done_, bytes_ - done_);
-      if (n == 0) return false;
-      done_ += n;
-    }
-    return true;
-  }
-  bool out() const { return out_; }
-
- private:
-  bool out_;
-  std::byte* data_;
-  std::size_t bytes_, done_ = 0;
-};
-
-short events(const Stream& stream, const Transfer& transfer) {
-  const bool out = stream.waits_for_space(transfer.out());
-  return static_cast<short>(POLLIN | (out ? POLLOUT : 0));
-}
-
-// Moves all of it, or throws std::runtime_error at the deadline.
-void move(Stream& stream, Transfer transfer, const Stopwatch& watch, double deadline) {
-  while (!transfer.advance(stream)) {
-    if (watch.seconds() > deadline) throw std::runtime_error("no answer");
-    pollfd waiting{stream.descriptor(), events(stream, transfer), 0};
-    ::poll(&waiting, 1, 100);
-  }
-}
-
-// A connection that was accepted and has proven nothing yet.
-class Pending {
- public:
-  explicit Pending(std::unique_ptr<Stream> stream)
-      : stream_(std::move(stream)), nonce_(to_mac(elastic::random_bytes(elastic::kMacBytes))) {}
-
-  // Whether it has proven itself; throws std::runtime_error where it cannot any more.
-  bool advance(const Proofs& proofs, int own, const std::set<std::pair<int, int>>& expected) {
-    if (watch_.seconds() > kPatience) throw std::runtime_error("too late");
-    for (; step_ < kSteps; ++step_) {
-      Transfer& transfer = transfers_[step_];
-      if (!transfer.advance(*stream_)) return false;
-      if (step_ != 1) continue;
-      if (hello_.to != own || !expected.contains({hello_.from, hello_.stream}) ||
-          !proofs.fits(hello_.proof, "dialler", nonce_, hello_))
-        throw std::runtime_error("not a rank of this run");
-      answer_ = proofs.make("acceptor", nonce_, hello_);
-    }
-    return true;
-  }
-  pollfd waits_for() const {
-    return {stream_->descriptor(), events(*stream_, transfers_[std::min(step_, kSteps - 1)]), 0};
-  }
-  const Hello& hello() const { return hello_; }
-  std::unique_ptr<Stream> take() { return std::move(stream_); }
-
- private:
-  std::unique_ptr<Stream> stream_;
-  Mac nonce_, answer_{};
-  Hello hello_{};
-  char confirmed_ = 0;
-  static constexpr std::size_t kSteps = 4;
-  std::size_t step_ = 0;
-  Transfer transfers_[kSteps] = {{true, &nonce_, sizeof nonce_},
-                                 {false, &hello_, sizeof hello_},
-                                 {true, &answer_, sizeof answer_},
-                                 {false, &confirmed_, sizeof confirmed_}};
-  Stopwatch watch_;
-};
-
-class Mesh {
- public:
-  Mesh(Rendezvous& rendezvous, const std::vector<int>& peers, int streams, const Tls* tls)
+  Body(Rendezvous& rendezvous, const std::vector<int>& peers, int streams, const Tls* tls)
       : rendezvous_(rendezvous), config_(rendezvous.config()), tls_(tls), streams_(streams) {
     proofs_.run = fmt::format("{}|{}", config_.run_id, config_.generation);
     proofs_.secret = config_.agent_token.empty()
@@ -151,9 +48,11 @@ class Mesh {
                          : config_.agent_token;
     for (const int peer : peers) {
       found_[peer].resize(static_cast<std::size_t>(streams));
+      ways_[peer].resize(static_cast<std::size_t>(streams), Dialling::kDirect);
       for (int stream = 0; peer > config_.rank && stream < streams; ++stream)
         expected_.insert({peer, stream});
     }
+    acceptor_.emplace(tls_, proofs_, config_.rank, peers, streams);
   }
 
   Streams connect() {
@@ -165,29 +64,57 @@ class Mesh {
     }
   }
 
+  void keep(Keeping keeping) {
+    {
+      std::lock_guard lock(mutex_);
+      keeping_ = std::move(keeping);
+    }
+    accepting_ = std::jthread([this](const std::stop_token& stop) { accept_all(stop); });
+    redialling_ = std::jthread([this](const std::stop_token& stop) { redial_all(stop); });
+  }
+
+  bool relayed(int rank) const { return std::ranges::count(ways_.at(rank), Dialling::kRelay) > 0; }
+
+  void reconnect(int rank, int stream) {
+    std::lock_guard lock(mutex_);
+    if (!is_cut(rank, stream)) cuts_.push_back({.rank = rank, .stream = stream});
+    changed_.notify_all();
+  }
+
  private:
+  using Place = std::pair<int, int>;  // rank, stream
+  struct Cut {
+    int rank = 0, stream = 0, number = 0;  // number: of the resumption that is tried
+    Stopwatch since{};
+  };
+
+  bool is_cut(int rank, int stream) const {
+    return std::ranges::any_of(
+        cuts_, [&](const Cut& cut) { return cut.rank == rank && cut.stream == stream; });
+  }
+
   Streams connect_all() {
-    const Listener listener = listen();
-    std::string failed;
-    std::atomic<bool> accepted = false;
-    std::jthread accepting([&](const std::stop_token& stop) {
-      try {
-        accept_all(listener, stop);
-      } catch (const std::exception& error) {
-        failed = error.what();
-      }
-      accepted = true;
-    });
+    listener_.emplace(net::listen(rendezvous_));
+    std::jthread accepting([&](const std::stop_token& stop) { accept_all(stop); });
     for (auto& [peer, streams] : found_)
       for (int stream = 0; peer < config_.rank && stream < streams_; ++stream)
-        streams[stream] = dial_rank(peer, stream);
-    while (!accepted) {
+        dial_rank(peer, stream);
+    for (elastic::Backoff pause(0.002, 0.05); !is_missing_none();) {
       check_others();
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      dial_those_who_asked();
+      std::this_thread::sleep_for(std::chrono::duration<double>(pause.next()));
     }
+    accepting.request_stop();
     accepting.join();
-    if (!failed.empty()) fail(ErrorKind::kPeerLost, "{}", failed);
+    if (!failed_.empty()) fail(ErrorKind::kPeerLost, "{}", failed_);
+    if (config_.resume_s > 0)
+      for (const auto& [peer, streams] : found_) dialler_.address_of(peer);
     return std::move(found_);
+  }
+
+  bool is_missing_none() {
+    std::lock_guard lock(mutex_);
+    return expected_.empty() || !failed_.empty();
   }
 
   // A rank that cannot have its connections says why, and the others do not wait for it.
@@ -209,26 +136,12 @@ class Mesh {
          std::string(why.begin(), why.end()));
   }
 
-  std::string key(int rank) const { return fmt::format("net/address/{}", rank); }
-
-  Listener listen() {
-    try {
-      const std::string host = own_address(config_);
-      Listener listener(host);
-      const std::string address = host + " " + listener.port();
-      rendezvous_.store()->set(key(config_.rank), {address.begin(), address.end()});
-      return listener;
-    } catch (const Error&) {
-      throw;
-    } catch (const std::exception& error) {
-      fail(ErrorKind::kUsage, "rank {}: no network device ({}): {}; name an interface of this host",
-           config_.rank, config_.interface.empty() ? "default" : config_.interface, error.what());
-    }
-  }
-
-  std::unique_ptr<Stream> dial_rank(int peer, int stream) {
-    constexpr double kFirstPause = 0.02, kLongestPause = 1;
-    elastic::Backoff pause(kFirstPause, kLongestPause);
+  bool is_set(const std::string& name) { return rendezvous_.store()->check({name}); }
+  // By this rank, which is the higher one.
+  void dial_rank(int peer, int stream) {
+    elastic::Backoff pause(0.02, 1);
+    const Stopwatch tried;
+    bool asked = false;
     for (std::string why;;) {
       const double left = config_.connect_timeout_s - watch_.seconds();
       if (left <= 0)
@@ -236,98 +149,247 @@ class Mesh {
              config_.rank, peer, config_.connect_timeout_s, why);
       check_others();
       try {
-        const auto value = rendezvous_.store()->get(key(peer));
-        const std::string address(value.begin(), value.end());
-        const std::size_t space = address.find(' ');
-        return introduce(
-            dial(address.substr(0, space), address.substr(space + 1), std::min(left, kPatience)),
-            peer, stream);
+        if (!asked) {
+          found_.at(peer)[stream] =
+              dialler_.introduce(dialler_.direct(peer, std::min(left, kPatience)), peer, stream, {})
+                  .first;
+          return;
+        }
+        if (const std::lock_guard lock(mutex_); !expected_.contains({peer, stream})) {
+          ways_[peer][stream] = Dialling::kReverse;
+          return;
+        }
+        if (!config_.relay.empty() &&
+            is_set(asking_key(Dialling::kRelay, config_.rank, peer, stream))) {
+          auto relayed =
+              dialler_.introduce(dialler_.relayed(peer, stream, kPatience), peer, stream, {}).first;
+          std::lock_guard lock(mutex_);
+          expected_.erase({peer, stream});
+          found_.at(peer)[stream] = std::move(relayed);
+          ways_[peer][stream] = Dialling::kRelay;
+          return;
+        }
       } catch (const Error&) {
         throw;
       } catch (const std::exception& error) {
         why = gist(error);
       }
+      if (!asked && (config_.listens || !config_.relay.empty()) &&
+          (dialler_.knows_nowhere(peer) || tried.seconds() > kDirectPatience)) {
+        asked = true;
+        {
+          std::lock_guard lock(mutex_);
+          expected_.insert({peer, stream});
+        }
+        rendezvous_.store()->set(asking_key(Dialling::kReverse, config_.rank, peer, stream), {1});
+      }
       std::this_thread::sleep_for(std::chrono::duration<double>(pause.next()));
     }
   }
-
-  std::unique_ptr<Stream> introduce(os::Descriptor socket, int peer, int stream) {
-    Hello hello{config_.rank, peer, stream, 0, to_mac(elastic::random_bytes(32)), {}};
-    auto connection =
-        tls_ == nullptr
-            ? make_plain_stream(std::move(socket))
-            : tls_->client(std::move(socket), fmt::format("{}|{} to {} stream {}", proofs_.run,
-                                                          config_.rank, peer, stream));
-    const Stopwatch watch;
-    Mac theirs{}, proof{};
-    move(*connection, {false, &theirs, sizeof theirs}, watch, kPatience);
-    hello.proof = proofs_.make("dialler", theirs, hello);
-    move(*connection, {true, &hello, sizeof hello}, watch, kPatience);
-    move(*connection, {false, &proof, sizeof proof}, watch, kPatience);
-    if (!proofs_.fits(proof, "acceptor", theirs, hello))
-      throw std::runtime_error("what answers does not have the secret");
-    char confirmed = 1;
-    move(*connection, {true, &confirmed, sizeof confirmed}, watch, kPatience);
-    return connection;
-  }
-
-  void accept_all(const Listener& listener, const std::stop_token& stop) {
-    std::deque<std::unique_ptr<Pending>> pending;  // oldest first
-    while (!expected_.empty() && !stop.stop_requested()) {
-      if (watch_.seconds() > config_.connect_timeout_s)
-        throw std::runtime_error(fmt::format("rank {}: rank {} has not connected within {} s",
-                                             config_.rank, expected_.begin()->first,
-                                             config_.connect_timeout_s));
-      std::vector<pollfd> waiting = {{listener.descriptor(), POLLIN, 0}};
-      for (const auto& one : pending) waiting.push_back(one->waits_for());
-      ::poll(waiting.data(), waiting.size(), 100);
-      while (auto socket = listener.accept()) {
-        if (pending.size() == kMostPending) pending.pop_front();
-        take(std::move(*socket), pending);
+  // By this rank, which is the lower one of those.
+  void dial_those_who_asked() {
+    constexpr double kLook = 0.1;
+    if (watch_.seconds() - asked_at_ < kLook) return;
+    asked_at_ = watch_.seconds();
+    std::set<Place> missing;
+    {
+      std::lock_guard lock(mutex_);
+      missing = expected_;
+    }
+    for (const auto& [peer, stream] : missing) {
+      const auto met = met_.find({peer, stream});
+      if (met != met_.end() && met->second.seconds() < kPatience) continue;  // it greets there
+      if (peer < config_.rank ||
+          !is_set(asking_key(Dialling::kReverse, peer, config_.rank, stream)))
+        continue;
+      try {
+        auto own =
+            dialler_.introduce(dialler_.direct(peer, kDirectPatience), peer, stream, {}).first;
+        std::lock_guard lock(mutex_);
+        expected_.erase({peer, stream});
+        found_.at(peer)[stream] = std::move(own);
+        ways_[peer][stream] = Dialling::kReverse;
+        continue;
+      } catch (const std::exception&) {
+        if (config_.relay.empty()) continue;
       }
-      std::erase_if(pending, [&](const auto& one) { return settle(*one); });
+      rendezvous_.store()->set(asking_key(Dialling::kRelay, peer, config_.rank, stream), {1});
+      try {
+        adopt(dialler_.relayed(peer, stream, kPatience));
+        ways_[peer][stream] = Dialling::kRelay;
+        met_[{peer, stream}] = Stopwatch();
+      } catch (const std::runtime_error&) {
+        // It tries again until the time is over.
+      }
     }
   }
 
-  void take(os::Descriptor socket, std::deque<std::unique_ptr<Pending>>& pending) {
+  void adopt(os::Descriptor socket) {
+    std::lock_guard lock(mutex_);
+    adopted_.push_back(std::move(socket));
+  }
+
+  // Until all that are expected have come, or for as long as connections are kept.
+  void accept_all(const std::stop_token& stop) {
     try {
-      pending.push_back(std::make_unique<Pending>(tls_ == nullptr
-                                                      ? make_plain_stream(std::move(socket))
-                                                      : tls_->server(std::move(socket))));
-    } catch (const std::runtime_error&) {
-      // It has ended already.
+      std::deque<std::unique_ptr<Pending>> pending;  // oldest first
+      while (!stop.stop_requested()) {
+        std::vector<pollfd> waiting = {{listener_->descriptor(), POLLIN, 0}};
+        for (const auto& one : pending) waiting.push_back(one->waits_for());
+        ::poll(waiting.data(), waiting.size(), 10);
+        std::vector<os::Descriptor> adopted;
+        {
+          std::lock_guard lock(mutex_);
+          adopted.swap(adopted_);
+          if (!keeping_.arrived && !expected_.empty() &&
+              watch_.seconds() > config_.connect_timeout_s)
+            throw std::runtime_error(fmt::format("rank {}: rank {} has not connected within {} s",
+                                                 config_.rank, expected_.begin()->first,
+                                                 config_.connect_timeout_s));
+        }
+        const auto take = [&](os::Descriptor& socket) {
+          if (auto one = acceptor_->take(std::move(socket))) pending.push_back(std::move(one));
+        };
+        for (os::Descriptor& socket : adopted) take(socket);
+        while (auto socket = listener_->accept()) {
+          if (pending.size() == kMostPending) pending.pop_front();
+          take(*socket);
+        }
+        std::erase_if(pending, [&](const auto& one) { return settle(*one); });
+      }
+    } catch (const std::exception& error) {
+      std::lock_guard lock(mutex_);
+      failed_ = error.what();
     }
+  }
+
+  bool expects(const Hello& hello) {
+    std::lock_guard lock(mutex_);
+    if (hello.to != config_.rank) return false;
+    if (hello.resumption == 0) return expected_.contains({hello.from, hello.stream});
+    return keeping_.arrived && ways_.contains(hello.from) && hello.stream >= 0 &&
+           hello.stream < streams_ && acceptor_->is_newer(hello);
   }
 
   // Whether the connection needs no more attention: it is a rank's now, or a stranger's.
   bool settle(Pending& one) {
     try {
-      if (!one.advance(proofs_, config_.rank, expected_)) return false;
+      const bool proven = one.advance(
+          proofs_, [&](const Hello& hello) { return expects(hello); },
+          [&](const Hello& hello) {
+            acceptor_->note(hello);
+            return keeping_.arrived(hello.from, hello.stream);
+          });
+      if (!proven) return false;
     } catch (const std::runtime_error&) {
       return true;
     }
     const Hello& hello = one.hello();
+    if (hello.resumption != 0) {
+      if (acceptor_->is_newest(hello)) resumed(hello.from, hello.stream, one.take(), one.arrived());
+      return true;
+    }
+    std::lock_guard lock(mutex_);
     expected_.erase({hello.from, hello.stream});
     found_.at(hello.from)[hello.stream] = one.take();
     return true;
   }
 
+  void resumed(int rank, int stream, std::unique_ptr<Stream> connection, std::uint64_t arrived) {
+    {
+      std::lock_guard lock(mutex_);
+      std::erase_if(cuts_,
+                    [&](const Cut& cut) { return cut.rank == rank && cut.stream == stream; });
+      changed_.notify_all();
+    }
+    keeping_.resumed(rank, stream, std::move(connection), arrived);
+  }
+
+  // Makes the connections again that are cut, or watches whether the rank that has to do so is still there.
+  void redial_all(const std::stop_token& stop) {
+    constexpr std::chrono::milliseconds kPause(200);
+    while (!stop.stop_requested()) {
+      std::vector<Cut> cuts;
+      {
+        std::unique_lock lock(mutex_);
+        if (!changed_.wait(lock, stop, [&] { return !cuts_.empty(); })) return;
+        for (Cut& cut : cuts_) cut.number = ++tried_;
+        cuts = cuts_;
+      }
+      // At the same time, since both sides of a pair have to be at the relay.
+      std::vector<std::jthread> redials;
+      for (const Cut& cut : cuts) redials.emplace_back([this, cut] { redial(cut); });
+      redials.clear();
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, stop, kPause, [] { return false; });
+    }
+  }
+
+  void redial(const Cut& cut) {
+    const auto& [rank, stream, number, since] = cut;
+    const Dialling way = ways_.at(rank)[stream];
+    const bool high = config_.rank > rank;
+    try {
+      if (way == Dialling::kRelay && !high) {
+        adopt(dialler_.relayed(rank, stream, kDirectPatience));
+        std::unique_lock lock(mutex_);
+        changed_.wait_for(lock, std::chrono::seconds(2), [&] { return !is_cut(rank, stream); });
+      } else if (way == Dialling::kRelay || high == (way == Dialling::kDirect)) {
+        os::Descriptor socket = way == Dialling::kRelay
+                                    ? dialler_.relayed(rank, stream, kDirectPatience)
+                                    : dialler_.direct(rank, kDirectPatience);
+        auto [connection, arrived] = dialler_.introduce(
+            std::move(socket), rank, stream,
+            {.number = number, .arrived = [&] { return keeping_.arrived(rank, stream); }});
+        return resumed(rank, stream, std::move(connection), arrived);
+      } else {
+        dialler_.direct(rank, kDirectPatience);
+      }
+    } catch (const Refused&) {
+      if (way != Dialling::kRelay) return gone(rank, "its process is not there any more");
+    } catch (const std::exception&) {
+      // Perhaps later.
+    }
+    if (since.seconds() > config_.resume_s)
+      gone(rank, fmt::format("no new connection within {} s", config_.resume_s));
+  }
+  void gone(int rank, const std::string& why) {
+    {
+      std::lock_guard lock(mutex_);
+      std::erase_if(cuts_, [&](const Cut& cut) { return cut.rank == rank; });
+    }
+    keeping_.gone(rank, why);
+  }
+
   Rendezvous& rendezvous_;
   const RendezvousConfig& config_;
   const Tls* tls_;
-  int streams_;
-  Proofs proofs_;
-  Streams found_;                           // each vector is written to by one thread
-  std::set<std::pair<int, int>> expected_;  // ranks that are to connect, and their streams
+  int streams_, tried_ = 0;  // tried: resumptions, of mutex_
+  net::Proofs proofs_;
+  std::map<int, std::vector<Dialling>> ways_;
+  net::Dialler dialler_{rendezvous_, tls_, proofs_};
+  std::optional<Listener> listener_;
+  std::optional<net::Acceptor> acceptor_;
   Stopwatch watch_;
-  double looked_at_ = 0;
+  double looked_at_ = 0, asked_at_ = 0;
+  std::map<Place, Stopwatch> met_;  // at the relay, by the lower rank
+  std::mutex mutex_;                // of what follows
+  std::condition_variable_any changed_;
+  Streams found_;
+  std::set<Place> expected_;  // ranks that are to connect, and their streams
+  std::vector<os::Descriptor> adopted_;
+  std::string failed_;
+  Keeping keeping_;
+  std::vector<Cut> cuts_;
+  std::jthread accepting_, redialling_;
 };
 
-}  // namespace
-
-Streams connect_streams(Rendezvous& rendezvous, const std::vector<int>& peers, int streams,
-                        const Tls* tls) {
-  return Mesh(rendezvous, peers, streams, tls).connect();
-}
+Mesh::Mesh(Rendezvous& rendezvous, const std::vector<int>& peers, int streams, const Tls* tls)
+    : body_(std::make_unique<Body>(rendezvous, peers, streams, tls)) {}
+Mesh::~Mesh() = default;
+Streams Mesh::connect() { return body_->connect(); }
+void Mesh::keep(Keeping keeping) { body_->keep(std::move(keeping)); }
+bool Mesh::relayed(int rank) const { return body_->relayed(rank); }
+void Mesh::reconnect(int rank, int stream) { body_->reconnect(rank, stream); }
 
 }  // namespace trireme::comm

@@ -13,6 +13,7 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/comm/net/message.h"
+#include "trireme/comm/net/resumable.h"
 #include "trireme/comm/net/stream.h"
 
 namespace trireme::comm::net {
@@ -38,7 +39,10 @@ struct Peer;
 struct Channel {
   Peer* peer = nullptr;
   std::unique_ptr<Stream> stream;
+  ResumableStream* resumable = nullptr;  // the same, where it outlives its connection
   bool control = false, ended = false, awaits_room = false;
+  bool watches_space = false;  // of the socket
+  bool is_cut = false;         // until it has a new connection
   Inbound in;
   std::optional<Outbound> out;
 };

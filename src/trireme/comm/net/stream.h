@@ -1,15 +1,16 @@
 // Stream: the bytes of one TCP connection, in the clear or under TLS; nothing blocks.
 #pragma once
 
-#include <openssl/ssl.h>
-
 #include <cstddef>
 #include <memory>
-#include <string>
+#include <string_view>
 
 #include "trireme/base/os/descriptor.h"
+#include "trireme/launch/elastic/tls.h"
 
 namespace trireme::comm {
+
+using elastic::Tls;
 
 // Used by one thread at a time. All functions throw std::runtime_error once the connection has ended or failed; its
 // text says how.
@@ -25,6 +26,10 @@ class Stream {
   virtual bool has_pending() const { return false; }
   // Whether a write (or else a read) that returned 0 waits for space in the socket.
   virtual bool waits_for_space(bool writing) const { return writing; }
+  // Whether write() would take bytes once the socket has space; else it waits for the other side.
+  virtual bool accepts() const { return true; }
+  // Sends what write() has taken and the stream still keeps; whether all has left that can leave now.
+  virtual bool flush() { return true; }
   // The other side reads the end after the bytes written so far.
   virtual void shut() = 0;
 };
@@ -32,30 +37,10 @@ class Stream {
 // Takes over a connected socket, which becomes nonblocking and sends small packets at once.
 std::unique_ptr<Stream> make_plain_stream(os::Descriptor socket);
 
-// TLS 1.3 with an external pre-shared key and ephemeral key exchange; one cipher suite (TLS_AES_128_GCM_SHA256), no
-// tickets, no early data, no certificates. A server knows the key of each identity that it expects.
-class Tls {
- public:
-  // `token`: at least 16 bytes. Throws Error{kInternal} where OpenSSL lacks something.
-  explicit Tls(std::string token);
-  ~Tls();
-  Tls(const Tls&) = delete;
-  Tls& operator=(const Tls&) = delete;
-
-  // A stream whose first calls of read() and write() do the handshake. `identity` names the connection and is sent
-  // unencrypted; both sides derive the connection's key from it.
-  std::unique_ptr<Stream> client(os::Descriptor socket, std::string identity) const;
-  std::unique_ptr<Stream> server(os::Descriptor socket) const;
-
-  // HKDF-Expand(HKDF-Extract("", token), identity) of 32 bytes with SHA-256 (RFC 5869).
-  std::string key(const std::string& identity) const;
-
- private:
-  struct Free {
-    void operator()(SSL_CTX* context) const { ::SSL_CTX_free(context); }
-  };
-  std::string extracted_;
-  std::unique_ptr<SSL_CTX, Free> client_, server_;
-};
+// Streams under TLS, whose first calls of read() and write() do the handshake. Both ends know the connection's name.
+std::unique_ptr<Stream> make_tls_client(const Tls& tls, os::Descriptor socket,
+                                        std::string_view name);
+std::unique_ptr<Stream> make_tls_server(const Tls& tls, os::Descriptor socket,
+                                        const elastic::Expected& expected);
 
 }  // namespace trireme::comm

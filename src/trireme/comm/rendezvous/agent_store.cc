@@ -10,7 +10,6 @@
 #include "trireme/base/error.h"
 #include "trireme/base/os/wait.h"
 #include "trireme/launch/elastic/backoff.h"
-#include "trireme/launch/elastic/secret.h"
 
 namespace trireme::comm {
 namespace {
@@ -36,6 +35,7 @@ AgentStore::AgentStore(std::string address, std::string token, std::uint64_t gen
     : c10d::Store(timeout),
       address_(std::move(address)),
       token_(std::move(token)),
+      sessions_(token_),
       generation_(generation),
       net_(os::make_sockets()) {
   connect(seconds(timeout));
@@ -49,9 +49,10 @@ void AgentStore::connect(double seconds) {
   elastic::Backoff pause(kFirstPause, kLongestPause);
   std::string why = "it did not answer";
   for (int attempts = 1;; ++attempts) {
-    session_.emplace(elastic::Session::Role::kClient, token_, elastic::random_bytes(32));
+    session_.emplace(sessions_.connect(elastic::Caller::kRank));
     gone_.reset();
     connection_ = net_->dial(agent);
+    net_->send(connection_, session_->greeting());
     handle_until(seconds - watch.seconds(), [&] { return session_->open(); });
     if (session_->open()) return;
     if (gone_ && gone_->no_listener) throw std::runtime_error(why_gone());

@@ -1,4 +1,4 @@
-// AgentStore: c10d's key-value store, kept by the agent that started the ranks. Every message is authenticated, and
+// AgentStore: c10d's key-value store, kept by the agent that started the ranks. Its connection is under TLS, and
 // ranks of an older generation are refused.
 #pragma once
 
@@ -66,6 +66,7 @@ class AgentStore final : public c10d::Store {
   std::string why_gone() const;
 
   std::string address_, token_;
+  elastic::Sessions sessions_;
   std::uint64_t generation_;
   bool local_ = false;
   std::mutex mutex_;

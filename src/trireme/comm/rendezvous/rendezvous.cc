@@ -71,7 +71,8 @@ void Rendezvous::leave() {
     if (!watched) store_->add(Herald::kLeftKey, 1);
     if (config_.rank != 0) return;
     // Running ranks learn the cause from the store, so it stays as long as any may read it.
-    while (watch.seconds() < patience && store_->add(Herald::kLeftKey, 0) < config_.size)
+    while (watch.seconds() < patience &&
+           store_->add(Herald::kLeftKey, 0) < config_.size - config_.servers)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
   } catch (const std::exception&) {
     // Its own store failed: reports are no longer possible.

@@ -58,7 +58,7 @@ ShmLink::~ShmLink() {
   place(config().rank).leaving = true;
   const auto stays = [this](int rank) { return !ended(rank) && !place(rank).leaving; };
   const Stopwatch watch;
-  for (int rank = 0; rank < config().size; ++rank)
+  for (int rank = 0; rank < config().size - config().servers; ++rank)
     while (stays(rank) && !cause() && watch.seconds() < kPatience)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }

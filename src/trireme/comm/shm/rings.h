@@ -15,7 +15,12 @@ namespace trireme::comm {
 // Enough places that both ends find work while the other is away for a moment.
 constexpr std::size_t kPlaces = 4;
 
-// Chunks are counted from 0; chunk i is in place i % kPlaces. Zero bytes are an empty ring.
+// Chunks are counted from 0; chunk i is in place i % kPlaces. Zero bytes are an empty ring. A place is
+//   free       until the sender fills it and raises `written`,
+//   written    until the receiver has copied or changed its bytes and raises `read`,
+//   read       until the sender collects: it copies bytes of a message there and back to where they belong,
+//   collected  from then on, which is free for chunk i + kPlaces; only the sender counts these.
+// So collected <= read <= written <= collected + kPlaces.
 struct alignas(64) Ring {
   std::atomic<std::uint64_t> written;
   alignas(64) std::atomic<std::uint64_t> read;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 namespace trireme::config {
 namespace {
@@ -35,6 +36,23 @@ std::string describe(const Suffix& suffix) {
 
 }  // namespace
 
+Field moving(std::string_view key, double& (*first)(Job&), std::optional<double>& (*last)(Job&),
+             std::string_view doc, Range range) {
+  Field field = form(Field::Kind::kNumber, key, doc, range);
+  field.pair = "at the first step and at optim.decay_steps";
+  field.get = [first, last](const Job& job) -> Value {
+    const std::optional<double> end = member_of(last, job);
+    if (!end) return member_of(first, job);
+    return std::array<double, 2>{member_of(first, job), *end};
+  };
+  field.set = [first, last](Job& job, const Value& value) {
+    const auto* const both = std::get_if<std::array<double, 2>>(&value);
+    first(job) = both != nullptr ? both->front() : std::get<double>(value);
+    last(job) = both != nullptr ? std::optional(both->back()) : std::nullopt;
+  };
+  return field;
+}
+
 Field with_suffix(Field field, Suffix suffix) {
   field.other += (field.other.empty() ? "" : ", or ") + describe(suffix);
   field.is_other = [suffix, before = field.is_other](std::string_view text) {
@@ -47,7 +65,7 @@ Field with_suffix(Field field, Suffix suffix) {
       return name;
     return fmt::format("{}:{}", name, number);
   };
-  field.set = [suffix, before = field.set](Job& job, const Value& value) {
+  field.set = [suffix = std::move(suffix), before = field.set](Job& job, const Value& value) {
     const auto suffixed = parse(std::get<std::string>(value), suffix);
     before(job, suffixed ? Value(suffixed->name) : value);
     suffix.set(job, suffixed ? suffixed->number : suffix.get(Job{}));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -11,10 +12,12 @@
 
 namespace trireme::config {
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a member's name takes none
 #define MEMBER(member)      \
   +[](Job & job) -> auto& { \
     return job.member;      \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 // One number for two members.
 template <typename First, typename Second>
@@ -33,6 +36,10 @@ Field pair_of(std::string_view key, First& (*first)(Job&), Second& (*second)(Job
   };
   return field;
 }
+
+// A number, or two where it moves along a schedule.
+Field moving(std::string_view key, double& (*first)(Job&), std::optional<double>& (*last)(Job&),
+             std::string_view doc, Range range);
 
 // A number that may follow some names of a choice, "wsd:0.2"; left out, it is the default of a Job.
 struct Suffix {

@@ -30,17 +30,6 @@ Field two_integers(std::string_view key, At<std::array<std::int64_t, 2>> at, std
   return field;
 }
 
-Field optional_number(std::string_view key, At<std::optional<double>> at, std::string_view doc,
-                      Range range) {
-  Field field = form(Field::Kind::kNumber, key, doc, or_else(-1, range));
-  field.get = [at](const Job& job) -> Value { return member_of(at, job).value_or(-1); };
-  field.set = [at](Job& job, const Value& value) {
-    const double number = std::get<double>(value);
-    at(job) = number == -1 ? std::nullopt : std::optional(number);
-  };
-  return field;
-}
-
 Value name_of(const Codes& codes, int code) {
   const auto found = std::ranges::find(codes, code, &Codes::value_type::second);
   TRIREME_CHECK(found != codes.end(), "a choice without a name");

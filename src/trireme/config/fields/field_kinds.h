@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -72,10 +71,6 @@ inline Field two_numbers(std::string_view key, At<std::array<double, 2>> at, std
 Field two_integers(std::string_view key, At<std::array<std::int64_t, 2>> at, std::string_view doc,
                    Range range);
 
-// A number that may be missing, which is written as -1.
-Field optional_number(std::string_view key, At<std::optional<double>> at, std::string_view doc,
-                      Range range);
-
 // Choices as numbers: those of an enum, and kNoCode for an optional without one.
 using Codes = std::vector<std::pair<std::string_view, int>>;
 inline constexpr int kNoCode = -1;
@@ -100,9 +95,8 @@ void decode(int code, std::optional<Enum>& option) {
 }
 
 template <typename Enum>
-Field choice(
-    std::string_view key, Enum& (*at)(Job&), std::string_view doc,
-    std::initializer_list<std::pair<std::string_view, std::type_identity_t<Enum>>> options) {
+Field choice(std::string_view key, Enum& (*at)(Job&), std::string_view doc,
+             const std::vector<std::pair<std::string_view, std::type_identity_t<Enum>>>& options) {
   Field field = form(Field::Kind::kChoice, key, doc);
   Codes codes;
   for (const auto& [name, option] : options) {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/config/fields/field.h"
 #include "trireme/config/job.h"
+#include "trireme/config/values/field.h"
 
 namespace trireme::config {
 

@@ -1,4 +1,6 @@
 // Regions of an image and their tokens.
+#include <fmt/format.h>
+
 #include "trireme/config/fields/field_joined.h"
 #include "trireme/config/fields/field_lists.h"
 

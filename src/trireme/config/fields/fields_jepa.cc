@@ -17,14 +17,10 @@ std::vector<Field> jepa_fields() {
           KEY(jepa.mask_tokens),
           "Learned mask tokens: 1, shared by both masks (V-JEPA 2), or 2, one per mask (V-JEPA 1).",
           from(1, 2))),
-      fixed(number(KEY(jepa.momentum),
+      fixed(moving("jepa.momentum", MEMBER(jepa.momentum), MEMBER(jepa.momentum_end),
                    "Momentum of the teacher: after every step teacher = momentum x teacher + (1 - "
-                   "momentum) x student.",
-                   half_open(0, 1))),
-      fixed(optional_number(KEY(jepa.momentum_end),
-                            "Momentum of the teacher at optim.decay_steps, approached linearly. "
-                            "-1: constant jepa.momentum.",
-                            from(0, 1))),
+                   "momentum) x student. With two numbers it moves along a line.",
+                   from(0, 1))),
       fixed(text(KEY(jepa.masks),
                  "Short-range and long-range mask of a clip, each as BLOCKSxSHARE; a block covers "
                  "that share of a frame.")),

@@ -69,16 +69,42 @@ std::vector<Field> precision_fields() {
 std::vector<Field> network_fields() {
   return {
       text(KEY(network.codec),
-           "Codec of gradient sums between data-parallel ranks: bf16, q8, q4, f4, "
-           "randk:SHARE:BITS, sign or topk:SHARE:BITS. q8:stochastic and q4:stochastic round by "
-           "noise. A last part bf16 or fp32, as in q4:bf16, keeps residuals of that type; sign and "
-           "topk need them (docs/numerics.md). none: sums travel as they are."),
-      integer(KEY(network.senders),
-              "Blocks of micro-batches whose sums are coded; equal numbers have equal bits. 0: the "
-              "number of data-parallel ranks, or of dp_replicate with ZeRO and shards.",
-              from(0, kMaxBatch)),
-      text(KEY(network.back),
-           "Codec of the whole sum on its way back to all ranks: bf16, q8, q4 or f4. none: fp32."),
+           "Codec of gradient sums between data-parallel ranks: bf16, q8, q4, f4, i8x, i4x, "
+           "randk:SHARE:BITS, sign, topk:SHARE:BITS or lowrank:RANK. i8x and i4x are integers, "
+           "which rings can add. q8:stochastic and q4:stochastic round by noise. "
+           "lowrank:RANK:STEPS codes after so many steps (default: 10 % of run.steps). A last part "
+           "bf16 or fp32, as in q4:bf16, keeps residuals of that type, which sign and topk need, "
+           "and lowrank always has; q4:bf16:N keeps N, which senders use in turn. A codec after /, "
+           "as in q4/q8, is that of the whole sum on its way back (docs/numerics.md). none: sums "
+           "travel as they are."),
+      integer(
+          KEY(network.senders),
+          "Blocks of micro-batches whose sums are coded; equal numbers have equal bits. 0: the "
+          "number of data-parallel ranks, or of dp_replicate with ZeRO and shards. ZeRO-2 and 3 "
+          "without replicas: those of all micro-batches together.",
+          from(0, kMaxBatch)),
+      text(KEY(network.gather),
+           "Codec of parameters: bf16, q8, q4 or f4. In every layout, blocks compute with what "
+           "codes "
+           "of the fp32 masters decode to. Under ZeRO-3, q8:RANKS shards the codes of a step's "
+           "first gather over so many ranks of a host. Later gathers are among these. none: "
+           "parameters travel as they are."),
+      choice(KEY(network.algorithm),
+             "Algorithm of sums and gathers between hosts (docs/numerics.md#algorithms). auto: "
+             "hierarchical where hosts hold aligned blocks of ranks, else direct.",
+             {{"auto", algorithm::Kind::kAuto},
+              {"direct", algorithm::Kind::kDirect},
+              {"hierarchical", algorithm::Kind::kHierarchical},
+              {"halving", algorithm::Kind::kHalving},
+              {"tree", algorithm::Kind::kTree},
+              {"ring", algorithm::Kind::kRing},
+              {"ring_gather", algorithm::Kind::kRingGather}}),
+      fixed(text(
+          KEY(network.outer),
+          "Islands that train apart and merge their weights (DiLoCo), which divide "
+          "dp_replicate. Form: islands:W,every:STEPS, with lr, momentum, fragments, delay, blend, "
+          "codec, back, merge and streaming (docs/parallel.md). none: gradients of all replicas "
+          "are added.")),
       text(KEY(network.nccl),
            "NCCL settings of GPU runs, such as algo=Ring,ib_hca=mlx5_0,mlx5_1: environment "
            "variables that are set before the start (docs/gpu.md). Empty: none."),
@@ -87,24 +113,22 @@ std::vector<Field> network_fields() {
 
 std::vector<Field> recompute_fields() {
   return {
-      choice(KEY(recompute.policy),
-             "Activation recomputation in the backward pass, with the same bits. full: blocks keep "
-             "only their input. selective: blocks leave out recompute.parts. auto: the cheapest "
-             "choice of parts and blocks within recompute.memory.",
-             {{"none", RecomputePolicy::kNone},
-              {"full", RecomputePolicy::kFull},
-              {"selective", RecomputePolicy::kSelective},
-              {"auto", RecomputePolicy::kAuto}}),
+      with_suffix(
+          choice(KEY(recompute.policy),
+                 "Activation recomputation with the same bits. full: blocks keep only their input "
+                 "(full:BLOCKS: a segment keeps only its first). selective: blocks leave out "
+                 "recompute.parts. auto: the cheapest choice within recompute.memory.",
+                 {{"none", RecomputePolicy::kNone},
+                  {"full", RecomputePolicy::kFull},
+                  {"selective", RecomputePolicy::kSelective},
+                  {"auto", RecomputePolicy::kAuto}}),
+          {"full"}, "BLOCKS", MEMBER(recompute.every), from(1, kMaxIds)),
       text(KEY(recompute.nodes),
            "Nodes that the policy applies to, as comma-separated patterns such as "
            "block.[0-11],head. Empty: all nodes that can be recomputed."),
       text(KEY(recompute.parts),
            "Parts that selective recomputes, comma-separated: norms (norm outputs), attention (its "
            "output), mlp (the activation's input), logits."),
-      integer(KEY(recompute.every),
-              "Blocks per segment of policy full; a segment keeps only its first input. 0: each "
-              "block keeps its own input.",
-              from(0, kMaxIds)),
       bytes(KEY(recompute.memory),
             "Memory budget of policy auto per rank, without the library that run.memory_limit "
             "includes."),

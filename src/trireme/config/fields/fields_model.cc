@@ -1,4 +1,5 @@
 // What is trained, and on what.
+#include "trireme/config/families.h"
 #include "trireme/config/fields/field_kinds.h"
 #include "trireme/config/fields/field_lists.h"
 
@@ -16,23 +17,15 @@ Field init_std_field() {
 }
 
 Field family_field() {
+  std::vector<std::pair<std::string_view, Family>> names;
+  for (const FamilyInfo& one : families()) names.emplace_back(one.name, one.family);
   return inherited(fixed(choice(
       KEY(model.family),
       "Architecture. Language models: gpt (GPT-2), llama (Llama, Qwen), hnet (H-Net: bytes in "
       "learned chunks). Images: vit (classifier), clip (CLIP, SigLIP). Vision-language: vlm, "
       "arrcoc (token budget per image region). Video: jepa (V-JEPA 2), hvjepa (with chunks), "
       "probe (classifier on a frozen encoder), jepa_ac (actions).",
-      {{"gpt", Family::kGpt},
-       {"llama", Family::kLlama},
-       {"vit", Family::kVit},
-       {"clip", Family::kClip},
-       {"hnet", Family::kHnet},
-       {"vlm", Family::kVlm},
-       {"arrcoc", Family::kArrcoc},
-       {"jepa", Family::kJepa},
-       {"hvjepa", Family::kHvjepa},
-       {"probe", Family::kProbe},
-       {"jepa_ac", Family::kJepaAc}})));
+      names)));
 }
 
 Field attention_layers_field() {

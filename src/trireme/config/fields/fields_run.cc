@@ -1,6 +1,7 @@
 // How training goes: the optimizer, the run, its checkpoints.
 #include "trireme/config/fields/field_joined.h"
 #include "trireme/config/fields/field_lists.h"
+#include "trireme/config/optimizers.h"
 
 namespace trireme::config {
 namespace {
@@ -36,26 +37,6 @@ Field lr_schedule_field() {
       {"wsd"}, "SHARE", MEMBER(optim.wsd_decay_fraction), from(0, 1));
 }
 
-// A number, or two where it moves along a schedule.
-Field weight_decay_field() {
-  Field field = form(Field::Kind::kNumber, "optim.weight_decay",
-                     "Decoupled weight decay, scaled by the learning rate. With two numbers it "
-                     "moves along half a cosine, without warm-up.",
-                     from(0, 100));
-  field.pair = "at the first step and at optim.decay_steps";
-  field.get = [](const Job& job) -> Value {
-    const Optim& optim = job.optim;
-    if (!optim.weight_decay_end) return optim.weight_decay;
-    return std::array<double, 2>{optim.weight_decay, *optim.weight_decay_end};
-  };
-  field.set = [](Job& job, const Value& value) {
-    const auto* const both = std::get_if<std::array<double, 2>>(&value);
-    job.optim.weight_decay = both != nullptr ? both->front() : std::get<double>(value);
-    job.optim.weight_decay_end = both != nullptr ? std::optional(both->back()) : std::nullopt;
-  };
-  return field;
-}
-
 Field groups_field() {
   Field field =
       form(Field::Kind::kMaps, "optim.groups",
@@ -88,13 +69,22 @@ Field groups_field() {
   return field;
 }
 
+Field optimizer_field() {
+  std::vector<std::pair<std::string_view, Optimizer>> choices;
+  for (const OptimizerInfo& one : kOptimizers) choices.emplace_back(one.key, one.optimizer);
+  return fixed(choice(KEY(optim.name),
+                      "Optimizer: adamw, or lion, which usually takes a tenth of adamw's learning "
+                      "rate, ten times its "
+                      "weight decay and betas of [0.9, 0.99]. Weight decay applies to weights with "
+                      "two or more dimensions.",
+                      std::move(choices)));
+}
+
 }  // namespace
 
 std::vector<Field> optim_fields() {
   return {
-      fixed(choice(KEY(optim.name),
-                   "Optimizer. adamw applies weight decay to weights with two or more dimensions.",
-                   {{"adamw", Optimizer::kAdamW}})),
+      optimizer_field(),
       number(KEY(optim.lr), "Peak learning rate.", above(0, 100)),
       number(KEY(optim.min_lr), "Final learning rate of the schedules linear, cosine and wsd.",
              from(0, 100)),
@@ -105,11 +95,16 @@ std::vector<Field> optim_fields() {
           KEY(optim.decay_steps),
           "Step at which the learning rate reaches optim.min_lr, with the warm-up. 0: run.steps."),
       lr_schedule_field(),
-      weight_decay_field(),
+      moving("optim.weight_decay", MEMBER(optim.weight_decay), MEMBER(optim.weight_decay_end),
+             "Decoupled weight decay, scaled by the learning rate. With two numbers it "
+             "moves along half a cosine, without warm-up.",
+             from(0, 100)),
       groups_field(),
-      two_numbers(KEY(optim.betas), "Decay rates of AdamW's first and second moment.",
+      two_numbers(KEY(optim.betas),
+                  "Decay rates of AdamW's moments. Of Lion: the weight of its moment in a step, "
+                  "and the moment's decay rate.",
                   half_open(0, 1)),
-      number(KEY(optim.eps), "Epsilon of AdamW.", above(0, 1)),
+      number(KEY(optim.eps), "Epsilon of AdamW; Lion has none.", above(0, 1)),
       number(KEY(optim.clip), "Maximum global gradient norm. 0: no clipping.", from(0, 1e9)),
       fixed(choice(KEY(optim.states),
                    "Format of the moments: auto (precision.master) or int8 (8-bit codes with a "

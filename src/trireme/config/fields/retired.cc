@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "trireme/base/error.h"
-#include "trireme/config/yaml.h"
+#include "trireme/config/values/yaml.h"
 
 namespace trireme::config {
 namespace {
@@ -54,8 +54,10 @@ constexpr std::array kRetired = {
     Retired{"precision.loss_scale_floor", "1"},
     Retired{"recompute.first", "0",
             "set recompute.policy=full and recompute.nodes to these blocks, such as block.[0-3]"},
+    Retired{"recompute.every", "0", "set recompute.policy=full:BLOCKS"},
     Retired{"offload.prefetch", "1"},
     Retired{"offload.ratio", "1", "set offload.optimizer=host:SHARE or nvme:SHARE"},
+    Retired{"network.back", "none", "it is the last part of network.codec, such as q4/q8"},
     Retired{"offload.engine", "auto",
             "it is fixed: io_uring where the disk works with it, else threads"},
     Retired{"run.find_micro_batch", "false", "set run.micro_batch=0"},
@@ -103,6 +105,8 @@ constexpr std::array kRetired = {
     Retired{"probe.views", "1", "it is the second number of probe.clips, such as [1, 3]"},
     Retired{"parallel.activation_limit", "1",
             "set parallel.schedule=zb_auto:LIMIT or v_auto:LIMIT"},
+    Retired{"jepa.momentum_end", "-1",
+            "it is the second number of jepa.momentum, such as [0.998, 1]"},
     Retired{"optim.weight_decay_end", "-1",
             "it is the second number of optim.weight_decay, such as [0.04, 0.4]"},
     Retired{"optim.wsd_decay_fraction", "0.1", "set optim.schedule=wsd:SHARE"},
@@ -125,11 +129,11 @@ struct OldSpelling {
 
 constexpr std::array kOldSpellings = {
     OldSpelling{"recompute.policy", "uniform",
-                "it is recompute.policy=full with recompute.every blocks a segment"},
+                "it is recompute.policy=full:BLOCKS with the blocks of a segment"},
     OldSpelling{"recompute.policy", "block",
                 "it is recompute.policy=full with recompute.nodes, such as block.[0-3]"},
     OldSpelling{"recompute.policy", "segments",
-                "set recompute.policy=full and recompute.every=2, which needs less memory"},
+                "set recompute.policy=full:2, which needs less memory"},
 };
 
 const Retired* find_retired(std::string_view key) {

@@ -1,21 +1,45 @@
-// Coded sums of gradients: keys that fit together.
+// Coded sums of gradients and coded gathers of parameters: keys that fit together.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "trireme/config/job.h"
 
 namespace trireme::config {
 
 bool codes_sums(const Job& job);
-// Of network.codec: its codec, and the type after the last colon, in which each sender keeps what its codes left out.
-std::pair<std::string, std::optional<DType>> codec_and_residual(const Network& network);
-// Senders of a resolved job that codes sums.
+bool codes_gathers(const Job& job);
+// Parts of network.codec.
+struct SumCodecs {
+  std::string codec;
+  std::optional<DType> residual;  // in which each sender keeps what its codes left out
+  int residuals = 0;              // number of them; 0: one for every sender that codes at a time
+  std::string back;               // codec of the whole sum on its way back; empty: none
+  std::optional<std::int64_t> warmup;  // lowrank: first steps of a run, whose sums are not coded
+};
+SumCodecs sum_codecs(const Network& network);
+// Parts of network.gather: its codec, and the ranks of a host that keep the codes (0: none do).
+struct GatherCodec {
+  std::string codec;
+  int within = 0;
+};
+GatherCodec gather_codec(const Network& network);
+// Senders of a resolved job that codes sums, and their residuals: 0 where they keep none.
 int senders(const Job& job);
+int residuals(const Job& job);
+// First steps of a resolved job whose sums travel as they are, whatever the codec: 10 % of them at low rank unless given.
+std::int64_t uncoded_steps(const Job& job);
 
-// Throws Error{kUsage} if the layout or precision of a resolved job has no coded sums.
+// Whether shards are exchanged at every micro-batch below all other sums, so that each micro-batch has senders.
+bool codes_each_micro_batch(const Job& job);
+
+// What a user should know of a resolved job's network, one sentence each.
+std::vector<std::string> network_notes(const Job& job);
+
+// Throws Error{kUsage} if the layout or precision of a resolved job has no coded sums or gathers.
 void check_network(const Job& job);
 
 }  // namespace trireme::config

@@ -15,6 +15,7 @@
 #include "trireme/config/resolve/check_precision.h"
 #include "trireme/config/resolve/check_samples.h"
 #include "trireme/config/resolve/check_spikes.h"
+#include "trireme/config/resolve/outer_steps.h"
 #include "trireme/config/resolve/resolve_family.h"
 #include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/config/saving.h"
@@ -70,7 +71,6 @@ void check_recompute(const Recompute& recompute) {
   const Recompute plain;
   for (const Key& key :
        {Key{"parts", recompute.parts != plain.parts, RecomputePolicy::kSelective, "selective"},
-        Key{"every", recompute.every != plain.every, RecomputePolicy::kFull, "full"},
         Key{"memory", recompute.memory != plain.memory, RecomputePolicy::kAuto, "auto"}}) {
     const bool wanted = recompute.policy == key.policy;
     if (key.set && !wanted)
@@ -98,10 +98,10 @@ void check_towers(const Job& job) {
            parallel.tp, key, heads, heads);
 }
 
-// Rows of families other than decoders meet in one way.
+// Rows in order meet in one way.
 void resolve_context(Job& job) {
   Parallel& parallel = job.parallel;
-  if (parallel.cp == 1 || is_decoder(job.model.family)) return;
+  if (parallel.cp == 1 || info(job).zigzag) return;
   if (parallel.context == ContextMethod::kUlysses ||
       parallel.context == ContextMethod::kHierarchical)
     fail(ErrorKind::kUsage,
@@ -114,7 +114,7 @@ void resolve_context(Job& job) {
 
 // What tensor and context parallelism share out must be there to share.
 void check_parts(const Job& job) {
-  if (!is_decoder(job.model.family)) return check_towers(job);
+  if (!info(job).chain) return check_towers(job);
   const Model& model = job.model;
   const Parallel& parallel = job.parallel;
   const auto enough = [&](const char* what, std::int64_t count) {
@@ -185,14 +185,15 @@ void check_training(const Job& job) {
          "lora.rank=0 means no adapters, so {} has no effect; set lora.rank, or leave lora out",
          more);
   }
-  const bool adapts = is_decoder(job.model.family) || job.model.family == Family::kArrcoc;
-  if (lora.rank > 0 && !adapts)
+  if (lora.rank > 0 && !info(job).adapters)
     fail(ErrorKind::kUsage, "lora.rank={}: family {} has no adapters; set lora.rank=0", lora.rank,
          name(job.model.family));
-  if (lora.rank > 0 && lora.targets == LoraTargets::kQueryValue && job.model.family == Family::kGpt)
+  if (lora.rank > 0 && lora.targets == LoraTargets::kQueryValue &&
+      info(job).decoder == DecoderBlock::kGpt)
     fail(ErrorKind::kUsage,
-         "lora.targets=query_value: queries, keys and values of family gpt are one layer; set "
-         "lora.targets=attention");
+         "lora.targets=query_value: queries, keys and values of family {} are one layer; set "
+         "lora.targets=attention",
+         name(job.model.family));
   check_patterns("model.frozen", job.model.frozen);
   check_patterns("lora.also", lora.also);
   // Of a product with fewer features on a side, more would say nothing more.
@@ -290,6 +291,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   choose_compute(job);
   check_idle_keys(job);
   resolve_family(job, data);
+  resolve_islands(job);
   resolve_mesh(job.parallel, world);
   resolve_context(job);
   check_parts(job);
@@ -306,6 +308,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   check_batch(job);
   check_group(job);
   check_network(job);
+  check_islands(job);
   if (codes_sums(job)) job.network.senders = senders(job);
   check_coupled_batch(job);
   resolve_optim(job.optim, job.run);
@@ -346,12 +349,13 @@ std::vector<std::string> notes(const Job& job) {
     remarks.push_back(
         "offload with run.device=cuda: copies between device and host are synchronous and from "
         "pageable memory so far, so they do not overlap with computing");
+  for (std::string& note : network_notes(job)) remarks.push_back(std::move(note));
   const Parallel& parallel = job.parallel;
-  if (parallel.tp > 1 && parallel.sequence_parallel && !is_decoder(job.model.family))
+  if (parallel.tp > 1 && parallel.sequence_parallel && !info(job).sequence_parallel)
     remarks.push_back(fmt::format(
         "parallel.sequence_parallel: family {} has all rows on every tp rank between layers",
         name(job.model.family)));
-  if (parallel.cp > 1 && !is_decoder(job.model.family))
+  if (parallel.cp > 1 && !info(job).zigzag)
     remarks.push_back(
         fmt::format("parallel.cp={}: ranks share the rows of family {}'s blocks in order and "
                     "attend with context=all_gather",
@@ -359,7 +363,7 @@ std::vector<std::string> notes(const Job& job) {
   if (parallel.zero > 0 && parallel.dp_shard * parallel.cp == 1 && parallel.dp_replicate > 1)
     remarks.push_back(fmt::format(
         "parallel.zero={} shards over dp_shard=1, so every rank holds everything", parallel.zero));
-  if (!is_decoder(job.model.family)) return remarks;
+  if (!info(job).chain) return remarks;
   // Query heads of one group on several ranks.
   const std::int64_t group = job.model.heads / job.model.kv_heads;
   bool shared = false;

@@ -9,10 +9,6 @@
 #include "trireme/config/head_width.h"
 #include "trireme/config/layer_attention.h"
 #include "trireme/config/pixels.h"
-#include "trireme/config/resolve/resolve_arrcoc.h"
-#include "trireme/config/resolve/resolve_jepa.h"
-#include "trireme/config/resolve/resolve_towers.h"
-#include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/config/rope.h"
 #include "trireme/config/synthetic.h"
 
@@ -35,14 +31,12 @@ std::int64_t nearest_divisor(std::int64_t whole, std::int64_t wanted) {
   return whole;
 }
 
-bool is_language_model(Family family) { return is_decoder(family) || family == Family::kHnet; }
-
 // Rows have several conversations each, which do not see each other.
 void resolve_chat(Job& job) {
-  if (!is_decoder(job.model.family))
-    fail(ErrorKind::kUsage,
-         "data.source=chat: family {} does not pack conversations; gpt and llama do",
-         name(job.model.family));
+  constexpr auto kPacks = [](const FamilyInfo& one) { return one.packs_conversations; };
+  if (!kPacks(info(job)))
+    fail(ErrorKind::kUsage, "data.source=chat: family {} does not pack conversations; {} do",
+         name(job.model.family), names_where(kPacks));
   if (job.data.path.empty())
     fail(
         ErrorKind::kUsage,
@@ -100,7 +94,7 @@ void resolve_decoder(Model& model, const DatasetFacts& data) {
          "model.kv_heads={}",
          model.heads, model.kv_heads, nearest_divisor(model.heads, model.kv_heads));
   resolve_vocab(model, data);
-  const bool llama = model.family != Family::kGpt;
+  const bool llama = info(model.family).decoder == DecoderBlock::kLlama;
   if (model.ffn == 0) model.ffn = llama ? swiglu_width(model.hidden) : 4 * model.hidden;
   if (llama && model.head_dim % 2 != 0)
     fail(ErrorKind::kUsage,
@@ -137,6 +131,10 @@ void resolve_decoder(Model& model, const DatasetFacts& data) {
   model.rope_scaling = print(parse_rope_scaling(model.rope_scaling));
 }
 
+void resolve_language_model(Job& job, const DatasetFacts& data) {
+  resolve_decoder(job.model, data);
+}
+
 void check_idle_keys(const Job& job) {
   const Job plain;
   for (const Difference& key : diff(plain, job))
@@ -149,21 +147,8 @@ void resolve_family(Job& job, const DatasetFacts& data) {
   if (job.data.source != DataSource::kChat && !job.data.chat.empty())
     fail(ErrorKind::kUsage, "data.chat={}: only data.source=chat uses it; leave it out",
          job.data.chat);
-  if (is_language_model(job.model.family)) resolve_text(job);
-  switch (job.model.family) {
-    case Family::kGpt:
-    case Family::kLlama: resolve_decoder(job.model, data); break;
-    case Family::kJepa:
-    case Family::kHvjepa:
-    case Family::kProbe:
-    case Family::kJepaAc: resolve_jepa(job, data); break;
-    case Family::kVit: resolve_vit(job, data); break;
-    case Family::kClip: resolve_clip(job, data); break;
-    case Family::kHnet: resolve_hnet(job, data); break;
-    case Family::kVlm: resolve_vlm(job); break;
-    case Family::kArrcoc: resolve_arrcoc(job); break;
-    default: TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
-  }
+  if (info(job).reads_tokens) resolve_text(job);
+  info(job).resolve(job, data);
   if (uses(job.model.family, "vision.pixels")) pixel_scale(job);  // is well written
 }
 

@@ -18,6 +18,9 @@ void resolve_decoder(Model& model, const DatasetFacts& data);
 // The rows of a language model's embedding.
 void resolve_vocab(Model& model, const DatasetFacts& data);
 
+// A language model that is a decoder alone.
+void resolve_language_model(Job& job, const DatasetFacts& data);
+
 // An H-Net's stages, and how they may be laid out.
 void resolve_hnet(Job& job, const DatasetFacts& data);
 

@@ -86,7 +86,49 @@ void check_protocol(const Job& job) {
          nearest_multiples("run.micro_batch", job.run.micro_batch, probe.views));
 }
 
+void resolve_chunks(const Job& job) {
+  const Chunk& chunk = job.chunk;
+  if (chunk.layers > 0) check_heads("chunk", chunk.hidden, chunk.heads);
+  const std::int64_t columns = job.vision.image / job.vision.patch;
+  if (chunk.mode == ChunkMode::kFixed && columns % chunk.ratio != 0)
+    fail(ErrorKind::kUsage,
+         "chunk.ratio={} does not divide the {} tokens of a row (vision.image={} / "
+         "vision.patch={}), as chunk.mode=fixed needs; change one",
+         chunk.ratio, columns, job.vision.image, job.vision.patch);
+  if (job.vicreg.weight > 0 && job.run.global_batch < 2)
+    fail(
+        ErrorKind::kUsage,
+        "run.global_batch={}: vicreg.weight={} needs the variance over a batch of 2 or more; raise "
+        "it, or set vicreg.weight=0",
+        job.run.global_batch, job.vicreg.weight);
+}
+
+}  // namespace
+
+void resolve_frozen_tower(Job& job) {
+  resolve_tower(job);
+  if (!job.vision.chunked && job.chunk != Chunk{})
+    fail(ErrorKind::kUsage,
+         "chunk: the tower of family {} makes no chunks; leave the section out, or set "
+         "vision.chunked=true",
+         name(job.model.family));
+  if (job.vision.chunked) resolve_chunks(job);
+}
+
+void resolve_jepa(Job& job, const DatasetFacts& data) {
+  resolve_tower(job);
+  check_reads(job, DataSource::kSquares, DataSource::kClips, "clips");
+  check_heads("jepa", job.jepa.hidden, job.jepa.heads);
+  resolve_masks(job);
+}
+
+void resolve_hvjepa(Job& job, const DatasetFacts& data) {
+  resolve_jepa(job, data);
+  resolve_chunks(job);
+}
+
 void resolve_probe(Job& job, const DatasetFacts& data) {
+  resolve_frozen_tower(job);
   check_reads(job, DataSource::kSquares, DataSource::kClips, "clips");
   check_protocol(job);
   if (job.vision.hidden % job.probe.heads != 0)
@@ -105,24 +147,8 @@ void resolve_probe(Job& job, const DatasetFacts& data) {
          job.parallel.tp, job.probe.heads);
 }
 
-void resolve_chunks(const Job& job) {
-  const Chunk& chunk = job.chunk;
-  if (chunk.layers > 0) check_heads("chunk", chunk.hidden, chunk.heads);
-  const std::int64_t columns = job.vision.image / job.vision.patch;
-  if (chunk.mode == ChunkMode::kFixed && columns % chunk.ratio != 0)
-    fail(ErrorKind::kUsage,
-         "chunk.ratio={} does not divide the {} tokens of a row (vision.image={} / "
-         "vision.patch={}), as chunk.mode=fixed needs; change one",
-         chunk.ratio, columns, job.vision.image, job.vision.patch);
-  if (job.vicreg.weight > 0 && job.run.global_batch < 2)
-    fail(
-        ErrorKind::kUsage,
-        "run.global_batch={}: vicreg.weight={} needs the variance over a batch of 2 or more; raise "
-        "it, or set vicreg.weight=0",
-        job.run.global_batch, job.vicreg.weight);
-}
-
-void resolve_action(const Job& job) {
+void resolve_action(Job& job, const DatasetFacts& data) {
+  resolve_frozen_tower(job);
   check_reads(job, DataSource::kArm, DataSource::kTrajectories, "clips with actions");
   const Action& action = job.action;
   check_heads("action", action.hidden, action.heads);
@@ -138,36 +164,6 @@ void resolve_action(const Job& job) {
     fail(ErrorKind::kUsage,
          "parallel.tp={} is more than action.heads={}; a rank needs at least one", job.parallel.tp,
          action.heads);
-}
-
-}  // namespace
-
-void resolve_frozen_tower(Job& job) {
-  resolve_tower(job);
-  if (!job.vision.chunked && job.chunk != Chunk{})
-    fail(ErrorKind::kUsage,
-         "chunk: the tower of family {} makes no chunks; leave the section out, or set "
-         "vision.chunked=true",
-         name(job.model.family));
-  if (job.vision.chunked) resolve_chunks(job);
-}
-
-void resolve_jepa(Job& job, const DatasetFacts& data) {
-  const bool trains = job.model.family == Family::kJepa || job.model.family == Family::kHvjepa;
-  trains ? resolve_tower(job) : resolve_frozen_tower(job);
-  switch (job.model.family) {
-    case Family::kJepa:
-      check_reads(job, DataSource::kSquares, DataSource::kClips, "clips");
-      check_heads("jepa", job.jepa.hidden, job.jepa.heads);
-      return resolve_masks(job);
-    case Family::kHvjepa:
-      check_reads(job, DataSource::kSquares, DataSource::kClips, "clips");
-      check_heads("jepa", job.jepa.hidden, job.jepa.heads);
-      resolve_masks(job);
-      return resolve_chunks(job);
-    case Family::kProbe: return resolve_probe(job, data);
-    default: return resolve_action(job);
-  }
 }
 
 }  // namespace trireme::config

@@ -6,8 +6,11 @@
 
 namespace trireme::config {
 
-// Resolves families jepa, hvjepa, probe and jepa_ac. Throws Error{kUsage} naming the key.
+// Families jepa, hvjepa, probe and jepa_ac. All throw Error{kUsage} naming the key.
 void resolve_jepa(Job& job, const DatasetFacts& data);
+void resolve_hvjepa(Job& job, const DatasetFacts& data);
+void resolve_probe(Job& job, const DatasetFacts& data);
+void resolve_action(Job& job, const DatasetFacts& data);
 
 // The tower that a family of frozen ones has, and its chunks. Throws the same.
 void resolve_frozen_tower(Job& job);

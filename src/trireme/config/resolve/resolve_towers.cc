@@ -119,8 +119,7 @@ void check_text_keys(const Job& job) {
   if (job.data.tokenizer != plain.tokenizer)
     refuse("data.tokenizer", job.data.tokenizer, "captions and questions use bytes as tokens");
   if (job.data.documents) refuse("data.documents", "true", "samples are not cut from documents");
-  if (job.recompute.logits && job.model.family != Family::kVlm &&
-      job.model.family != Family::kArrcoc)
+  if (job.recompute.logits && info(job).decoder == DecoderBlock::kNone)
     refuse("recompute.logits", "true",
            fmt::format("family {} has no output layer over a vocabulary", name(job.model.family)));
 }
@@ -158,8 +157,8 @@ void resolve_clip(Job& job, const DatasetFacts& data) {
 }
 
 bool couples_batch(const Job& job) {
-  return job.model.family == Family::kClip ||
-         (job.model.family == Family::kHvjepa && job.vicreg.weight > 0);
+  const auto couples = info(job).couples_batch;
+  return couples != nullptr && couples(job);
 }
 
 bool caches_gradients(const Job& job) {
@@ -189,10 +188,7 @@ void check_coupled_batch(const Job& job) {
        "backwards before the last forward. Set parallel.schedule={}, run.micro_batch={} or "
        "run.global_batch={}",
        run.global_batch, run.micro_batch, dp(job), job.parallel.dp_replicate, job.parallel.dp_shard,
-       seen,
-       job.model.family == Family::kClip ? "A contrastive loss compares"
-                                         : "The statistics of vicreg.weight > 0 cover",
-       accumulation(job), job.parallel.schedule,
+       seen, info(job).couples, accumulation(job), job.parallel.schedule,
        schedules::names_where(
            [](const schedules::ScheduleInfo& other) { return other.forwards_first; }),
        std::max<std::int64_t>(1, run.global_batch / dp(job)), seen);

@@ -8,6 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/pixels.h"
+#include "trireme/data/loaders/families.h"
 #include "trireme/data/loaders/samples/clip_source.h"
 #include "trireme/data/loaders/samples/question_source.h"
 #include "trireme/data/loaders/samples/views.h"
@@ -44,15 +45,14 @@ std::vector<at::Tensor> caption_tokens(const config::Job& job, std::string_view 
   return {tokens, at::full({}, end, at::kLong)};
 }
 
-View held_out_view(const config::Job& job, media::ImageSize size) {
-  if (job.model.family == config::Family::kJepaAc) return {.box = middle_box(size)};
-  return choose_view(size, {}, nullptr);
-}
+View middle_view(media::ImageSize size) { return choose_view(size, {}, nullptr); }
+
+View camera_view(media::ImageSize size) { return {.box = middle_box(size)}; }
 
 at::Tensor asked_pixels(const config::Job& job, const std::string& file) {
   const MappedFile bytes(file);
   const std::vector<media::Image> frames = frames_of(job, bytes, file);
-  const View view = held_out_view(job, {frames[0].width, frames[0].height});
+  const View view = family_samples(job).held_out_view({frames[0].width, frames[0].height});
   const at::Tensor pixels =
       seen(frames, view, job.vision.image, config::pixel_scale(job), job.data.antialias);
   const std::int64_t segments = job.probe.segments, count = job.vision.frames;
@@ -63,18 +63,23 @@ at::Tensor asked_pixels(const config::Job& job, const std::string& file) {
 }
 
 std::vector<at::Tensor> asked_inputs(const config::Job& job, const std::string& file) {
-  using config::Family;
-  const Family family = job.model.family;
-  if (family == Family::kVlm && job.vlm.tower != config::VlmTower::kJepa) {
-    const media::Image image = media::checked_image(MappedFile(file).bytes(), file);
-    return prompt_batch(job, {&image, 1}, "?", {});
-  }
-  const at::Tensor pixels = asked_pixels(job, file);
-  if (family == Family::kVlm) return {{}, {}, {}, pixels};
-  std::vector<at::Tensor> inputs = {pixels};
-  if (family == Family::kJepa || family == Family::kHvjepa)
-    for (at::Tensor& mask : packed_masks(job, 0, 0, 1)) inputs.push_back(std::move(mask));
+  return family_samples(job).asked(job, file);
+}
+
+std::vector<at::Tensor> asked_pictures(const config::Job& job, const std::string& file) {
+  return {asked_pixels(job, file)};
+}
+
+std::vector<at::Tensor> asked_masked(const config::Job& job, const std::string& file) {
+  std::vector<at::Tensor> inputs = {asked_pixels(job, file)};
+  for (at::Tensor& mask : packed_masks(job, 0, 0, 1)) inputs.push_back(std::move(mask));
   return inputs;
+}
+
+std::vector<at::Tensor> asked_prompt(const config::Job& job, const std::string& file) {
+  if (job.vlm.tower == config::VlmTower::kJepa) return {{}, {}, {}, asked_pixels(job, file)};
+  const media::Image image = media::checked_image(MappedFile(file).bytes(), file);
+  return prompt_batch(job, {&image, 1}, "?", {});
 }
 
 std::vector<at::Tensor> asked_inputs_of_caption(const config::Job& job, std::string_view text) {

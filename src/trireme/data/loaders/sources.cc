@@ -1,10 +1,9 @@
 #include "trireme/base/error.h"
 #include "trireme/config/synthetic.h"
-#include "trireme/data/loaders/samples/clip_questions.h"
+#include "trireme/data/loaders/families.h"
 #include "trireme/data/loaders/samples/clip_source.h"
 #include "trireme/data/loaders/samples/file_sources.h"
 #include "trireme/data/loaders/samples/quadrants.h"
-#include "trireme/data/loaders/samples/question_source.h"
 #include "trireme/data/loaders/samples/synthetic_images.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/loaders/tokens/chat_source.h"
@@ -12,18 +11,6 @@
 #include "trireme/data/loaders/tokens/text_source.h"
 
 namespace trireme::loaders {
-namespace {
-
-// Pictures with text, as the family reads them.
-FileReader pair_reader(const config::Job& job) {
-  switch (job.model.family) {
-    case config::Family::kVlm: return question_reader(job);
-    case config::Family::kArrcoc: return region_question_reader(job);
-    default: return caption_reader(job);
-  }
-}
-
-}  // namespace
 
 Sources open_sources(const config::Job& job, const Path& dataset, Evaluated evaluated) {
   if (config::synthetic_source(job.data.source) != nullptr && evaluated == Evaluated::kTraining)
@@ -34,18 +21,16 @@ Sources open_sources(const config::Job& job, const Path& dataset, Evaluated eval
   switch (job.data.source) {
     case config::DataSource::kText: return open_text(job, dataset, evaluated);
     case config::DataSource::kChat: return open_chat(job, dataset, evaluated);
-    case config::DataSource::kSquares:
-      return job.model.family == config::Family::kVlm ? open_clip_questions(job)
-                                                      : open_squares(job);
+    case config::DataSource::kSquares: return family_samples(job).squares(job);
     case config::DataSource::kArm: return open_arm(job);
     case config::DataSource::kQuadrants: return open_quadrants(job);
     case config::DataSource::kStripes: return open_stripes(job);
     case config::DataSource::kWords:
     case config::DataSource::kAffine: return open_synthetic_tokens(job);
-    case config::DataSource::kScenes:
-      return job.model.family == config::Family::kVlm ? open_questions(job) : open_scenes(job);
+    case config::DataSource::kScenes: return family_samples(job).scenes(job);
     case config::DataSource::kImages: return open_files(job, image_reader(job), evaluated);
-    case config::DataSource::kPairs: return open_files(job, pair_reader(job), evaluated);
+    case config::DataSource::kPairs:
+      return open_files(job, family_samples(job).pairs(job), evaluated);
     case config::DataSource::kClips: return open_clips(job, evaluated);
     case config::DataSource::kTrajectories:
       return open_files(job, trajectory_reader(job), evaluated);

@@ -1,10 +1,8 @@
 #include "trireme/data/media/exif.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
-#include <utility>
 
 #include "trireme/data/media/codecs.h"
 
@@ -104,24 +102,6 @@ int orientation(ByteSpan file) {
     return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
   }
   return 1;
-}
-
-Image turned(Image stored, int orientation) {
-  if (orientation == 1) return stored;
-  // Which sides of what is looked at the first stored row and column are.
-  const bool row_last =
-      orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
-  const bool column_last = orientation == 2 || orientation == 3 || orientation >= 7;
-  const bool swapped = lies_on_its_side(orientation);
-  Image seen(swapped ? stored.height : stored.width, swapped ? stored.width : stored.height);
-  for (int row = 0; row < stored.height; ++row)
-    for (int column = 0; column < stored.width; ++column) {
-      int y = row_last ? stored.height - 1 - row : row;
-      int x = column_last ? stored.width - 1 - column : column;
-      if (swapped) std::swap(x, y);
-      std::copy_n(stored.pixel(column, row), 3, seen.pixel(x, y));
-    }
-  return seen;
 }
 
 }  // namespace trireme::media

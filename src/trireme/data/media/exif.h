@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <span>
 
-#include "trireme/data/media/image.h"
-
 namespace trireme::media {
 
 // The EXIF orientation of a JPEG, PNG or WebP, 1 to 8 (EXIF 2.32, tag 0x0112); 1, as it is stored, if the file has none
@@ -14,8 +12,5 @@ int orientation(std::span<const std::byte> file);
 
 // Whether rows of such a picture are stored as columns.
 inline bool lies_on_its_side(int orientation) { return orientation >= 5; }
-
-// A stored picture as it is looked at.
-Image turned(Image stored, int orientation);
 
 }  // namespace trireme::media

@@ -7,7 +7,7 @@
 
 #include "trireme/data/media/image.h"
 #include "trireme/data/media/pose.h"
-#include "trireme/data/synthetic/synth.h"
+#include "trireme/data/synthetic/make.h"
 #include "trireme/data/synthetic/writing.h"
 
 namespace trireme::synthetic {

@@ -2,7 +2,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/data/synthetic/draws.h"
-#include "trireme/data/synthetic/synth.h"
+#include "trireme/data/synthetic/make.h"
 #include "trireme/data/synthetic/writing.h"
 
 namespace trireme::synthetic {

@@ -10,7 +10,7 @@
 #include "trireme/base/os/staging.h"
 #include "trireme/data/media/image.h"
 #include "trireme/data/media/tar.h"
-#include "trireme/data/synthetic/synth.h"
+#include "trireme/data/synthetic/make.h"
 
 namespace trireme::synthetic {
 

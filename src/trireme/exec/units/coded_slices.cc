@@ -36,8 +36,7 @@ CodedSlices::CodedSlices(plan::CodedReduction reduction, std::int64_t begin, std
 
 std::vector<std::int64_t> CodedSlices::sent_bytes() const {
   std::vector<std::int64_t> bytes;
-  for (const std::int64_t slice : slices_)
-    bytes.push_back(reduction_.own() * reduction_.code_bytes(slice));
+  for (const std::int64_t slice : slices_) bytes.push_back(reduction_.sent_bytes(slice));
   return bytes;
 }
 
@@ -53,7 +52,7 @@ codec::Draws CodedSlices::draws_of(int sender) const {
 
 codec::Segment CodedSlices::segment(std::int64_t first, std::int64_t count,
                                     std::int64_t block) const {
-  const std::int64_t from = begin_ + first;
+  const std::int64_t from = begin_ + first + first / slices_.front() * reduction_.gap;
   return {.block = block,
           .first = from / block,
           .real = std::clamp<std::int64_t>(numel_ - from, 0, count)};
@@ -80,14 +79,16 @@ void CodedSlices::encode(std::span<const Flat> sums, const Flat& codes) const {
 }
 
 void CodedSlices::encode(std::span<const Flat> sums, const Flat& before, const Flat& after,
-                         double scale, const Flat& codes) const {
+                         double scale, int earlier, const Flat& codes) const {
   const codec::Codec& codec = reduction_.sums.codec;
   for_slices(codes,
              [&](int sender, std::int64_t first, std::int64_t all, std::span<std::byte> out) {
+               const int turn = earlier + sender, residual = turn % reduction_.residuals();
+               const Flat& last = turn < reduction_.residuals() ? before : after;
                for (std::int64_t done = 0; done < all; done += kTogether) {
                  const std::int64_t count = std::min(kTogether, all - done), from = first + done;
-                 const std::int64_t kept = sender * reduction_.count + from;
-                 const at::Tensor left = before.tensor(kept, count).to(at::kFloat).mul(scale);
+                 const std::int64_t kept = residual * reduction_.count + from;
+                 const at::Tensor left = last.tensor(kept, count).to(at::kFloat).mul(scale);
                  const at::Tensor sum = sums[sender].tensor(from, count).add(left);
                  const at::Tensor sent = at::empty_like(sum);
                  const std::span<std::byte> codes_here =

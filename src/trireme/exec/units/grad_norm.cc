@@ -1,6 +1,7 @@
 #include "trireme/exec/units/grad_norm.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "trireme/plan/compile/microbatch.h"
@@ -39,7 +40,13 @@ MicroBatchSums sums_of(const std::vector<double>& numbers) {
   return sums;
 }
 
-constexpr std::size_t kHead = 2 + kBusyKinds;  // what a rank sends before its losses
+// Islands have gradients of their own.
+int island_count(const plan::PlanSet& plan) {
+  return plan.recipe.outer ? plan.recipe.outer->islands : 1;
+}
+
+constexpr std::size_t kOwnSquareSum = 2;       // place in what a rank sends
+constexpr std::size_t kHead = 3 + kBusyKinds;  // what it sends before its losses
 
 // Where the sums of every unit stand in what its owners send. All ranks send equally much.
 class Parts {
@@ -90,14 +97,54 @@ class Parts {
   std::vector<Place> places_;
 };
 
+// Numbers that all ranks have sent, equally many each, and the place of the chunk sums among them.
+struct Sent {
+  std::span<const double> all;
+  std::size_t stride = 0;
+  std::size_t first = 0;
+};
+
+// Of all trained units, as the ranks have them that share an island with `member`.
+double square_sum(const plan::PlanSet& plan, const Parts& parts, const Sent& sent, int member) {
+  double total = 0;
+  for (plan::UnitId unit = 0; unit < static_cast<plan::UnitId>(plan.program.units.size()); ++unit) {
+    if (!plan.program.units[unit].trainable) continue;
+    const int owner = plan.mesh.peer(member, Axis::kPp, parts.owner(unit));
+    for (int t = 0; t < plan.mesh.degree(Axis::kTp); ++t)
+      for (int r : plan.mesh.group(plan.mesh.peer(owner, Axis::kTp, t), parts.axes(unit)))
+        for (double sum : sent.all.subspan(
+                 static_cast<std::size_t>(r) * sent.stride + sent.first + parts.position(unit),
+                 parts.chunks(unit)))
+          total += sum;
+  }
+  return total;
+}
+
+// A NaN is the larger one.
+double larger(double a, double b) { return std::isnan(b) || b > a ? b : a; }
+
+// Of the rank's island, and the largest of all islands.
+void set_square_sums(GlobalSums& result, const plan::PlanSet& plan, int rank, const Parts& parts,
+                     const Sent& sent) {
+  const auto of_rank = [&](int r) {
+    return parts.travel() ? square_sum(plan, parts, sent, r)
+                          : sent.all[static_cast<std::size_t>(r) * sent.stride + kOwnSquareSum];
+  };
+  result.largest_square_sum = result.square_sum = of_rank(rank);
+  for (int island = 0; island < island_count(plan); ++island)
+    result.largest_square_sum =
+        larger(result.largest_square_sum, of_rank(plan.mesh.peer(rank, Axis::kIsland, island)));
+}
+
 }  // namespace
 
 GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, const Groups& groups,
                          const std::vector<MicroBatchSums>& own, const RankReport& report) {
-  // Each rank sends flag, operations, busy time and losses, then the chunk sums of its parts of units.
+  // Each rank sends flag, operations, square sum (0 where parts travel), busy time and losses, then the chunk sums of
+  // its parts of units.
   const Parts parts(plan);
   const int stage = plan.mesh.coordinate(rank, Axis::kPp);
-  std::vector<double> mine = {report.flag ? 1.0 : 0.0, report.flops};
+  std::vector<double> mine = {report.flag ? 1.0 : 0.0, report.flops, 0.0};
   mine.insert(mine.end(), report.busy.begin(), report.busy.end());
   const std::size_t width = 1 + 2 * own[0].counts.size();  // numbers of a micro-batch
   const std::size_t losses = width * own.size();
@@ -114,6 +161,8 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
     else if (parts.owner(unit) == stage)
       mine.insert(mine.end(), sums.begin(), sums.end());
   }
+  for (const std::vector<double>& sums : whole)  // empty where parts travel
+    for (double sum : sums) mine[kOwnSquareSum] += sum;
   mine.resize(parts.length(losses));
   const int world = plan.mesh.world();
   const auto count = static_cast<std::int64_t>(mine.size());
@@ -141,25 +190,15 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
   for (int r = 0; r < world; ++r) {
     result.flag = result.flag || of_rank(r)[0] != 0;
     result.flops += of_rank(r)[1];
-    std::copy_n(of_rank(r).begin() + 2, kBusyKinds, result.busy.emplace_back().begin());
+    std::copy_n(of_rank(r).begin() + kOwnSquareSum + 1, kBusyKinds,
+                result.busy.emplace_back().begin());
   }
   std::vector<double> totals;
   for (std::vector<double>& terms : ordered) totals.push_back(tree_sum(std::move(terms)));
   result.batch = sums_of(totals);
 
-  for (plan::UnitId unit = 0; unit < static_cast<plan::UnitId>(whole.size()); ++unit) {
-    if (!plan.program.units[unit].trainable) continue;
-    if (!parts.travel()) {
-      for (double sum : whole[unit]) result.square_sum += sum;
-      continue;
-    }
-    const int owner = plan.mesh.peer(rank, Axis::kPp, parts.owner(unit));
-    for (int t = 0; t < plan.mesh.degree(Axis::kTp); ++t)
-      for (int r : plan.mesh.group(plan.mesh.peer(owner, Axis::kTp, t), parts.axes(unit)))
-        for (double sum :
-             of_rank(r).subspan(kHead + losses + parts.position(unit), parts.chunks(unit)))
-          result.square_sum += sum;
-  }
+  const Sent sent{.all = all, .stride = mine.size(), .first = kHead + losses};
+  set_square_sums(result, plan, rank, parts, sent);
   return result;
 }
 

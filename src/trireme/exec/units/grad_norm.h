@@ -24,11 +24,13 @@ struct RankReport {
 };
 
 struct GlobalSums {
-  MicroBatchSums batch;    // over all micro-batches of the global batch, as one balanced tree
-  double square_sum = 0;   // over all trainable parameters: chunk by chunk in unit order
-  bool flag = false;       // whether any rank raised its flag
-  double flops = 0;        // of all ranks
-  std::vector<Busy> busy;  // by rank
+  MicroBatchSums batch;  // over all micro-batches of the global batch, as one balanced tree
+  double square_sum =
+      0;  // over all trainable parameters: chunk by chunk in unit order; the island's
+  double largest_square_sum = 0;  // of all islands; NaN if any is
+  bool flag = false;              // whether any rank raised its flag
+  double flops = 0;               // of all ranks
+  std::vector<Busy> busy;         // by rank
 };
 
 // Collective over the world; every rank gets the same bits under any data-parallel layout. `own` holds the sums of this

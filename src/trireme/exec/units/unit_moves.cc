@@ -32,6 +32,8 @@ std::vector<Place> states_of(UnitState& unit) {
 }
 
 Place params_of(UnitState& unit) {
+  if (unit.codes && unit.codes->rests)
+    return {&unit.part, unit.codes->part, DType::kU8, unit.extents->params};
   Flat* const flat = unit.sharing.gathers ? &unit.part : &unit.full;
   return {flat, unit.sharing.gathers ? unit.part_count : unit.padded, unit.param_type,
           unit.extents->params};

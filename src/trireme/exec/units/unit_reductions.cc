@@ -77,6 +77,7 @@ void Units::reduce_begin(plan::UnitId id, const plan::Instr& line, const CodedAr
   unit.reduction = reduction;
   unit.chunk_on_way = line.chunk;
   unit.each_mb = line.mb >= 0;
+  unit.mb_on_way = line.mb;
   unit.coded = line.coded;
   if (line.coded) return send_codes(id, args);
   const Way way{.unit = unit,

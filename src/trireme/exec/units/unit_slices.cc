@@ -14,6 +14,8 @@
 #include "trireme/exec/units/units.h"
 #include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/compile/placement.h"
+#include "trireme/plan/low_rank.h"
+#include "trireme/plan/outer_steps.h"
 #include "trireme/plan/shard.h"
 
 namespace trireme::exec {
@@ -42,6 +44,30 @@ namespace {
 constexpr plan::TensorKind kPersistent[] = {plan::TensorKind::kParams, plan::TensorKind::kStates};
 
 constexpr std::int64_t kDrawn = 1 << 20;  // elements of initial values that exist at a time
+
+// States of outer steps besides their weights, which are "param".
+constexpr const char* kVelocity = "outer_velocity";
+constexpr const char* kMean = "outer_mean";
+constexpr const char* kResidual = "outer_residual";
+
+// Factors that start the next step, for elements [begin, end) of the unit. Every rank has all of them.
+StateSlice start_slice(const plan::PlanSet& plan, std::size_t index, const UnitState& unit,
+                       std::int64_t begin, std::int64_t end) {
+  const auto id = static_cast<plan::UnitId>(index);
+  const std::int64_t block = plan::low_rank(plan, id).start_block;
+  return {.unit = id,
+          .kind = fmt::format("low_rank{}", plan.recipe.coded->codec.rank),
+          .offset = begin / block,
+          .count = blocks(end, block) - begin / block,
+          .type = unit.low_rank.start.type(),
+          .block = block,
+          .begins = true};
+}
+
+// Without the island that has it.
+std::string own_kind(const StateSlice& slice) {
+  return slice.island < 0 ? slice.kind : slice.kind.substr(slice.kind.find('.') + 1);
+}
 
 }  // namespace
 
@@ -74,9 +100,14 @@ void Units::initialise(std::uint64_t seed,
                         });
       }
     }
+    if (unit.outer.weights)
+      unit.outer.weights.tensor(0, unit.part_count).copy_(unit.stepped(0, unit.part_count));
     for (plan::TensorKind tensors : kPersistent)
       if (unit.is_away(tensors)) leave(id, tensors);
   }
+  // Other ranks have the masters of what these compute with.
+  for (std::size_t index = 0; index < units_.size(); ++index)
+    if (units_[index] != nullptr && units_[index]->codes) refresh(static_cast<plan::UnitId>(index));
 }
 
 std::vector<StateSlice> Units::gradient_slices() const {
@@ -103,6 +134,7 @@ std::vector<StateSlice> Units::slices(bool owned) const {
   for (std::size_t index = 0; index < units_.size(); ++index) {
     if (units_[index] == nullptr) continue;
     const UnitState& unit = *units_[index];
+    finish_outer_exchange(static_cast<plan::UnitId>(index));
     // Tied units are equal on all their stages.
     if (owned && plan::stages_of_unit(plan_.program, static_cast<plan::UnitId>(index))[0] != stage)
       continue;
@@ -119,21 +151,37 @@ std::vector<StateSlice> Units::slices(bool owned) const {
       end = std::min(begin + share, end);
     }
     end = std::min(end, unit.numel - unit.part_begin);
+    if (unit.low_rank.start && !owned)
+      result.push_back(start_slice(plan_, index, unit, 0, unit.numel));
     if (begin >= end) continue;
-    const auto add = [&](const std::string& kind, DType type, std::int64_t block) {
+    if (unit.low_rank.start && owned)
+      result.push_back(
+          start_slice(plan_, index, unit, unit.part_begin + begin, unit.part_begin + end));
+    // Islands have weights and states of their own, and in common what merging keeps.
+    const bool merged = plan::has_outer(plan_.recipe, plan_.program.units[index]);
+    const int island = merged ? plan_.mesh.coordinate(rank_, Axis::kIsland) : -1;
+    const bool common = !owned || plan_.mesh.index_in_group(rank_, unit.sharing.islands) == 0;
+    const auto add = [&](const std::string& kind, DType type, std::int64_t block, int of) {
       const std::int64_t from = begin / block;
       result.push_back({.unit = static_cast<plan::UnitId>(index),
-                        .kind = kind,
+                        .kind = of < 0 ? kind : fmt::format("island{}.{}", of, kind),
                         .offset = unit.part_begin / block + from,
                         .count = blocks(end, block) - from,
                         .type = type,
-                        .block = block});
+                        .block = block,
+                        .island = of});
     };
-    add("param", unit.master_copy ? plan_.recipe.master : unit.param_type, 1);
+    const DType type = unit.master_copy ? plan_.recipe.master : unit.param_type;
+    if (common) add("param", type, 1, -1);
+    if (common && merged) add(kVelocity, type, 1, -1);
+    if (common && merged && plan::merge_bytes(plan_, static_cast<plan::UnitId>(index)) == 0)
+      add(kMean, type, 1, -1);
+    if (merged) add("param", type, 1, island);
+    if (unit.outer.residual) add(kResidual, unit.outer.residual.type(), 1, island);
     if (!unit.trainable) continue;
     for (const StateSpec& state : optimizer_.states())
       add(state.name, state.type.value_or(plan_.recipe.master),
-          state.per_block ? unit.state_block : 1);
+          state.per_block ? unit.state_block : 1, island);
   }
   add_residuals(result);
   return result;
@@ -143,30 +191,36 @@ std::vector<StateSlice> Units::slices(bool owned) const {
 void Units::add_residuals(std::vector<StateSlice>& slices) const {
   for (std::size_t index = 0; index < units_.size(); ++index) {
     if (units_[index] == nullptr || !units_[index]->residual) continue;
-    const UnitState& unit = *units_[index];
     const auto id = static_cast<plan::UnitId>(index);
     const plan::CodedReduction reduction = plan::coded_reduction(plan_, id);
-    const std::int64_t begin = reduction.count == unit.padded ? 0 : unit.part_begin;
-    const std::int64_t count = std::min(reduction.count, unit.numel - begin);
-    const int first =
-        plan_.mesh.index_in_group(rank_, plan::coded_axes(unit.sharing)) * reduction.own();
-    for (int sender = first; sender < first + reduction.own() && count > 0; ++sender)
-      slices.push_back({.unit = id,
-                        .kind = residual_kind(sender),
-                        .offset = begin,
-                        .count = count,
-                        .type = unit.residual.type(),
-                        .sender = sender,
-                        .senders = reduction.sums.senders});
+    const std::vector<plan::ResidualRange> ranges = plan::residual_ranges(plan_, rank_, id);
+    for (int residual = 0; residual < reduction.residuals(); ++residual) {
+      const int number = plan::residual_number(plan_, rank_, id, residual);
+      for (const auto& [begin, end, at] : ranges)
+        slices.push_back({.unit = id,
+                          .kind = residual_kind(number),
+                          .offset = begin,
+                          .count = end - begin,
+                          .type = units_[index]->residual.type(),
+                          .sender = number,
+                          .senders = reduction.sums.residuals});
+    }
   }
 }
 
 at::Tensor Units::residual(const StateSlice& slice) const {
-  const UnitState& unit = at(slice.unit);
   const plan::CodedReduction reduction = plan::coded_reduction(plan_, slice.unit);
-  const std::int64_t begin = reduction.count == unit.padded ? 0 : unit.part_begin;
-  return unit.residual.tensor(
-      slice.sender % reduction.own() * reduction.count + slice.offset - begin, slice.count);
+  const std::vector<plan::ResidualRange> ranges = plan::residual_ranges(plan_, rank_, slice.unit);
+  const auto range = std::ranges::find(ranges, slice.offset, &plan::ResidualRange::begin);
+  int index = 0;
+  while (index < reduction.residuals() &&
+         plan::residual_number(plan_, rank_, slice.unit, index) != slice.sender)
+    ++index;
+  TRIREME_CHECK(range != ranges.end() && index < reduction.residuals(),
+                "{} of unit {} does not begin at element {} here", slice.kind, slice.unit,
+                slice.offset);
+  const std::int64_t each = plan::residual_elements(plan_, rank_, slice.unit);
+  return at(slice.unit).residual.tensor(index * each + range->at, slice.count);
 }
 
 std::string residual_kind(int sender) { return fmt::format("residual{}", sender); }
@@ -177,6 +231,7 @@ std::vector<StateSlice> Units::local_slices() const { return slices(false); }
 // All but parameters. Its first element is the unit's part_begin-th, or of the block of that.
 at::Tensor Units::held(const UnitState& unit, const std::string& kind) const {
   if (kind == "grad") return unit.grad.tensor(0, unit.part_count);
+  if (kind == kResidual) return unit.outer.residual.tensor(0, unit.part_count);
   const Flat& flat = unit.states[state_index(unit, kind)];
   return flat.tensor(0, flat.count());
 }
@@ -208,13 +263,24 @@ std::optional<Units::AwayRange> Units::waiting(const UnitState& unit,
   return AwayRange{.tensors = plan::TensorKind::kStates, .extent = extents.states[number]};
 }
 
+const Flat& Units::outer(plan::UnitId id, const std::string& kind) const {
+  const UnitState& unit = at(id);
+  return kind == kVelocity ? unit.outer.velocity
+         : kind == kMean   ? unit.outer.mean
+                           : unit.outer.weights;
+}
+
 at::Tensor Units::read(const StateSlice& slice) const {
   if (slice.sender >= 0) return residual(slice);
   const UnitState& unit = at(slice.unit);
+  if (slice.begins) return unit.low_rank.start.tensor(slice.offset, slice.count);
   const std::int64_t first = slice.offset - unit.part_begin / slice.block;
-  const std::optional<AwayRange> away = waiting(unit, slice.kind);
-  if (!away && slice.kind == "param") return unit.stepped(first, slice.count);
-  if (!away) return held(unit, slice.kind).narrow(0, first, slice.count);
+  if (unit.outer.weights && slice.island < 0 && slice.kind != "grad")
+    return outer(slice.unit, slice.kind).tensor(first, slice.count);
+  const std::string kind = own_kind(slice);
+  const std::optional<AwayRange> away = waiting(unit, kind);
+  if (!away && kind == "param") return unit.stepped(first, slice.count);
+  if (!away) return held(unit, kind).narrow(0, first, slice.count);
   for (const scratch::Ticket& ticket : unit.left) ticket.wait();
   const Pages pages(*away, first, slice);
   at::Tensor memory = at::empty({pages.skipped + slice.count},
@@ -227,13 +293,15 @@ at::Tensor Units::read(const StateSlice& slice) const {
 
 void Units::write(const StateSlice& slice, const at::Tensor& values) {
   at::NoGradGuard no_grad;
-  if (slice.sender >= 0) {
-    residual(slice).copy_(values);
+  if (slice.sender >= 0 || slice.begins) {
+    read(slice).copy_(values);
     return;
   }
   UnitState& unit = at(slice.unit);
-  const std::optional<AwayRange> away = waiting(unit, slice.kind);
-  if (!away && slice.kind == "param" && unit.split)
+  const std::string kind = own_kind(slice);
+  const bool own = !unit.outer.weights || slice.island >= 0;
+  const std::optional<AwayRange> away = waiting(unit, kind);
+  if (!away && own && kind == "param" && unit.split)
     return unit.set_stepped(slice.offset - unit.part_begin, values.to(device()).contiguous());
   if (!away) {
     read(slice).copy_(values);
@@ -252,27 +320,28 @@ void Units::write(const StateSlice& slice, const at::Tensor& values) {
       .wait();
 }
 
-// Parameters that derive from a second copy, or from parts on other ranks.
 void Units::refresh() {
+  for (std::size_t index = 0; index < units_.size(); ++index)
+    if (units_[index] != nullptr) refresh(static_cast<plan::UnitId>(index));
+}
+
+// Parameters that derive from a second copy, or from parts on other ranks.
+void Units::refresh(plan::UnitId id) {
   at::NoGradGuard no_grad;
-  for (std::size_t index = 0; index < units_.size(); ++index) {
-    if (units_[index] == nullptr) continue;
-    UnitState& unit = *units_[index];
-    const auto id = static_cast<plan::UnitId>(index);
-    const bool gathered = !unit.sharing.shards.empty() && !unit.sharing.gathers;
-    if ((!unit.master_copy || unit.split) && !gathered) continue;
-    if (unit.is_away(plan::TensorKind::kParams)) come(id, plan::TensorKind::kParams);
-    if (unit.master_copy && !unit.split) {
-      if (unit.is_away(plan::TensorKind::kStates)) come(id, plan::TensorKind::kStates);
-      round_masters(unit.master.tensor(0, unit.part_count), unit.computed(0, unit.part_count));
-      if (unit.is_away(plan::TensorKind::kStates)) leave(id, plan::TensorKind::kStates);
-    }
-    if (gathered) {
-      unshard_begin(id, unit.sharing.shards);
-      finish_unshard(id);
-    }
-    if (unit.is_away(plan::TensorKind::kParams)) leave(id, plan::TensorKind::kParams);
+  UnitState& unit = at(id);
+  const bool gathered = !unit.sharing.shards.empty() && !unit.sharing.gathers;
+  if ((!unit.master_copy || unit.split) && !gathered) return;
+  if (unit.is_away(plan::TensorKind::kParams)) come(id, plan::TensorKind::kParams);
+  if (unit.master_copy && !unit.split) {
+    if (unit.is_away(plan::TensorKind::kStates)) come(id, plan::TensorKind::kStates);
+    unit.round_master();
+    if (unit.is_away(plan::TensorKind::kStates)) leave(id, plan::TensorKind::kStates);
   }
+  if (gathered) {
+    unshard_begin(id, unit.sharing.shards);
+    finish_unshard(id);
+  }
+  if (unit.is_away(plan::TensorKind::kParams)) leave(id, plan::TensorKind::kParams);
 }
 
 }  // namespace trireme::exec

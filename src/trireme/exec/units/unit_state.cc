@@ -23,11 +23,11 @@ double square_sum(const T* values, std::int64_t count) {
 }
 
 template <typename T>
-std::vector<double> chunk_sums_on_host(const UnitState& unit) {
+std::vector<double> chunk_sums_on_host(const UnitState& unit, const Flat& all) {
   std::vector<double> sums;
   std::vector<T> owned;
-  for (std::int64_t begin = 0; begin < unit.grad.count(); begin += unit.chunk) {
-    const T* values = static_cast<const T*>(unit.grad.at(begin));
+  for (std::int64_t begin = 0; begin < all.count(); begin += unit.chunk) {
+    const T* values = static_cast<const T*>(all.at(begin));
     const std::int64_t first = unit.part_begin + begin;
     for (const auto& [from, to] : unit.foreign) {
       if (to <= first || from >= first + unit.chunk) continue;
@@ -41,9 +41,8 @@ std::vector<double> chunk_sums_on_host(const UnitState& unit) {
   return sums;
 }
 
-std::vector<double> chunk_sums_on_device(const UnitState& unit) {
-  const at::Tensor wide =
-      unit.grad.tensor(0, unit.grad.count()).to(at::kDouble, false, /*copy=*/true);
+std::vector<double> chunk_sums_on_device(const UnitState& unit, const Flat& all) {
+  const at::Tensor wide = all.tensor(0, all.count()).to(at::kDouble, false, /*copy=*/true);
   const std::int64_t end = unit.part_begin + wide.numel();
   for (const auto& [from, to] : unit.foreign) {
     const std::int64_t first = std::max(from, unit.part_begin), last = std::min(to, end);
@@ -71,7 +70,7 @@ void UnitState::set_stepped(std::int64_t begin, const at::Tensor& values) {
   const std::int64_t count = values.numel();
   if (split) return split_masters(values, computed(begin, count), master.tensor(begin, count));
   if (master) master.tensor(begin, count).copy_(values);
-  round_masters(values, computed(begin, count));
+  if (!codes) round_masters(values, computed(begin, count));
 }
 
 void UnitState::change_stepped(
@@ -83,6 +82,29 @@ void UnitState::change_stepped(
     change(begin, values);
     set_stepped(begin, values);
   }
+}
+
+std::vector<std::pair<Flat*, FlatShape>> UnitState::state_flats() {
+  std::vector<std::pair<Flat*, FlatShape>> flats;
+  if (master_copy) flats.emplace_back(&master, state_shapes[0]);
+  for (Flat& state : states) flats.emplace_back(&state, state_shapes[flats.size()]);
+  return flats;
+}
+
+at::Tensor UnitState::computed(std::int64_t begin, std::int64_t count) const {
+  return sharing.gathers ? part.tensor(begin, count) : full.tensor(part_begin + begin, count);
+}
+
+void UnitState::follow_stepped() {
+  stale = sharing.gathers_after;
+  if (master_copy && !split) round_master();
+}
+
+void UnitState::keep_in_bounds(std::int64_t begin, const at::Tensor& values) const {
+  for (const UpdateSegment& segment : segments_of(begin, begin + values.numel()))
+    if (segment.bounds != model::Bounds{})
+      values.narrow(0, segment.begin, segment.end - segment.begin)
+          .clamp_(segment.bounds.lower, segment.bounds.upper);
 }
 
 Flat UnitState::collapse() {
@@ -142,12 +164,12 @@ std::vector<UpdateSegment> UnitState::segments_of(std::int64_t begin, std::int64
   return found;
 }
 
-std::vector<double> UnitState::chunk_square_sums() const {
-  if (!grad.on_host()) return chunk_sums_on_device(*this);
-  switch (grad.type()) {
-    case DType::kF64: return chunk_sums_on_host<double>(*this);
-    case DType::kBF16: return chunk_sums_on_host<c10::BFloat16>(*this);
-    default: return chunk_sums_on_host<float>(*this);
+std::vector<double> UnitState::chunk_square_sums(const Flat& values) const {
+  if (!values.on_host()) return chunk_sums_on_device(*this, values);
+  switch (values.type()) {
+    case DType::kF64: return chunk_sums_on_host<double>(*this, values);
+    case DType::kBF16: return chunk_sums_on_host<c10::BFloat16>(*this, values);
+    default: return chunk_sums_on_host<float>(*this, values);
   }
 }
 

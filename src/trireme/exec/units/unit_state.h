@@ -12,10 +12,14 @@
 
 #include "trireme/comm/ticket.h"
 #include "trireme/exec/away_space.h"
+#include "trireme/exec/groups.h"
 #include "trireme/exec/optimizer.h"
 #include "trireme/exec/units/chunk_gradient.h"
 #include "trireme/exec/units/flat.h"
+#include "trireme/exec/units/low_rank_state.h"
+#include "trireme/exec/units/outer_state.h"
 #include "trireme/model/spec.h"
+#include "trireme/plan/coded_gather.h"
 #include "trireme/plan/unit_sharing.h"
 
 namespace trireme::exec {
@@ -35,7 +39,6 @@ struct UnitState {
   std::vector<model::LocalParam> params_here;  // what this tp rank holds of each
   bool trainable = false;
   plan::UnitSharing sharing{};
-  int sender_mbs = 0;          // micro-batches of a sender, if this rank makes sums of several
   int leaves = 1;              // of a micro-batch, each added to the sum here: plan::leaves_of
   bool master_copy = false;    // what is stepped is not what blocks see
   bool split = false;          // `master` has the lower parts (masters.h)
@@ -59,8 +62,10 @@ struct UnitState {
   Window grads;
   std::vector<at::Tensor> param_views;
 
-  Flat full;    // parameter type; empty while resharded
-  Flat part;    // parameter type; ZeRO-3 only
+  std::optional<plan::GatheredCodes> codes;  // where blocks compute with what codes decode to
+  Flat full;                                 // parameter type; empty while resharded
+  Flat part;                                 // parameter type, or codes of masters; ZeRO-3 only
+  Flat kept;    // codes for the rank's neighbours and itself, from the first gather of a step on
   Flat master;  // only where the master type differs from the parameter type; it or the rests
   std::vector<Flat> states;
   std::vector<FlatShape> state_shapes;  // of master, if there is one, and states
@@ -73,40 +78,46 @@ struct UnitState {
   bool stale = false;  // whole parameters, but those of other ranks as they were before the update
   bool gathering = false;
   comm::Ticket gather;
+  Flat coming;         // codes of all shards
+  bool keeps = false;  // and the rank's share of them then stays
   // The gradient's reduction in flight: at most one at a time, because the dp lane is in order.
   plan::Reduction reduction = plan::Reduction::kNone;
   comm::Ticket reduce;
   bool each_mb = false;  // it is of one micro-batch
+  int mb_on_way = -1;    // of this one
   bool coded = false;    // codes are on their way
   int chunk_on_way = 0;  // whose it is
   Flat sent;             // must outlive the reduction
   Flat received;         // in the type in which gradients travel, like `sent`
   codec::Draws draws{};  // of the codes on their way
+  Flat exponents;        // of those that are integers
 
-  // What codes left out of each own sender's sum, sender by sender, and what those on their way leave out. A step
-  // replaces the first by the second.
-  Flat residual;
-  Flat next_residual;
+  // What codes left out of each own sender's sum, and what those on their way leave out: a step takes it over.
+  Flat residual, next_residual;
+  LowRankState low_rank;  // empty where sums do not travel as factors
+  OuterState outer;       // empty where islands merge nothing
 
   ChunkGradient& on_way() { return chunks[chunk_on_way]; }
   bool is_away(plan::TensorKind tensors) const { return away[static_cast<std::size_t>(tensors)]; }
   // The optimizer's states, with their shapes.
-  std::vector<std::pair<Flat*, FlatShape>> state_flats() {
-    std::vector<std::pair<Flat*, FlatShape>> flats;
-    if (master_copy) flats.emplace_back(&master, state_shapes[0]);
-    for (Flat& state : states) flats.emplace_back(&state, state_shapes[flats.size()]);
-    return flats;
-  }
+  std::vector<std::pair<Flat*, FlatShape>> state_flats();
 
   // The stepped values, in master type: elements [begin, begin + count) of the part. A view, a copy of split masters.
   at::Tensor stepped(std::int64_t begin, std::int64_t count) const;
   void set_stepped(std::int64_t begin, const at::Tensor& values);
   // Calls change(begin, values) for all of it, in segments if masters are split; `values` may be written.
   void change_stepped(const std::function<void(std::int64_t begin, at::Tensor values)>& change);
-  // The same elements in parameter type.
-  at::Tensor computed(std::int64_t begin, std::int64_t count) const {
-    return sharing.gathers ? part.tensor(begin, count) : full.tensor(part_begin + begin, count);
-  }
+  // Parameters of the part from its masters, where these are whole: rounded, or what their codes decode to. Not where a
+  // gather of codes follows, which take_codes() ends.
+  void round_master();
+  void gather_codes(MemoryCount& memory, const Groups& groups, mesh::AxisSet axes, int within);
+  void take_codes();
+  // After a change that is no update: rounds masters to parameters, which other ranks have to gather.
+  void follow_stepped();
+  // Clamps elements from `begin` of the part on to the bounds of their parameters.
+  void keep_in_bounds(std::int64_t begin, const at::Tensor& values) const;
+  // The same elements in parameter type, where the part has these.
+  at::Tensor computed(std::int64_t begin, std::int64_t count) const;
 
   // The sum over micro-batches and then chunks, as a balanced tree of both; leaves nothing.
   Flat collapse();
@@ -115,8 +126,9 @@ struct UnitState {
   std::vector<UpdateSegment> part_segments() const;
   // Those of [begin, end) of the part, counted from `begin`.
   std::vector<UpdateSegment> segments_of(std::int64_t begin, std::int64_t end) const;
-  // Sums of squares of `grad`, by norm chunk; what another tp rank owns counts as zero.
-  std::vector<double> chunk_square_sums() const;
+  // Sums of squares of the part's elements in `values`, such as `grad`, by norm chunk; what another tp rank owns counts as
+  // zero.
+  std::vector<double> chunk_square_sums(const Flat& values) const;
   // Writes elements from `first` on, in master type, to what of them is kept here.
   void place(std::int64_t first, const at::Tensor& value);
   // The parts that tp ranks hold of one another's gradients, in whole parameters' coordinates: from `gradient`

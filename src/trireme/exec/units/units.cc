@@ -8,10 +8,10 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/exec/units/masters.h"
 #include "trireme/exec/units/unit_state.h"
 #include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/compile/placement.h"
+#include "trireme/plan/low_rank.h"
 #include "trireme/plan/shard.h"
 #include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_types.h"
@@ -20,22 +20,6 @@ namespace trireme::exec {
 
 using mesh::Axis;
 using plan::TensorKind;
-
-namespace {
-
-// What an update took out of its bounds ends at the nearer one.
-void keep_in_bounds(const at::Tensor& params, const std::vector<UpdateSegment>& segments) {
-  for (const UpdateSegment& segment : segments)
-    if (segment.bounds != model::Bounds{})
-      params.narrow(0, segment.begin, segment.end - segment.begin)
-          .clamp_(segment.bounds.lower, segment.bounds.upper);
-}
-
-void round_master(UnitState& unit) {
-  round_masters(unit.master.tensor(0, unit.part_count), unit.computed(0, unit.part_count));
-}
-
-}  // namespace
 
 Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& specs, int rank,
              at::Device device, const Groups& groups, const AwaySpace& space, Optimizer& optimizer)
@@ -114,13 +98,22 @@ Units::~Units() = default;
 
 // What is in memory between steps.
 void Units::allocate(plan::UnitId id, UnitState& unit) {
+  if (plan::gathers_codes(plan_.recipe, plan_.program.units[id]))
+    unit.codes = plan::gathered_codes(plan_, id);
   for (TensorKind tensors : {TensorKind::kParams, TensorKind::kStates})
     if (!unit.is_away(tensors)) allocate(unit, tensors);
-  const std::int64_t bytes = plan::residual_bytes(plan_, id);
-  if (bytes == 0) return;
-  const DType type = plan_.recipe.coded->residual.value();
-  unit.residual = Flat(*memory_, bytes / static_cast<std::int64_t>(size_of(type)), type);
+  if (unit.codes && unit.codes->within > 0)
+    unit.kept = Flat(*memory_, unit.codes->kept(), DType::kU8);
+  allocate_outer(id, unit);
+  if (!plan::has_residual(plan_.recipe, plan_.program.units[id])) return;
+  unit.residual =
+      Flat(*memory_,
+           plan::coded_reduction(plan_, id).residuals() * plan::residual_elements(plan_, rank_, id),
+           plan_.recipe.coded->residual.value());
   unit.residual.zero();
+  if (!plan::sums_at_low_rank(plan_.recipe)) return;
+  unit.low_rank.start = Flat(*memory_, plan::low_rank(plan_, id).starts, DType::kF32);
+  unit.low_rank.start.zero();
 }
 
 bool Units::holds(plan::UnitId unit) const { return units_[unit] != nullptr; }
@@ -132,15 +125,16 @@ UnitState& Units::at(plan::UnitId unit) const {
 
 at::Tensor Units::param(plan::UnitId unit, int param) const { return at(unit).param_views[param]; }
 
-void Units::unshard_begin(plan::UnitId id, mesh::AxisSet axes) {
+void Units::unshard_begin(plan::UnitId id, mesh::AxisSet axes, int within) {
   UnitState& unit = at(id);
   TRIREME_CHECK(!unit.gathering, "unit {} is already being gathered", unit.spec->name);
-  comm::Group& group = groups_.over(axes);
-  if (unit.sharing.gathers) {
-    unit.full = Flat(*memory_, unit.padded, unit.param_type);
-    unit.gather = group.all_gather(unit.part.buffer(), unit.full.buffer());
+  if (unit.sharing.gathers) unit.full = Flat(*memory_, unit.padded, unit.param_type);
+  if (unit.codes) {
+    unit.gather_codes(*memory_, groups_, axes, within);
+  } else if (unit.sharing.gathers) {
+    unit.gather = groups_.over(axes).all_gather(unit.part.buffer(), unit.full.buffer());
   } else {
-    unit.gather = group.all_gather(
+    unit.gather = groups_.over(axes).all_gather(
         comm::Buffer{unit.full.at(unit.part_begin), unit.part_count, unit.full.type()},
         unit.full.buffer());
   }
@@ -152,6 +146,7 @@ void Units::finish_unshard(plan::UnitId id) {
   UnitState& unit = at(id);
   if (!std::exchange(unit.gathering, false)) return;
   unit.gather.wait();
+  if (unit.codes) unit.take_codes();
   unit.params.attach(unit.full);
 }
 
@@ -187,13 +182,12 @@ void Units::open_gradient(plan::UnitId id, int chunk, bool first, ops::WeightGra
   for (const at::Tensor& param : unit.param_views) gradients.begin(param);
 }
 
-void Units::close_gradient(plan::UnitId id, int chunk) {
+void Units::close_gradient(plan::UnitId id, int chunk, int sender_mbs) {
   at::NoGradGuard no_grad;
   UnitState& unit = at(id);
   unit.grads.detach();
   ChunkGradient& gradient = unit.chunks[chunk];
-  if (!unit.sharing.scatters_each)
-    gradient.push(std::exchange(gradient.leaf, Flat()), plan::sender_micro_batches(plan_, id));
+  if (!unit.sharing.scatters_each) gradient.push(std::exchange(gradient.leaf, Flat()), sender_mbs);
 }
 
 at::Tensor Units::micro_batch_gradient(plan::UnitId id, int chunk) const {
@@ -214,7 +208,7 @@ std::vector<double> Units::chunk_square_sums(plan::UnitId id) {
   UnitState& unit = at(id);
   if (!unit.square_sums.empty()) return unit.square_sums;  // it has left since
   if (!unit.grad) unit.grad = unit.collapse();
-  return unit.chunk_square_sums();
+  return unit.chunk_square_sums(unit.grad);
 }
 
 void Units::update(plan::UnitId id, const UpdateArgs& args) {
@@ -230,12 +224,13 @@ void Units::update(plan::UnitId id, const UpdateArgs& args) {
       const std::int64_t block = optimizer_.states()[i].per_block ? unit.state_block : 1;
       states.push_back(unit.states[i].tensor(begin / block, blocks(count, block)));
     }
-    const std::vector<UpdateSegment> segments = unit.segments_of(begin, begin + count);
-    optimizer_.update(params, unit.grad.tensor(begin, count), states, segments, own);
-    keep_in_bounds(params, segments);
+    optimizer_.update(params, unit.grad.tensor(begin, count), states,
+                      unit.segments_of(begin, begin + count), own);
+    unit.keep_in_bounds(begin, params);
   });
   unit.stale = unit.sharing.gathers_after;
   if (unit.next_residual) unit.residual = std::move(unit.next_residual);
+  if (unit.low_rank.next_start) unit.low_rank.start = std::move(unit.low_rank.next_start);
   end_update(unit);
 }
 
@@ -251,17 +246,17 @@ void Units::average(plan::UnitId id, double momentum) {
   unit.change_stepped([&](std::int64_t begin, const at::Tensor& values) {
     values.lerp_(followed.stepped(begin, values.numel()), 1 - momentum);
   });
-  unit.stale = unit.sharing.gathers_after;
-  if (unit.master_copy && !unit.split) round_master(unit);
+  unit.follow_stepped();
 }
 
 void Units::end_update(UnitState& unit) {
   if (unit.master_copy) {
     if (unit.is_away(TensorKind::kParams)) allocate(unit, TensorKind::kParams);
-    if (!unit.split) round_master(unit);
+    if (!unit.split) unit.round_master();
   }
   unit.grad = Flat();
   unit.next_residual = Flat();
+  unit.low_rank.next_start = Flat();
   unit.square_sums.clear();
   unit.left.clear();
 }

@@ -14,37 +14,26 @@
 #include "trireme/exec/movement.h"
 #include "trireme/exec/optimizer.h"
 #include "trireme/exec/units/flat.h"
+#include "trireme/exec/units/state_slice.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::exec {
 
 struct UnitState;
 
-// Names elements [offset, offset + count) of one state of one unit as this tp rank holds it, without padding.
-struct StateSlice {
-  plan::UnitId unit = -1;
-  std::string kind;  // "param" (master type), a state's name, "residual" and its sender, or "grad"
-  std::int64_t offset = 0;
-  std::int64_t count = 0;
-  DType type = DType::kF32;
-  std::int64_t block = 1;        // elements of the unit for each of these
-  int sender = -1, senders = 0;  // of a residual, of the job
-};
-std::string residual_kind(int sender);
-
 // Arguments of coded sums that change from step to step.
 struct CodedArgs {
   double gradient_scale = 1;  // of gradients; residuals have none
   std::uint64_t seed = 0;     // of random places, with the number of the update
-  std::int64_t update = 0;
+  std::int64_t update = 0, step = 0;
+  std::optional<double> island{};  // weight of this island in a mean; none: as the others have
 };
 
 // One rank's side of the lifetime table. Verbs come from the executor in plan order. *_begin issues communication;
 // finish_* completes a unit's communication, if there is any.
 class Units {
  public:
-  // The plan gives units, mesh and recipe. Allocates persistent memory on `device`; values are undefined
-  // until initialise() or load.
+  // The plan gives units, mesh and recipe. Allocates memory on `device`, undefined until initialise() or load.
   Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& specs, int rank,
         at::Device device, const Groups& groups, const AwaySpace& space, Optimizer& optimizer);
   ~Units();
@@ -59,20 +48,26 @@ class Units {
   // Gathers at once what updates have left stale and the next step would gather: before other uses of the parameters.
   // Collective over the ranks that share a unit.
   void gather_stale();
-  void unshard_begin(plan::UnitId unit, mesh::AxisSet axes);
+  void unshard_begin(plan::UnitId unit, mesh::AxisSet axes, int within = 0);  // of neighbours
   void finish_unshard(plan::UnitId unit);
   void reshard(plan::UnitId unit);
-  // Before a line of this chunk that adds to it, and when the chunk's gradient of the micro-batch is complete. The `first`
-  // line that writes it finds memory that counts as zeros: begun with `gradients`, which the line's ops are given.
+  // Before a line of this chunk that adds to it; the `first` finds memory that counts as zeros, begun with
+  // `gradients`, which its ops are given. When the gradient of a micro-batch is complete: a sum has `sender_mbs`.
   void open_gradient(plan::UnitId unit, int chunk, bool first, ops::WeightGradients& gradients);
-  void close_gradient(plan::UnitId unit, int chunk);
+  void close_gradient(plan::UnitId unit, int chunk, int sender_mbs);
   void reduce_begin(plan::UnitId unit, const plan::Instr& line, const CodedArgs& args);
   void finish_reduce(plan::UnitId unit);
   void update(plan::UnitId unit, const UpdateArgs& args);
-  // In its stead, for a step whose gradients are of no use.
-  void skip_update(plan::UnitId unit);
+  void skip_update(plan::UnitId unit);  // in its stead, where gradients are of no use
   // A unit that follows another: momentum * it + (1 - momentum) * the other, in master type.
   void average(plan::UnitId unit, double momentum);
+  // The mean of islands' differences to the outer weights of a unit, and the outer step by it.
+  void outer_reduce_begin(plan::UnitId unit, const CodedArgs& args);
+  void return_outer_means(std::int64_t step);  // of codes that have had their steps to arrive
+  void outer_step(plan::UnitId unit, bool at_once);
+  // Exchanges weights and outer weights, to evaluate the latter; a second time, back. Collective.
+  void swap_outer();
+  void adopt_outer();  // islands begin with the outer weights, and without residuals
 
   // Shards on their way out of memory and back; sums of squares of a step's gradient are computed as it leaves.
   Movement reload_begin(const plan::Instr& line);
@@ -89,7 +84,7 @@ class Units {
   std::vector<double> chunk_square_sums(plan::UnitId unit);
   // This rank's reduced gradients, between chunk_square_sums and update.
   std::vector<StateSlice> gradient_slices() const;
-
+  // Both end exchanges of islands, so all ranks call them together.
   // Slices that this rank saves: together the ranks of a replica tile every unit.
   std::vector<StateSlice> owned_slices() const;
   // Everything this rank needs to be filled on load; then refresh() rebuilds what derives from it.
@@ -106,11 +101,11 @@ class Units {
   // Which part of every unit this rank holds, of how many.
   int tp_rank() const { return plan_.mesh.coordinate(rank_, mesh::Axis::kTp); }
   int tp() const { return plan_.mesh.degree(mesh::Axis::kTp); }
-
   at::Device device() const { return memory_->device; }
   const MemoryCount& memory() const { return *memory_; }
 
  private:
+  friend class OuterJobs;
   // Stages hold the units of their nodes; what several hold, the first one owns.
   bool holds(plan::UnitId unit) const;
   UnitState& at(plan::UnitId unit) const;
@@ -128,6 +123,11 @@ class Units {
   std::optional<AwayRange> waiting(const UnitState& unit, const std::string& kind) const;
   void allocate(plan::UnitId id, UnitState& unit);
   void allocate(UnitState& unit, plan::TensorKind tensors);
+  void refresh(plan::UnitId id);
+  void allocate_outer(plan::UnitId id, UnitState& unit);
+  const Flat& outer(plan::UnitId id, const std::string& kind) const;
+  void send_outer_codes(plan::UnitId id, const CodedArgs& args);
+  void finish_outer_exchange(plan::UnitId id) const;
   void push_leaves(UnitState& unit, int chunk);
   void send_codes(plan::UnitId id, const CodedArgs& args);
   void add_codes(plan::UnitId id);

@@ -10,7 +10,6 @@
 #include "trireme/base/free_memory.h"
 #include "trireme/base/text.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/config/saving.h"
 #include "trireme/plan/saved.h"
 #include "trireme/plan/simulate/cost.h"
 #include "trireme/planner/cost/expected_memory.h"
@@ -108,12 +107,9 @@ std::vector<simulate::Footprint> footprints(const Planned& planned, const Place&
     for (simulate::Footprint& one : lists)
       one.expected_peak = plan::memory_account(expected, one.ranks.front()).peak_of_tensors();
   }
-  const bool on_disk = config::saves_async(job) && job.checkpoint.every > 0;
-  const int copies = (on_disk ? 1 : 0) + (job.checkpoint.memory_every > 0 ? 1 : 0);
-  if (!host || copies == 0) return lists;
+  if (!host) return lists;
   for (simulate::Footprint& one : lists) {
-    one.snapshot =
-        copies * plan::saved_bytes(planned.plan, one.ranks.front(), job.checkpoint.trainable_only);
+    one.snapshot = planner::snapshot_bytes(planned.plan, job, one.ranks.front());
     for (const int rank : one.ranks)
       one.kept = std::max(one.kept, kept_in_memory(planned, place, rank));
   }

@@ -1,11 +1,15 @@
 #include "trireme/job/runs/plan_job.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "trireme/base/error.h"
+#include "trireme/config/resolve/outer_steps.h"
 #include "trireme/config/synthetic.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
+#include "trireme/plan/check/validate.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/unit_sharing.h"
 
 namespace trireme::runs {
@@ -13,12 +17,19 @@ namespace {
 
 void check_codes_something(const Planned& planned) {
   const plan::Recipe& recipe = planned.plan.recipe;
-  const auto coded = [&](const plan::Unit& unit) { return plan::codes(recipe, unit); };
-  if (!recipe.coded || std::ranges::any_of(planned.plan.program.units, coded)) return;
-  fail(ErrorKind::kUsage,
-       "network.codec={}: no unit has {} parameters, from which on sums are coded; set "
-       "network.codec=none",
-       planned.job.network.codec, plan::kLeastCoded);
+  const auto check = [&](bool wanted, bool (*codes)(const plan::Recipe&, const plan::Unit&),
+                         std::string_view key, std::string_view codec) {
+    if (!wanted || std::ranges::any_of(planned.plan.program.units,
+                                       [&](const plan::Unit& unit) { return codes(recipe, unit); }))
+      return;
+    fail(ErrorKind::kUsage,
+         "{}={}: no trained unit has {} parameters{}, from which on codes are sent; set {}=none",
+         key, codec, plan::kLeastCoded,
+         plan::sums_at_low_rank(recipe) ? " and a matrix that factors halve" : "", key);
+  };
+  check(recipe.coded.has_value(), plan::codes, "network.codec", planned.job.network.codec);
+  check(recipe.gather.has_value(), plan::gathers_codes, "network.gather",
+        planned.job.network.gather);
 }
 
 void check_cuda(const Place& place) {
@@ -49,6 +60,11 @@ void check_early(const config::Job& job, const Place& place) {
     fail(ErrorKind::kUsage,
          "run.micro_batch=0: the ranks were started by another program, which would have to "
          "start the trial as well; find it with --ranks or --nproc, then set run.micro_batch");
+  if (config::finds_delay(job.network) && place.launched() && place.world > 1)
+    fail(ErrorKind::kUsage,
+         "network.outer={}: hosts that start apart may find different delays; set the one that "
+         "trireme explain prints for them, such as delay:3",
+         job.network.outer);
   // Without a vocabulary of its own or the data's, any will do to check the rest.
   constexpr std::int64_t kSomeVocab = 65536;  // for data that do not exist yet
   constexpr std::int64_t kSomeClasses = 1000;
@@ -73,6 +89,10 @@ void refuse_search(const config::Job& job, std::string_view command) {
         "run.micro_batch=0: only train finds the largest micro-batch; give {} a run.micro_batch of "
         "1 or more",
         command);
+  if (config::finds_delay(job.network))
+    fail(ErrorKind::kUsage,
+         "network.outer={}: only train and explain find the delay; give {} one, such as delay:3",
+         job.network.outer, command);
 }
 
 Planned plan_job(config::Job job, int world, const config::DatasetFacts& data) {

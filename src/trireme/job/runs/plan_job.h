@@ -24,7 +24,7 @@ Planned plan_job(config::Job job, int world, const config::DatasetFacts& data);
 // cannot use. Throws Error{kUsage}.
 void check_early(const config::Job& job, const Place& place);
 
-// Throws Error{kUsage} for a job that looks for its micro_batch, where nothing does.
+// Throws Error{kUsage} for a job that looks for its micro_batch or delay of outer steps, where nothing does.
 void refuse_search(const config::Job& job, std::string_view command);
 
 }  // namespace trireme::runs

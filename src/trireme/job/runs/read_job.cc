@@ -6,8 +6,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/data_sets.h"
+#include "trireme/config/parse.h"
 #include "trireme/config/paths.h"
-#include "trireme/config/phases.h"
 #include "trireme/config/synthetic.h"
 #include "trireme/config/weights.h"
 #include "trireme/data/text/dataset_files.h"

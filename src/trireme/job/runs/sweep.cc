@@ -6,7 +6,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/job.h"
-#include "trireme/config/yaml.h"
+#include "trireme/config/values/yaml.h"
 
 namespace trireme::runs {
 namespace {

@@ -117,7 +117,7 @@ std::vector<std::string> drawn_units(const model::ModelSpec& model,
 
 }  // namespace
 
-Path find_weights(const Path& path) {
+Path find_weights(const Path& path, formats::CheckpointCheck check) {
   std::error_code cause;
   if (!fs::is_directory(path, cause))
     fail(ErrorKind::kData,
@@ -126,8 +126,7 @@ Path find_weights(const Path& path) {
          path.string());
   const Path whole = fs::absolute(path).lexically_normal();
   if (is_checkpoint(whole) || convert::is_hugging_face(whole)) return whole;
-  const auto newest =
-      formats::newest_checkpoint(checkpoint_root(whole), formats::CheckpointCheck::kManifest);
+  const auto newest = formats::newest_checkpoint(checkpoint_root(whole), check);
   if (!newest)
     fail(
         ErrorKind::kData,
@@ -142,14 +141,15 @@ Path find_weights(const Path& path) {
   return newest->path;
 }
 
-Path settled_weights(const Path& path, const Path& run, bool resumes) {
+Path settled_weights(const Path& path, const Path& run, bool resumes,
+                     formats::CheckpointCheck check) {
   const Path lock = run / kLockedJobName, given = fs::absolute(path).lexically_normal();
   if (resumes && !fs::exists(given)) return given;
-  if (run.empty() || !fs::exists(lock)) return find_weights(path);
+  if (run.empty() || !fs::exists(lock)) return find_weights(path, check);
   const Path begun = config::load_job(lock).model.weights;
   const std::string inside = (given / "").string();
   if (begun == given || begun.string().starts_with(inside)) return begun;
-  return find_weights(path);
+  return find_weights(path, check);
 }
 
 std::optional<Origin> origin_of(const Path& weights, const Path& run) {

@@ -7,19 +7,23 @@
 
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
+#include "trireme/formats/checkpoint_files.h"
 #include "trireme/job/runs/dataset.h"
 #include "trireme/job/runs/plan_job.h"
 
 namespace trireme::runs {
 
 // Directory of model.weights: a checkpoint's step-N directory (of a run the newest), or a Hugging Face directory;
-// absolute. Throws Error{kData} if there is neither, or if a run's newest checkpoint cannot be used.
-Path find_weights(const Path& path);
+// absolute. Throws Error{kData} if there is neither, or if a run's newest checkpoint cannot be used, as far as `check`
+// reads it.
+Path find_weights(const Path& path,
+                  formats::CheckpointCheck check = formats::CheckpointCheck::kManifest);
 
 // The same for a run in `run`, which keeps the checkpoint that it began with although the run that wrote it has
 // continued. Missing weights stay as they are named for such a run, and for one that `resumes` from a checkpoint
 // elsewhere.
-Path settled_weights(const Path& path, const Path& run, bool resumes);
+Path settled_weights(const Path& path, const Path& run, bool resumes,
+                     formats::CheckpointCheck check);
 
 // A job's origin in weights: their job, resolved, and the file of their vocabulary.
 struct Origin {

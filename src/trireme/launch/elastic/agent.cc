@@ -32,7 +32,7 @@ Agent::Agent(AgentConfig config)
       ticked_at_(now()) {
   Report& self = config_.member.self;
   self.host = draw_host();
-  self.slots = static_cast<std::uint64_t>(config_.ranks.count);
+  self.slots = config_.serves ? 0 : static_cast<std::uint64_t>(config_.ranks.count);
   const std::string token = config_.ranks.token;
   if (config_.leads) {
     config_.leads->own = self.host;

@@ -28,6 +28,7 @@ struct AgentConfig {
   std::optional<Membership::Config> leads{};  // of the leader; `own` is set by the agent
   os::Address endpoint{};                     // where the leader listens
   Ranks::Config ranks{};                      // with the token; `store` is set by the agent
+  bool serves = false;                        // they are one reduction server, and no rank
   double tick_s = 0.1;
   watch::Patience patience{};  // with ranks that do nothing; 0 in `steps`: they are never named
   double give_up_s = 25;       // so long after they were named they are stopped

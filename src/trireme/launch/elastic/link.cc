@@ -4,16 +4,12 @@
 #include <vector>
 
 #include "trireme/base/error.h"
-#include "trireme/launch/elastic/secret.h"
 
 namespace trireme::elastic {
 
-Link::Link(os::Net& net, os::Address leader, std::string token,
+Link::Link(os::Net& net, os::Address leader, const std::string& token,
            std::function<void(Message)> on_message)
-    : net_(net),
-      leader_(std::move(leader)),
-      token_(std::move(token)),
-      on_message_(std::move(on_message)) {}
+    : net_(net), leader_(std::move(leader)), sessions_(token), on_message_(std::move(on_message)) {}
 
 void Link::tick(double now) {
   constexpr double kRetry_s = 0.5;  // seconds between attempts
@@ -22,8 +18,9 @@ void Link::tick(double now) {
   if (session_ && !open && now - dialled_at_ > kHandshake) drop("it does not answer");
   if (session_ || now - dialled_at_ < kRetry_s) return;
   dialled_at_ = now;
-  session_.emplace(Session::Role::kClient, token_, random_bytes(32));
+  session_.emplace(sessions_.connect(Caller::kAgent));
   connection_ = net_.dial(leader_);
+  net_.send(connection_, session_->greeting());
 }
 
 void Link::drop(const std::string& why) {
@@ -36,7 +33,10 @@ void Link::handle(const os::NetEvent& event) {
   using Kind = os::NetEvent::Kind;
   if (!session_ || event.connection != connection_) return;
   if (event.kind == Kind::kClosed)
-    drop(event.bytes.empty() ? "it closed the connection" : event.bytes);
+    drop(!event.bytes.empty() ? event.bytes
+         : session_->open()   ? "it closed the connection"
+                              : "it closed the connection before the token was shown. Start both "
+                                "with the same token file and version");
   if (event.kind != Kind::kBytes) return;
   std::vector<Message> messages;
   try {

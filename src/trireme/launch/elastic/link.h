@@ -14,7 +14,7 @@ namespace trireme::elastic {
 
 class Link {
  public:
-  Link(os::Net& net, os::Address leader, std::string token,
+  Link(os::Net& net, os::Address leader, const std::string& token,
        std::function<void(Message)> on_message);
 
   void send(const Message& message);
@@ -29,7 +29,7 @@ class Link {
 
   os::Net& net_;
   os::Address leader_;
-  std::string token_;
+  Sessions sessions_;
   std::function<void(Message)> on_message_;
   os::ConnectionId connection_ = 0;
   std::optional<Session> session_;

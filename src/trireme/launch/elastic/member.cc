@@ -100,7 +100,7 @@ void Member::follow(Actions& actions, double now) {
     started_ = current_.assignment.generation;
     started_at_ = now;
     heard_at_ = sure_at_;  // nothing ran that a pause could excuse
-    alive_ = config_.self.slots;
+    alive_ = std::max<std::uint64_t>(config_.self.slots, 1);  // a reduction server is one process
     interrupt_ = 0;
     killed_ = unbegun_ = false;
     ends_.clear();

@@ -30,7 +30,7 @@ class Member {
   };
   struct Actions {
     std::optional<Report> report{};
-    std::optional<Assignment> start{};  // config.self.slots ranks of it
+    std::optional<Assignment> start{};  // config.self.slots ranks of it, or a server
     int signal = 0;                     // to every rank; 0: none
     std::optional<Outcome> leave{};     // no rank is left, and nothing will follow
     std::string note{};                 // for people

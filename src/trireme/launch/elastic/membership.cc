@@ -103,10 +103,10 @@ void Membership::bury(double now) {
   }
 }
 
-std::vector<HostId> Membership::ready() const {
+std::vector<HostId> Membership::ready(bool servers) const {
   std::vector<std::tuple<bool, std::uint64_t, std::uint64_t, HostId>> order;
   for (const auto& [id, host] : hosts_)
-    if (host.report.leaving == 0)
+    if (host.report.leaving == 0 && (host.report.slots == 0) == servers)
       order.emplace_back(id != config_.own, host.report.place, host.joined, id);
   std::sort(order.begin(), order.end());
   std::vector<HostId> ids;
@@ -170,7 +170,15 @@ void Membership::start(const std::vector<HostId>& hosts, double now) {
         {.host = id, .name = report.name, .assignment = {generation_, 0, world, hosts.size()}});
     world += report.slots;
   }
-  for (Part& part : parts_) part.assignment.world = world;
+  const std::vector<HostId> serving = ready(true);
+  for (std::size_t i = 0; i < serving.size(); ++i)
+    parts_.push_back({.host = serving[i],
+                      .name = hosts_.at(serving[i]).report.name,
+                      .assignment = {generation_, 0, world + i, hosts.size()}});
+  for (Part& part : parts_) {
+    part.assignment.world = world;
+    part.assignment.servers = serving.size();
+  }
   phase_ = Phase::kRunning;
   what_ = Order::What::kRun;
   started_at_ = now;
@@ -187,8 +195,12 @@ void Membership::look_for_change(double now) {
     const auto host = hosts_.find(part.host);
     return host != hosts_.end() && host->second.report.leaving != 0;
   });
-  const bool growth = now - started_at_ >= config_.settle_s && parts_.size() < config_.most &&
-                      hosts_.size() > parts_.size() && chosen().size() > parts_.size();
+  const std::size_t count = parts_.size() - servers();
+  const auto more = [&] {
+    return (count < config_.most && chosen().size() > count) || ready(true).size() > servers();
+  };
+  const bool growth =
+      now - started_at_ >= config_.settle_s && hosts_.size() > parts_.size() && more();
   if (leaving || growth) stop(Order::What::kInterrupt, now + config_.notice_s);
 }
 
@@ -205,6 +217,10 @@ const Membership::Part* Membership::part_of_rank(int rank) const {
   for (const Part& part : parts_)
     if (static_cast<int>(part.assignment.first_rank) <= rank) found = &part;
   return rank < world() ? found : nullptr;
+}
+
+std::size_t Membership::servers() const {
+  return parts_.empty() ? 0 : parts_.front().assignment.servers;
 }
 
 int Membership::world() const {

@@ -3,7 +3,8 @@
 //
 // A generation is one world of ranks: it gathers hosts, runs, and stops. It stops when a rank fails, a host falls
 // silent or is asked to leave, or another can join. The next generation begins with the hosts that are present. A
-// generation begins only when no rank of an older one can be alive.
+// generation begins only when no rank of an older one can be alive. Hosts without slots are reduction servers: they do not
+// count as hosts, and all that are ready take part.
 #pragma once
 
 #include <functional>
@@ -99,8 +100,9 @@ class Membership {
   void restart_or_finish(double now);
   void finish(const Outcome& outcome, double now);
   void make_good(double now);
-  std::vector<HostId> ready() const;
+  std::vector<HostId> ready(bool servers = false) const;
   std::vector<HostId> chosen() const;
+  std::size_t servers() const;  // of the generation
   Order order_for(const Host& host) const;
   const Part* part_of(HostId host) const;
   const Part* part_of_rank(int rank) const;

@@ -120,6 +120,7 @@ void fields(Coder& c, Fields<Coder, Order>& o) {
   c.below(o.assignment.world, kCounts);
   c.below(o.assignment.first_rank, kCounts);
   c.below(o.assignment.hosts, kCounts);
+  c.below(o.assignment.servers, kCounts);
   c.below(o.what, 4);
   fields(c, o.outcome);
 }

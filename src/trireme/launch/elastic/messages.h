@@ -23,6 +23,7 @@ struct Assignment {
   std::uint64_t world = 0;
   std::uint64_t first_rank = 0;
   std::uint64_t hosts = 0;
+  std::uint64_t servers = 0;  // reduction servers, numbered after the ranks
   bool operator==(const Assignment&) const = default;
 };
 
@@ -44,7 +45,7 @@ struct Report {
   std::uint64_t sequence = 0;  // counts up
   std::string name{};          // for people
   std::string run_id{};
-  std::uint64_t slots = 1;       // ranks that it starts
+  std::uint64_t slots = 1;       // ranks that it starts; 0: it is a reduction server
   std::uint64_t place = 0;       // hosts are numbered in this order, then as they came
   std::uint64_t generation = 0;  // the newest that it started
   Ranks ranks = Ranks::kNone;

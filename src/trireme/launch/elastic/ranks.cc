@@ -47,6 +47,7 @@ std::vector<std::string> Ranks::environment(const Assignment& assignment, int lo
       {kStoreVariable, print(store)},
       {kTokenVariable, text(token_.get())},
       {kGenerationVariable, text(assignment.generation)},
+      {kServersVariable, text(assignment.servers)},
       {kFlightVariable, text(flight)}};
   std::vector<std::string> all;
   for (const std::string& entry : config_.environment) {

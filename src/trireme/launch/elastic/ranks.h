@@ -24,6 +24,11 @@ inline constexpr char kStoreVariable[] = "TRIREME_STORE";  // the address of the
 inline constexpr char kTokenVariable[] =
     "TRIREME_STORE_TOKEN";  // a descriptor that the token can be read from
 inline constexpr char kGenerationVariable[] = "TRIREME_GENERATION";
+inline constexpr char kServersVariable[] = "TRIREME_SERVERS";  // number of reduction servers
+inline constexpr char kLinksVariable[] = "TRIREME_LINKS";      // a file of measured links
+inline constexpr char kRelayVariable[] = "TRIREME_RELAY";      // HOST:PORT of the relay
+inline constexpr char kRelayKeyVariable[] = "TRIREME_RELAY_KEY_FILE";
+inline constexpr char kDialOnlyVariable[] = "TRIREME_DIAL_ONLY";  // 1: no other host can connect
 inline constexpr char kMemoryVariable[] =
     "TRIREME_MEMORY";  // a directory in memory that outlives the ranks
 inline constexpr char kFlightVariable[] =

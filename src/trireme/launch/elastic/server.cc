@@ -5,14 +5,13 @@
 #include <vector>
 
 #include "trireme/base/error.h"
-#include "trireme/launch/elastic/secret.h"
 
 namespace trireme::elastic {
 
-Server::Server(os::Net& net, const os::Address& address, std::string token, Callbacks callbacks,
-               const Limits& limits)
+Server::Server(os::Net& net, const os::Address& address, const std::string& token,
+               Callbacks callbacks, const Limits& limits)
     : net_(net),
-      token_(std::move(token)),
+      sessions_(token),
       callbacks_(std::move(callbacks)),
       limits_(limits),
       address_(net.listen(address)) {}
@@ -29,9 +28,7 @@ void Server::handle(const os::NetEvent& event, double now) {
 
 void Server::accept(const os::NetEvent& event, double now) {
   make_room();
-  Session session(Session::Role::kServer, token_, random_bytes(32));
-  net_.send(event.connection, session.greeting());
-  strangers_.emplace(event.connection, Client{std::move(session), now, event.source});
+  strangers_.emplace(event.connection, Client{sessions_.accept(), now, event.source});
 }
 
 // Errors of clients that break the protocol are not errors of ours.

@@ -27,7 +27,7 @@ class Server {
   };
 
   // Listens. Throws Error{kUsage}.
-  Server(os::Net& net, const os::Address& address, std::string token, Callbacks callbacks,
+  Server(os::Net& net, const os::Address& address, const std::string& token, Callbacks callbacks,
          const Limits& limits);
 
   const os::Address& address() const { return address_; }
@@ -51,7 +51,7 @@ class Server {
   void make_room();
 
   os::Net& net_;
-  std::string token_;
+  Sessions sessions_;
   Callbacks callbacks_;
   Limits limits_;
   os::Address address_;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <limits>
@@ -41,9 +40,6 @@ const Names kActions = {{"kill", number(Action::kKill)},   {"stop", number(Actio
 const Names kErrors = {{"EACCES", EACCES}, {"EDQUOT", EDQUOT}, {"EFBIG", EFBIG},
                        {"EINTR", EINTR},   {"EIO", EIO},       {"ENOENT", ENOENT},
                        {"ENOSPC", ENOSPC}, {"EROFS", EROFS}};
-constexpr std::array<std::string_view, 5> kStages = {"process", "store", "ranks", "links", "mesh"};
-constexpr std::string_view kConditions =
-    "rank generation start phase step line what group op op-end chunk fs fs.CALL mem mem.CALL";
 
 std::string_view name_of(const Names& names, int value) {
   return std::ranges::find(names, value, &Names::value_type::second)->first;
@@ -129,7 +125,7 @@ class Piece {
 };
 
 constexpr std::uint64_t kLargest = std::numeric_limits<std::int64_t>::max();
-constexpr std::uint64_t kMostLines = std::numeric_limits<int>::max();
+constexpr std::uint64_t kMostLines = std::numeric_limits<int>::max(), kMostRanks = 1 << 20;
 
 Names phases() {
   Names names;
@@ -137,12 +133,79 @@ Names phases() {
     names.emplace_back(watch::name(static_cast<watch::Phase>(i)), i);
   return names;
 }
+const Names kStages = {{"process", 0}, {"store", 0}, {"ranks", 0}, {"links", 0}, {"mesh", 0}};
 
-Names stages() {
-  Names names;
-  for (const std::string_view stage : kStages) names.emplace_back(stage, 0);
-  return names;
+// All conditions but disk calls, in the order of the text: at.number(key, member, least, most), at.word(key, member,
+// names that are accepted, or any), at.phase and at.generation.
+template <typename Given, typename At>
+void each_condition(Given& fault, At& at) {
+  at.number("rank", fault.rank, 0, kMostRanks);
+  at.generation("generation", fault.each_generation, fault.generation);
+  at.word("start", fault.start, &kStages);
+  at.phase("phase", fault.phase);
+  at.number("step", fault.step, 0, kLargest);
+  at.number("line", fault.line, 0, kMostLines);
+  at.word("what", fault.what, nullptr);
+  at.word("group", fault.group, nullptr);
+  at.number("op", fault.op, 0, kLargest);
+  at.number("op-end", fault.ended, 0, kLargest);
+  at.number("chunk", fault.chunk, 0, kLargest);
 }
+
+// Reads the one condition that the text names.
+struct ReadCondition {
+  std::string_view key;
+  const Piece& value;
+  std::string keys{};  // seen on the way
+  bool found = false;
+
+  bool is(std::string_view name) {
+    keys += fmt::format("{}{}", keys.empty() ? "" : " ", name);
+    found = found || name == key;
+    return name == key;
+  }
+  template <typename T>
+  void number(std::string_view name, std::optional<T>& member, std::uint64_t least,
+              std::uint64_t most) {
+    if (is(name)) member = static_cast<T>(value.whole_number(least, most));
+  }
+  void generation(std::string_view name, bool& each, std::optional<std::uint64_t>& member) {
+    if (!is(name)) return;
+    each = value.text() == "each";
+    if (!each) member = value.whole_number(1, kLargest);
+  }
+  void word(std::string_view name, std::string& member, const Names* names) {
+    if (!is(name)) return;
+    if (names) value.one_of(*names);
+    member = value.word();
+  }
+  void phase(std::string_view name, std::optional<watch::Phase>& member) {
+    if (is(name)) member = static_cast<watch::Phase>(value.one_of(phases()));
+  }
+};
+
+struct PrintConditions {
+  std::string text{};
+
+  template <typename T>
+  void add(std::string_view key, const T& value) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, value);
+  }
+  template <typename T>
+  void number(std::string_view key, const std::optional<T>& member, std::uint64_t, std::uint64_t) {
+    if (member) add(key, *member);
+  }
+  void generation(std::string_view key, bool each, const std::optional<std::uint64_t>& member) {
+    if (each) add(key, "each");
+    if (member) add(key, *member);
+  }
+  void word(std::string_view key, const std::string& member, const Names*) {
+    if (!member.empty()) add(key, member);
+  }
+  void phase(std::string_view key, const std::optional<watch::Phase>& member) {
+    if (member) add(key, watch::name(*member));
+  }
+};
 
 void read_condition(const Piece& condition, Fault& fault) {
   Piece value = condition;
@@ -152,34 +215,14 @@ void read_condition(const Piece& condition, Fault& fault) {
     fault.call = call;
     fault.in_memory = key.starts_with(kMemory);
     fault.nth = value.whole_number(1, kLargest);
-  } else if (key == "rank") {
-    fault.rank = static_cast<int>(value.whole_number(0, 1 << 20));
-  } else if (key == "generation") {
-    fault.each_generation = value.text() == "each";
-    if (!fault.each_generation) fault.generation = value.whole_number(1, kLargest);
-  } else if (key == "start") {
-    value.one_of(stages());
-    fault.start = value.text();
-  } else if (key == "phase") {
-    fault.phase = static_cast<watch::Phase>(value.one_of(phases()));
-  } else if (key == "step") {
-    fault.step = static_cast<std::int64_t>(value.whole_number(0, kLargest));
-  } else if (key == "line") {
-    fault.line = static_cast<int>(value.whole_number(0, kMostLines));
-  } else if (key == "what") {
-    fault.what = value.word();
-  } else if (key == "group") {
-    fault.group = value.word();
-  } else if (key == "op") {
-    fault.op = value.whole_number(0, kLargest);
-  } else if (key == "op-end") {
-    fault.ended = value.whole_number(0, kLargest);
-  } else if (key == "chunk") {
-    fault.chunk = value.whole_number(0, kLargest);
-  } else {
-    condition.refuse(
-        fmt::format("no such condition; needs one of: {}, each with =VALUE", kConditions));
+    return;
   }
+  ReadCondition read{.key = key, .value = value};
+  each_condition(fault, read);
+  if (!read.found)
+    condition.refuse(
+        fmt::format("no such condition; needs one of: {} fs fs.CALL mem mem.CALL, each with =VALUE",
+                    read.keys));
 }
 
 void read_action(const Piece& action, Fault& fault) {
@@ -248,27 +291,14 @@ std::vector<Fault> parse(std::string_view text) {
 }
 
 std::string print(const Fault& fault) {
-  std::string text;
-  const auto add = [&](std::string_view key, const auto& value) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, value);
-  };
-  if (fault.rank) add("rank", *fault.rank);
-  if (fault.each_generation) add("generation", "each");
-  if (fault.generation) add("generation", *fault.generation);
-  if (!fault.start.empty()) add("start", fault.start);
-  if (fault.phase) add("phase", watch::name(*fault.phase));
-  if (fault.step) add("step", *fault.step);
-  if (fault.line) add("line", *fault.line);
-  if (!fault.what.empty()) add("what", fault.what);
-  if (!fault.group.empty()) add("group", fault.group);
-  if (fault.op) add("op", *fault.op);
-  if (fault.ended) add("op-end", *fault.ended);
-  if (fault.chunk) add("chunk", *fault.chunk);
+  PrintConditions all;
+  each_condition(fault, all);
   if (fault.call) {
     const std::string_view name = name_of(kCalls, number(*fault.call));
-    add(fmt::format("{}{}", fault.in_memory ? kMemory : kDisk, name.substr(kDisk.size())),
-        fault.nth);
+    all.add(fmt::format("{}{}", fault.in_memory ? kMemory : kDisk, name.substr(kDisk.size())),
+            fault.nth);
   }
+  std::string text = std::move(all.text);
   text += fmt::format(": {}", name_of(kActions, number(fault.action)));
   if (fault.action == Action::kError)
     text += fmt::format("={}", name_of(kErrors, static_cast<int>(fault.amount)));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "trireme/base/error.h"
+#include "trireme/config/families.h"
 #include "trireme/config/head_width.h"
 
 namespace trireme::model {
@@ -19,7 +20,7 @@ std::string_view name(FlopsConvention convention) {
 }
 
 ParameterCount count_parameters(const config::Model& model) {
-  const bool gpt = model.family == config::Family::kGpt;
+  const bool gpt = config::info(model.family).decoder == config::DecoderBlock::kGpt;
   const std::int64_t d = model.hidden;
   const std::int64_t width = config::head_width(model), q = config::attended_width(model);
   const std::int64_t kv = width * model.kv_heads;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/config/families.h"
 #include "trireme/config/head_width.h"
 #include "trireme/plan/mesh/share.h"
 
@@ -60,18 +61,19 @@ PerRank PerRank::of_rows() const {
 }
 
 PerRank per_rank(const config::Job& job) {
-  const bool decoder = config::is_decoder(job.model.family);
-  return {.micro_batch = job.run.micro_batch,
-          .compute = job.precision.compute,
-          .node_types = job.precision.nodes,
-          .tp = job.parallel.tp,
-          .sequence = job.parallel.sequence_parallel && job.parallel.tp > 1 && decoder,
-          .cp = decoder ? job.parallel.cp : 1,
-          .context = job.parallel.context,
-          .context_inner = job.parallel.context_inner,
-          .documents = job.data.documents || job.vlm.pack,
-          .spread = decoder ? 1 : job.parallel.cp,
-          .staged = job.parallel.pp > 1};
+  const config::FamilyInfo& family = config::info(job);
+  return {
+      .micro_batch = job.run.micro_batch,
+      .compute = job.precision.compute,
+      .node_types = job.precision.nodes,
+      .tp = job.parallel.tp,
+      .sequence = job.parallel.sequence_parallel && job.parallel.tp > 1 && family.sequence_parallel,
+      .cp = family.zigzag ? job.parallel.cp : 1,
+      .context = job.parallel.context,
+      .context_inner = job.parallel.context_inner,
+      .documents = job.data.documents || job.vlm.pack,
+      .spread = family.zigzag ? 1 : job.parallel.cp,
+      .staged = job.parallel.pp > 1};
 }
 
 Sizes::Sizes(const Model& model, const PerRank& rank)

@@ -14,6 +14,7 @@
 #include "trireme/model/layout.h"
 #include "trireme/plan/compile/recompute.h"
 #include "trireme/plan/compile/recompute_search.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::model {

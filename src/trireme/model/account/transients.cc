@@ -1,5 +1,6 @@
 #include "trireme/model/account/transients.h"
 
+#include "trireme/config/families.h"
 #include "trireme/model/account/attention_tape.h"
 
 namespace trireme::model {
@@ -15,7 +16,7 @@ enum class Half { kWhole, kInput };
 struct Layers {
   Layers(const config::Model& model, const Sizes& s, const PerRank& rank)
       : sizes(s),
-        gpt(model.family == config::Family::kGpt),
+        gpt(config::info(model.family).decoder == config::DecoderBlock::kGpt),
         shared(rank.tp > 1 && rank.sequence),
         alone(rank.tp == 1),
         row(s.rows * s.d * s.element),

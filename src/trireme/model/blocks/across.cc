@@ -3,6 +3,7 @@
 #include <ATen/ops/arange.h>
 
 #include "trireme/base/error.h"
+#include "trireme/config/families.h"
 #include "trireme/config/head_width.h"
 #include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/model/layout.h"
@@ -23,7 +24,7 @@ Across::Across(const config::Job& job, comm::World& world, at::Device device)
   if (job.parallel.tp > 1) {
     tp_group_ = world.make_group("layers.tp", mesh.group(world.rank(), Axis::kTp));
     tp_ = {.group = tp_group_.get(),
-           .sequence = job.parallel.sequence_parallel && config::is_decoder(job.model.family),
+           .sequence = job.parallel.sequence_parallel && config::info(job).sequence_parallel,
            .tokens = job.model.seq_len / job.parallel.cp};
   }
   if (job.parallel.cp > 1) {
@@ -32,9 +33,8 @@ Across::Across(const config::Job& job, comm::World& world, at::Device device)
         job.parallel.context == config::ContextMethod::kHierarchical ? job.parallel.context_inner
                                                                      : 0);
     cp_ = cp_groups_->parallel();
-    cp_.layout = config::is_decoder(job.model.family)
-                     ? model::token_layout(job).layout
-                     : mesh::in_order(job.model.seq_len, job.parallel.cp);
+    cp_.layout = config::info(job).zigzag ? model::token_layout(job).layout
+                                          : mesh::in_order(job.model.seq_len, job.parallel.cp);
   }
   if (config::couples_batch(job) && config::dp(job) > 1)
     batch_group_ = world.make_group("layers.dp", mesh.group(world.rank(), mesh::kDp));
@@ -101,7 +101,8 @@ at::Tensor Across::positions(const ops::ContextParallel& cp) const {
 }
 
 at::Tensor Across::own_tokens(const at::Tensor& all) const {
-  if (!all.defined() || cp_.size() == 1 || config::is_decoder(model_.family)) return all;
+  const bool cut = config::info(model_.family).zigzag;
+  if (!all.defined() || cp_.size() == 1 || cut) return all;
   return ops::shard_tokens(all, 1, cp_.layout, cp_.rank());
 }
 

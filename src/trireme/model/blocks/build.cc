@@ -8,7 +8,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/exec/typed_block.h"
-#include "trireme/model/blocks/family_blocks.h"
+#include "trireme/model/blocks/families.h"
 #include "trireme/model/blocks/spread.h"
 #include "trireme/model/describe.h"
 
@@ -34,27 +34,32 @@ void type_nodes(DType compute, exec::Model& model) {
   }
 }
 
-// For all layers, in fp16 on a CPU.
-bool has_half_kernels(config::Family family) {
-  return config::is_decoder(family) || family == config::Family::kHnet;
+Blocks blocks_of(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks) {
+  const FamilyBlocks* family = config::find_entry(family_blocks(), job.model.family);
+  if (family == nullptr)
+    fail(ErrorKind::kUsage,
+         "model.family={}: this build, as ./dev quickstart makes it, trains the families gpt and "
+         "llama; ./dev build adds the others (CMake: TRIREME_FAMILIES=all)",
+         config::name(job.model.family));
+  return family->make(job, spec, ranks);
 }
 
 exec::Model build_across(const config::Job& job, const Ranks& across) {
   const DType compute = job.precision.compute;
-  const config::Family family = job.model.family;
+  const config::FamilyInfo& family = config::info(job);
   if (compute != DType::kF64 && compute != DType::kF32 && compute != DType::kBF16 &&
       compute != DType::kF16)
     fail(ErrorKind::kUsage, "precision.compute={}: models run in fp64, fp32, bf16 or fp16",
          name(compute));
-  if (compute == DType::kF16 && job.run.device == config::Device::kCpu && !has_half_kernels(family))
+  if (compute == DType::kF16 && job.run.device == config::Device::kCpu && !family.fp16_on_cpu)
     fail(ErrorKind::kUsage,
          "precision.compute=fp16: LibTorch computes some layers of family {} in fp16 only on GPUs; "
          "set precision.compute=bf16 or fp32, or run.device=cuda",
-         config::name(family));
+         family.name);
   exec::Model model{.spec = model::describe(job), .blocks = {}};
-  model.blocks = family_blocks(job, model.spec, across);
+  model.blocks = blocks_of(job, model.spec, across);
   type_nodes(compute, model);
-  if (!config::is_decoder(family)) spread_rows(across, model);
+  if (!family.zigzag) spread_rows(across, model);
   return model;
 }
 

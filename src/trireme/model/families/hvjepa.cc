@@ -151,7 +151,7 @@ plan::Node vicreg_node(const Graph& graph, const config::Job& job) {
   if (config::dp(job) == 1) return node;
   const auto spread = [&](plan::Exchange kind, int forward, int backward) {
     return plan::NodeExchange{.kind = kind,
-                              .axes = mesh::kDp,
+                              .axes = {mesh::Axis::kDpShard, mesh::Axis::kDpReplicate},
                               .bytes = gathered(job) * statistics_bytes(graph),
                               .forward = forward,
                               .backward = backward};

@@ -1,11 +1,30 @@
 #include <algorithm>
 
 #include "trireme/plan/check/list_check.h"
+#include "trireme/plan/coded_reduction.h"
 
 namespace trireme::plan {
 
 using mesh::Axis;
 using mesh::AxisSet;
+
+namespace {
+
+// A step's first gather is among all shards, and brings the codes of later ones into the blocks of neighbours.
+void check_codes(const ListView& view, int index, bool gathered) {
+  const Instr& line = view.list[index];
+  const Recipe& recipe = view.plan.recipe;
+  if (line.coded != gathers_codes(recipe, view.program().units[line.unit]))
+    view.refuse(index, "sends {}, the recipe has {}",
+                line.coded ? "codes" : "parameters as they are",
+                line.coded ? "none here" : "codes here");
+  const bool kept = line.coded && gathered;
+  if (const int within = kept ? recipe.gather->within : 0; line.within != within)
+    view.refuse(index, "gathers within {}, needs {}: {}", line.within, within,
+                kept ? "codes are kept since the first gather" : "no codes are kept");
+}
+
+}  // namespace
 
 UnitCheck::UnitCheck(const ListView& view)
     : view_(view), row_(data_parallel_row(view.plan.recipe.zero)) {
@@ -29,7 +48,7 @@ UnitCheck::UnitCheck(const ListView& view)
   // A step begins with what the one before has left.
   for (const Instr& line : view.list)
     if (line.unit >= 0 && line.unit < static_cast<UnitId>(units_.size())) {
-      if (line.verb == Verb::kStep || line.verb == Verb::kEma)
+      if (line.verb == Verb::kStep || line.verb == Verb::kEma || line.verb == Verb::kOuterStep)
         at(line.unit).stale = at(line.unit).sharing.gathers_after;
       if (line.verb == Verb::kUnshard) at(line.unit).stale = false;
     }
@@ -52,6 +71,10 @@ void UnitCheck::line(int index) {
     case Verb::kGradNorm: grad_norm(index); break;
     case Verb::kStep: step(index, line); break;
     case Verb::kEma: ema(index, line); break;
+    case Verb::kOuterStep:  // OuterCheck knows when it may change the unit
+      at(line.unit).updated = index;
+      at(line.unit).stale = at(line.unit).sharing.gathers_after;
+      break;
     default: break;
   }
 }
@@ -82,6 +105,7 @@ void UnitCheck::unshard(int index, const Instr& line) {
     view_.refuse(index, "parameters of this recipe are not sharded over {}",
                  mesh::print(line.axes));
   if (gathers && state.full) view_.refuse(index, "is gathered since line {}", state.gathered);
+  check_codes(view_, index, gathers && state.gathered >= 0);
   if (!gathers && !state.stale) view_.refuse(index, "its parameters are full and have not changed");
   // Without this the dp lane could run ahead of the memory account.
   if (gathers && last_reshard_ >= 0)
@@ -198,6 +222,8 @@ void UnitCheck::reduce(int index, const Instr& line) {
   if (line.coded != is_coded(state.sharing, line))
     view_.refuse(index, "sends {}, the recipe has {}", line.coded ? "codes" : "sums as they are",
                  line.coded ? "none here" : "codes here");
+  if (const int within = within_of(view_.plan.mesh, view_.plan.recipe, line); line.within != within)
+    view_.refuse(index, "codes sums within {}, needs {}", line.within, within);
   if (line.residual != (line.coded && view_.plan.recipe.coded->residual))
     view_.refuse(index, "{}",
                  line.residual ? "adds residuals, the recipe has none here"

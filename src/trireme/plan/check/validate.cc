@@ -1,11 +1,16 @@
+#include "trireme/plan/check/validate.h"
+
 #include <algorithm>
 #include <map>
 #include <tuple>
 
 #include "trireme/plan/check/list_check.h"
 #include "trireme/plan/check/offload_check.h"
+#include "trireme/plan/check/outer_check.h"
 #include "trireme/plan/check/recipe_check.h"
+#include "trireme/plan/coded_gather.h"
 #include "trireme/plan/coded_reduction.h"
+#include "trireme/plan/outer_steps.h"
 #include "trireme/plan/verbs.h"
 
 namespace trireme::plan {
@@ -31,6 +36,7 @@ bool has_foreign_flag(const Instr& line) {
   return (line.keep && !may.contains(Field::kKeep)) ||
          (line.scatter && !may.contains(Field::kScatter)) ||
          (line.coded && !may.contains(Field::kCoded)) ||
+         (line.within != 0 && !may.contains(Field::kWithin)) ||
          (line.residual && !may.contains(Field::kResidual)) ||
          (line.gradient && !may.contains(Field::kGradient)) ||
          (line.tensors != TensorKind::kNone && !may.contains(Field::kTensors));
@@ -96,14 +102,17 @@ void check_list(const PlanSet& plan, const GradientFlow& flow, int list) {
   FlowCheck values(view);
   UnitCheck units(view);
   OffloadCheck moves(view);
+  OuterCheck outer(view);
   for (int index = 0; index < static_cast<int>(view.list.size()); ++index) {
     values.line(index);
     units.line(index);
     moves.line(index);
+    outer.line(index);
   }
   values.finish();
   units.finish();
   moves.finish();
+  outer.finish();
 }
 
 // The number of waiting sends is bounded. Runs after the rendezvous, which says more about a missing send.
@@ -166,8 +175,10 @@ void validate(const PlanSet& plan) {
   check_program(plan.program);
   if (const auto mistake = mistake_in(plan.recipe))
     fail(ErrorKind::kInternal, "plan {}: {}", plan.program.name, *mistake);
-  if (const auto mistake = mistake_in_coded(plan.mesh, plan.recipe))
-    fail(ErrorKind::kInternal, "plan {}: {}", plan.program.name, *mistake);
+  for (const auto& mistake :
+       {mistake_in_coded(plan.mesh, plan.recipe), mistake_in_gather(plan.mesh, plan.recipe),
+        mistake_in_outer(plan.mesh, plan.recipe)})
+    if (mistake) fail(ErrorKind::kInternal, "plan {}: {}", plan.program.name, *mistake);
   check_ranks(plan);
   const GradientFlow flow = gradient_flow(plan.program);
   for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list)

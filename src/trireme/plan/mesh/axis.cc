@@ -7,7 +7,7 @@
 namespace trireme::mesh {
 
 std::string_view name(Axis axis) {
-  constexpr std::string_view kNames[] = {"tp", "cp", "dp_shard", "dp_replicate", "pp"};
+  constexpr std::string_view kNames[] = {"tp", "cp", "dp_shard", "dp_replicate", "island", "pp"};
   return kNames[static_cast<std::size_t>(axis)];
 }
 
@@ -29,7 +29,7 @@ AxisSet parse_axes(std::string_view text) {
     const auto axis = std::ranges::find(kAllAxes, word, [](Axis a) { return name(a); });
     if (axis == kAllAxes.end())
       fail(ErrorKind::kData,
-           "\"{}\" is not a mesh axis: axes are pp, dp_replicate, dp_shard, cp, tp", word);
+           "\"{}\" is not a mesh axis: axes are pp, island, dp_replicate, dp_shard, cp, tp", word);
     axes = axes | *axis;
     begin = end + 1;
   }

@@ -11,16 +11,17 @@
 namespace trireme::mesh {
 
 // From the innermost (neighbouring ranks) to the outermost.
-enum class Axis : std::uint8_t { kTp, kCp, kDpShard, kDpReplicate, kPp };
+// Ranks of an island are those that add gradients; islands merge weights (outer_steps.h).
+enum class Axis : std::uint8_t { kTp, kCp, kDpShard, kDpReplicate, kIsland, kPp };
 
-inline constexpr std::array kAllAxes = {Axis::kTp, Axis::kCp, Axis::kDpShard, Axis::kDpReplicate,
-                                        Axis::kPp};
+inline constexpr std::array kAllAxes = {Axis::kTp,          Axis::kCp,     Axis::kDpShard,
+                                        Axis::kDpReplicate, Axis::kIsland, Axis::kPp};
 
 // A set of axes: what a collective runs over. The empty set is a group of one rank.
 class AxisSet {
  public:
   constexpr AxisSet() = default;
-  constexpr AxisSet(Axis axis) : bits_(bit(axis)) {}
+  constexpr AxisSet(Axis axis) : bits_(bit(axis)) {}  // NOLINT: implicit, an axis is a set of one
   constexpr AxisSet(std::initializer_list<Axis> axes) {
     for (Axis axis : axes) bits_ |= bit(axis);
   }
@@ -49,15 +50,15 @@ class AxisSet {
 };
 
 // The data-parallel ranks: those that see different samples.
-inline constexpr AxisSet kDp = {Axis::kDpShard, Axis::kDpReplicate};
+inline constexpr AxisSet kDp = {Axis::kDpShard, Axis::kDpReplicate, Axis::kIsland};
 // Ranks that hold equal parameters: those that see different samples or different tokens of one.
-inline constexpr AxisSet kReplicas = {Axis::kCp, Axis::kDpShard, Axis::kDpReplicate};
+inline constexpr AxisSet kReplicas = {Axis::kCp, Axis::kDpShard, Axis::kDpReplicate, Axis::kIsland};
 // Those among them that ZeRO shards over.
 inline constexpr AxisSet kShards = {Axis::kCp, Axis::kDpShard};
-inline constexpr AxisSet kWorld = {Axis::kTp, Axis::kCp, Axis::kDpShard, Axis::kDpReplicate,
-                                   Axis::kPp};
+inline constexpr AxisSet kWorld = {Axis::kTp,          Axis::kCp,     Axis::kDpShard,
+                                   Axis::kDpReplicate, Axis::kIsland, Axis::kPp};
 
-// "tp", "cp", "dp_shard", "dp_replicate", "pp".
+// "tp", "cp", "dp_shard", "dp_replicate", "island", "pp".
 std::string_view name(Axis axis);
 
 // Names joined by '+', outermost first: "dp_replicate+dp_shard"; the empty set is "none".

@@ -9,13 +9,14 @@
 namespace trireme::mesh {
 namespace {
 
-constexpr std::array kFromOutermost = {Axis::kPp, Axis::kDpReplicate, Axis::kDpShard, Axis::kCp,
-                                       Axis::kTp};
+constexpr std::array kFromOutermost = {Axis::kPp,      Axis::kIsland, Axis::kDpReplicate,
+                                       Axis::kDpShard, Axis::kCp,     Axis::kTp};
 
 }  // namespace
 
 Mesh::Mesh(const Degrees& degrees)
-    : degrees_{{degrees.tp, degrees.cp, degrees.dp_shard, degrees.dp_replicate, degrees.pp}} {
+    : degrees_{{degrees.tp, degrees.cp, degrees.dp_shard, degrees.dp_replicate, degrees.island,
+                degrees.pp}} {
   std::int64_t world = 1;
   for (Axis axis : kAllAxes) {
     const int degree = degrees_.at(axis);
@@ -104,6 +105,7 @@ int Mesh::peer(int rank, Axis axis, int index) const {
 std::string print(const Mesh& mesh) {
   std::string text;
   for (Axis axis : kFromOutermost) {
+    if (axis == Axis::kIsland && mesh.degree(axis) == 1) continue;
     if (!text.empty()) text += '.';
     text += fmt::format("{}{}", name(axis), mesh.degree(axis));
   }
@@ -117,6 +119,10 @@ Mesh parse_mesh(std::string_view text) {
   for (Axis axis : kFromOutermost) {
     const bool last = axis == kAllAxes.front();
     int& degree = degrees.at(axis);
+    if (axis == Axis::kIsland && !rest.starts_with(name(axis))) {
+      degree = 1;
+      continue;
+    }
     if (rest.starts_with(name(axis))) rest.remove_prefix(name(axis).size());
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), degree);
     rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
@@ -129,7 +135,8 @@ Mesh parse_mesh(std::string_view text) {
                      .dp_replicate = degrees.at(Axis::kDpReplicate),
                      .dp_shard = degrees.at(Axis::kDpShard),
                      .cp = degrees.at(Axis::kCp),
-                     .tp = degrees.at(Axis::kTp)});
+                     .tp = degrees.at(Axis::kTp),
+                     .island = degrees.at(Axis::kIsland)});
     // Printing again catches whatever a lenient reading let through.
     if (print(mesh) == text) return mesh;
   }

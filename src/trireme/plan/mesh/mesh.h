@@ -18,6 +18,7 @@ struct Degrees {
   int dp_shard = 1;
   int cp = 1;
   int tp = 1;
+  int island = 1;  // of which each has dp_replicate replicas
   bool operator==(const Degrees&) const = default;
 };
 
@@ -30,8 +31,8 @@ struct Coordinates {
   bool operator==(const Coordinates&) const = default;
 };
 
-// A dense grid of ranks 0 .. world-1; rank order runs from tp (innermost) over cp, dp_shard and
-// dp_replicate to pp (outermost). A value: cheap to copy and to compare.
+// A dense grid of ranks 0 .. world-1; rank order runs from tp (innermost) over cp, dp_shard,
+// dp_replicate and island to pp (outermost). A value: cheap to copy and to compare.
 class Mesh {
  public:
   Mesh() = default;
@@ -64,10 +65,10 @@ class Mesh {
   bool operator==(const Mesh&) const = default;
 
  private:
-  Coordinates degrees_{{1, 1, 1, 1, 1}};
+  Coordinates degrees_{{1, 1, 1, 1, 1, 1}};
 };
 
-// "pp1.dp_replicate1.dp_shard4.cp1.tp1"
+// "pp1.dp_replicate1.dp_shard4.cp1.tp1"; several islands come after pp, as in "pp1.island2.dp_replicate1..".
 std::string print(const Mesh& mesh);
 
 // Inverse of print; throws Error{kData} for another form, Error{kUsage} above kMaxWorld ranks.

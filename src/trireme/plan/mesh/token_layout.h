@@ -47,7 +47,7 @@ inline constexpr std::int64_t kFewestTokens = 16;
 BalancedLayout balanced(std::span<const std::int64_t> scores, int ranks, int together = 1);
 // The most chunks that it gives to all ranks together.
 constexpr std::int64_t most_chunks(std::int64_t tokens, int ranks) {
-  return std::max<std::int64_t>(2 * ranks, tokens / kFewestTokens);
+  return std::max(2 * std::int64_t{ranks}, tokens / kFewestTokens);
 }
 
 }  // namespace trireme::mesh

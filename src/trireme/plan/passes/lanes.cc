@@ -51,6 +51,8 @@ class Dependencies {
           need(loads_, {line.unit, tensors});
         break;
       case Verb::kEma: need(updates_, stage_.program.units[line.unit].ema_of); break;
+      case Verb::kOuterReduce: need(updates_, line.unit); break;
+      case Verb::kOuterStep: need(merges_, line.unit); break;
       case Verb::kLoad:
       case Verb::kReshard:
       case Verb::kRecv: break;
@@ -96,7 +98,9 @@ class Dependencies {
       case Verb::kSyncTied: reductions_[line.unit] = {index}; break;
       case Verb::kGradNorm: grad_norm_ = index; break;
       case Verb::kStep:
-      case Verb::kEma: updates_[line.unit] = {index}; break;
+      case Verb::kEma:
+      case Verb::kOuterStep: updates_[line.unit] = {index}; break;
+      case Verb::kOuterReduce: merges_[line.unit] = {index}; break;
       case Verb::kOffload:
         if (line.value >= 0)
           left_values_[{line.value, line.mb}] = {index};
@@ -203,6 +207,7 @@ class Dependencies {
   std::map<UnitId, std::vector<int>> backwards_;
   std::map<UnitId, std::vector<int>> reductions_;
   std::map<UnitId, std::vector<int>> updates_;
+  std::map<UnitId, std::vector<int>> merges_;
   std::vector<int> scatters_;  // of single micro-batches
   std::vector<int> results_;   // the last line that made a gradient or a loss
   int last_reshard_ = -1;

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "trireme/plan/coded_reduction.h"
+
 namespace trireme::plan {
 
 using mesh::AxisSet;
@@ -35,6 +37,7 @@ List reduce(const Stage& stage, List list) {
                       .scatter = scatter};
       reduction.coded = is_coded(sharing, reduction);
       reduction.residual = reduction.coded && stage.recipe.coded->residual;
+      reduction.within = within_of(stage.mesh, stage.recipe, reduction);
       insertion.after(line, std::move(reduction));
     };
     if (each)

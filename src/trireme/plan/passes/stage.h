@@ -23,6 +23,15 @@ struct Stage {
   int node_count() const { return static_cast<int>(program.nodes.size()); }
 };
 
+// A gather of the unit's parameters among all of its shards.
+inline Instr gather_of(const Stage& stage, UnitId unit) {
+  return {.verb = Verb::kUnshard,
+          .lane = Lane::kDp,
+          .unit = unit,
+          .axes = stage.sharing(unit).shards,
+          .coded = gathers_codes(stage.recipe, stage.program.units[unit])};
+}
+
 // A list with lines added before or after those of the list it was made from.
 class Insertion {
  public:

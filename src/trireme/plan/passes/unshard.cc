@@ -1,16 +1,12 @@
 #include "trireme/plan/passes/unshard.h"
 
 #include <set>
+#include <utility>
 
 #include "trireme/plan/passes/runs.h"
 
 namespace trireme::plan {
 namespace {
-
-Instr gather(const Stage& stage, UnitId unit) {
-  return {
-      .verb = Verb::kUnshard, .lane = Lane::kDp, .unit = unit, .axes = stage.sharing(unit).shards};
-}
 
 // What an update changes on other ranks too. Parameters that leave memory leave it whole: they are gathered before.
 bool stale_at_head(const Stage& stage, UnitId unit) {
@@ -25,7 +21,7 @@ void gather_stale(const Stage& stage, const std::vector<Run>& all, Insertion& in
   for (const Run& run : all) {
     places.insert(run.begin);
     if (!seen.insert(run.unit).second || places.size() <= kAhead + 1) continue;
-    if (stale_at_head(stage, run.unit)) insertion.before(0, gather(stage, run.unit));
+    if (stale_at_head(stage, run.unit)) insertion.before(0, gather_of(stage, run.unit));
   }
 }
 
@@ -37,9 +33,13 @@ List unshard(const Stage& stage, List list) {
   gather_stale(stage, all, insertion);
   std::erase_if(all, [&](const Run& run) { return !stage.sharing(run.unit).gathers; });
   const std::vector<std::size_t> ahead = ahead_of(all, stage.recipe.prefetch);
+  std::set<UnitId> kept;  // whose codes are in blocks of neighbours
   for (std::size_t i = 0; i < all.size(); ++i) {
     // The dp lane gathers in the order of use.
-    insertion.before(ahead[i], gather(stage, all[i].unit));
+    Instr gather = gather_of(stage, all[i].unit);
+    if (gather.coded && !kept.insert(all[i].unit).second)
+      gather.within = stage.recipe.gather->within;
+    insertion.before(ahead[i], std::move(gather));
     insertion.after(all[i].end, {.verb = Verb::kReshard, .unit = all[i].unit});
   }
   return insertion.build();

@@ -69,7 +69,7 @@ struct Candidate {
 };
 
 // How far a rank may look ahead in its order: over what enters the pipeline before its first gradient.
-std::size_t lookahead(int ranks) { return static_cast<std::size_t>(8 * ranks); }
+std::size_t lookahead(int ranks) { return 8 * static_cast<std::size_t>(ranks); }
 
 // Blocks and ends in the order of what they take over a few micro-batches.
 std::vector<Candidate> ranked_blocks(ScheduleShape shape, Policy policy, int limit) {

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "trireme/plan/coded_gather.h"
 #include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/compile/placement.h"
+#include "trireme/plan/low_rank.h"
 #include "trireme/plan/offload.h"
+#include "trireme/plan/outer_steps.h"
 #include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_sharing.h"
 #include "trireme/plan/unit_types.h"
@@ -27,23 +30,34 @@ double full(const PlanSet& plan, plan::UnitId unit) {
   return static_cast<double>(plan::share_of(plan, unit).full);
 }
 
-struct Traffic {
-  double messages = 0;  // one after the other
-  double bytes = 0;     // sent by a rank
-};
+using algorithm::Traffic;
 
-Traffic ring(double bytes, int ranks, int rounds) {
-  return {.messages = static_cast<double>(rounds * (ranks - 1)),
-          .bytes = rounds * bytes * (ranks - 1) / ranks};
+Traffic traffic_of(algorithm::Kind kind, const Exchanged& one) {
+  switch (one.kind) {
+    case plan::Exchange::kSendRecv: return {.messages = 1, .bytes = one.bytes};
+    case plan::Exchange::kAllReduce: return algorithm::all_reduce(kind, one.ranks, one.bytes);
+    case plan::Exchange::kReduceScatter:
+      return algorithm::reduce_scatter(kind, one.ranks, one.bytes);
+    default: return algorithm::all_gather(kind, one.ranks, one.bytes);
+  }
+}
+
+bool adds_on_way(const PlanSet& plan, const Instr& line) {
+  return line.coded && line.verb == Verb::kReduceGrads &&
+         plan::coded_reduction(plan, line.unit).adds_on_way;
+}
+
+bool at_low_rank(const PlanSet& plan, const Instr& line) {
+  return line.verb == Verb::kReduceGrads && line.coded && plan::sums_at_low_rank(plan.recipe);
 }
 
 Traffic traffic(const PlanSet& plan, const Instr& line) {
+  const bool of_units = line.verb == Verb::kUnshard || line.verb == Verb::kReduceGrads;
+  const bool sums = of_units && (!line.coded || adds_on_way(plan, line) || at_low_rank(plan, line));
+  const auto kind = sums ? plan.recipe.algorithm : algorithm::Kind::kAuto;
   Traffic sum;
   for (const Exchanged& one : exchanges(plan, line)) {
-    const Traffic once =
-        one.kind == plan::Exchange::kSendRecv
-            ? Traffic{.messages = 1, .bytes = one.bytes}
-            : ring(one.bytes, one.ranks, one.kind == plan::Exchange::kAllReduce ? 2 : 1);
+    const Traffic once = traffic_of(kind, one);
     sum.messages += one.times * once.messages;
     sum.bytes += one.times * once.bytes;
   }
@@ -79,20 +93,111 @@ double measured(const plan::NodeSeconds& seconds, Verb verb) {
 }
 
 // Codes of slices to their ranks, then results to all.
-std::vector<Exchanged> coded_exchanges(const PlanSet& plan, const Instr& line) {
-  const plan::CodedReduction reduction = plan::coded_reduction(plan, line.unit);
+std::vector<Exchanged> coded_exchanges(const PlanSet& plan, const plan::CodedReduction& reduction,
+                                       const Instr& line) {
   const auto bytes = [](std::int64_t count) { return static_cast<double>(count); };
-  std::vector<Exchanged> both = {
-      {.kind = plan::Exchange::kReduceScatter,
-       .axes = line.axes,
-       .ranks = reduction.ranks,
-       .bytes = bytes(reduction.own() * reduction.code_bytes(reduction.count))}};
+  if (line.within > 0)  // neighbours add columns first, and the ranks of a place exchange codes
+    return {{.kind = plan::Exchange::kReduceScatter,
+             .axes = Axis::kDpShard,
+             .ranks = line.within,
+             .bytes = full(plan, line.unit) * width(plan.recipe.grads),
+             .within = line.within},
+            {.kind = plan::Exchange::kReduceScatter,
+             .axes = Axis::kDpReplicate,
+             .ranks = reduction.ranks,
+             .bytes = bytes(reduction.code_bytes(reduction.count)),
+             .apart = true,
+             .within = line.within}};
+  std::vector<Exchanged> all;
+  const auto add = [&](plan::Exchange kind, std::int64_t count, bool apart) {
+    all.push_back({.kind = kind,
+                   .axes = line.axes,
+                   .ranks = reduction.ranks,
+                   .bytes = bytes(count),
+                   .apart = apart});
+  };
+  if (reduction.integers()) add(plan::Exchange::kAllReduce, reduction.exponents(), false);
+  const std::int64_t sent = reduction.sent_bytes(reduction.count);
+  if (reduction.adds_on_way && reduction.returns_integers()) {
+    add(plan::Exchange::kAllReduce, sent, false);
+    return all;
+  }
+  add(plan::Exchange::kReduceScatter, sent, line.coded && !reduction.adds_on_way);
   if (!reduction.scatters)
-    both.push_back({.kind = plan::Exchange::kAllGather,
-                    .axes = line.axes,
-                    .ranks = reduction.ranks,
-                    .bytes = bytes(reduction.back_bytes(reduction.count))});
-  return both;
+    add(plan::Exchange::kAllGather, reduction.back_bytes(reduction.count), false);
+  return all;
+}
+
+// What is dense, then P and Q. Ranks that share a sender's sum send shards of matrices to their owners before, and
+// gather all factors after; each number is the mean of these ranks.
+std::vector<Exchanged> low_rank_exchanges(const PlanSet& plan, const Instr& line) {
+  const plan::LowRank low = plan::low_rank(plan, line.unit);
+  const auto owners = static_cast<int>(low.owners.size());
+  const int ranks = low.reduction.ranks;
+  std::int64_t dense = 0, left = 0, right = 0, moved = 0;
+  for (int place = 0; place < owners; ++place) {
+    dense += low.dense_sent(place);
+    left += low.owners[place].left;
+    right += low.owners[place].right;
+    for (int to = 0; to < owners; ++to) moved += to == place ? 0 : low.moved(place, to);
+  }
+  const auto bytes = [&](std::int64_t elements) {
+    return static_cast<double>(elements) * width(DType::kF32) / owners;
+  };
+  const auto sum = [&](std::int64_t elements, plan::Exchange kind) {
+    return Exchanged{.kind = kind, .axes = line.axes, .ranks = ranks, .bytes = bytes(elements)};
+  };
+  std::vector<Exchanged> all;
+  if (dense > 0)
+    all.push_back(sum(dense, low.reduction.scatters ? plan::Exchange::kReduceScatter
+                                                    : plan::Exchange::kAllReduce));
+  all.push_back(sum(left, plan::Exchange::kAllReduce));
+  all.push_back(sum(right, plan::Exchange::kAllReduce));
+  if (!low.distributed()) return all;
+  all.push_back({.kind = plan::Exchange::kSendRecv,
+                 .axes = Axis::kDpShard,
+                 .ranks = owners,
+                 .bytes = bytes(moved) / (owners - 1),
+                 .times = owners - 1.0});
+  all.push_back({.kind = plan::Exchange::kAllGather,
+                 .axes = Axis::kDpShard,
+                 .ranks = owners,
+                 .bytes = bytes(low.factors * owners)});
+  return all;
+}
+
+Exchanged gathered(const PlanSet& plan, const Instr& line) {
+  const plan::GatheredCodes codes = plan::gathered_codes(plan, line.unit);
+  return {.kind = plan::Exchange::kAllGather,
+          .axes = line.within > 0 ? mesh::AxisSet(Axis::kDpShard) : line.axes,
+          .ranks = line.within > 0 ? line.within : codes.shards,
+          .bytes = static_cast<double>(codes.bytes()),
+          .within = line.within};
+}
+
+std::vector<Exchanged> merge_exchanges(const PlanSet& plan, const Instr& line) {
+  if (const auto coded = plan::coded_merge(plan, line.unit))
+    return coded_exchanges(plan, *coded, line);
+  return {{.kind = plan::Exchange::kAllReduce,
+           .axes = line.axes,
+           .ranks = plan.mesh.degree(line.axes),
+           .bytes = part(plan, line.unit) * width(plan.recipe.master)}};
+}
+
+// Of a reduction of codes; others are as fast as their links.
+double moved_by_reduction(const PlanSet& plan, int rank, const Instr& line) {
+  if (!line.coded) return 0;
+  const plan::CodedReduction reduction = plan::coded_reduction(plan, line.unit);
+  if (at_low_rank(plan, line)) {
+    // Sums are read three times and residuals once; both are written, and the result.
+    const auto held = static_cast<double>(plan::residual_elements(plan, rank, line.unit));
+    return (6 * reduction.own() * held + part(plan, line.unit)) * width(DType::kF32);
+  }
+  // Sums are coded, and slices of all senders decoded and added.
+  const std::int64_t coded = reduction.own() * reduction.count;
+  return static_cast<double>((coded + 2 * reduction.decoded()) *
+                                 static_cast<std::int64_t>(sizeof(float)) +
+                             reduction.buffers(0));
 }
 
 }  // namespace
@@ -125,11 +230,13 @@ std::vector<Exchanged> exchanges(const PlanSet& plan, const Instr& line) {
       return inside;
     }
     case Verb::kUnshard:
+      if (line.coded) return {gathered(plan, line)};
       return over(plan::Exchange::kAllGather,
                   full(plan, line.unit) *
                       width(plan::param_type(plan.recipe, plan.program.units[line.unit])));
     case Verb::kReduceGrads:
-      if (line.coded) return coded_exchanges(plan, line);
+      if (at_low_rank(plan, line)) return low_rank_exchanges(plan, line);
+      if (line.coded) return coded_exchanges(plan, plan::coded_reduction(plan, line.unit), line);
       if (plan::reduction_of(plan.program, line) == plan::Reduction::kParts)
         return reduced(static_cast<double>(plan.program.units[line.unit].tp_partial));
       // After a reduce-scatter the rest of the axes reduces parts.
@@ -144,6 +251,7 @@ std::vector<Exchanged> exchanges(const PlanSet& plan, const Instr& line) {
                .axes = Axis::kPp,
                .ranks = 2,
                .bytes = static_cast<double>(plan.program.values[line.value].bytes)}};
+    case Verb::kOuterReduce: return merge_exchanges(plan, line);
     case Verb::kReload:
       if (line.axes.empty()) return {};
       return over(plan::Exchange::kAllGather,
@@ -153,6 +261,24 @@ std::vector<Exchanged> exchanges(const PlanSet& plan, const Instr& line) {
           {.kind = plan::Exchange::kAllGather, .axes = mesh::kWorld, .ranks = plan.mesh.world()}};
     default: return {};
   }
+}
+
+double crossing_bytes(const PlanSet& plan, int rank, int ranks) {
+  double sum = 0;
+  for (const Instr& line : plan.list(rank)) {
+    if (line.unit < 0 || line.axes.empty()) continue;
+    for (const Exchanged& one : exchanges(plan, line)) {
+      const mesh::Mesh mesh = one.within > 0 ? plan::in_blocks(plan.mesh, one.within) : plan.mesh;
+      const std::vector<int> group = mesh.group(rank, one.axes);
+      const auto here = static_cast<double>(
+          std::ranges::count_if(group, [&](int other) { return other / ranks == rank / ranks; }));
+      const auto all = static_cast<double>(group.size());
+      const double rounds = one.kind == plan::Exchange::kAllReduce ? 2 : 1;
+      const double copies = one.apart ? here : 1;
+      sum += ranks / here * copies * rounds * one.times * one.bytes * (all - here) / all;
+    }
+  }
+  return sum;
 }
 
 double moved_bytes(const PlanSet& plan, int rank, const Instr& line) {
@@ -190,16 +316,19 @@ double moved_bytes(const PlanSet& plan, int rank, const Instr& line) {
           plan::state_bytes(plan.recipe, unit, static_cast<std::int64_t>(count)));
       return count * (2 * width(plan.recipe.master) + width(plan.recipe.grads)) + 2 * states;
     }
-    case Verb::kReduceGrads: {
+    case Verb::kUnshard: {
       if (!line.coded) return 0;
-      // Sums are coded, and slices of all senders decoded and added.
-      const plan::CodedReduction reduction = plan::coded_reduction(plan, line.unit);
-      const std::int64_t coded = reduction.own() * reduction.count;
-      const std::int64_t decoded = reduction.sums.senders * reduction.slices().front();
-      return static_cast<double>((coded + 2 * decoded) * static_cast<std::int64_t>(sizeof(float)) +
-                                 reduction.buffers(0));
+      // Codes of this rank's masters, unless they rest, and parameters of all codes.
+      const plan::GatheredCodes codes = plan::gathered_codes(plan, line.unit);
+      const double coded = codes.rests ? 0 : part(plan, line.unit) * width(DType::kF32);
+      return coded + static_cast<double>(codes.bytes()) +
+             full(plan, line.unit) * width(plan::param_type(plan.recipe, program.units[line.unit]));
     }
+    case Verb::kReduceGrads: return moved_by_reduction(plan, rank, line);
     case Verb::kEma: return part(plan, line.unit) * 3 * width(plan.recipe.master);
+    // Reads outer weights and weights, writes their difference; then reads that, and changes velocity and both weights.
+    case Verb::kOuterReduce: return part(plan, line.unit) * 3 * width(plan.recipe.master);
+    case Verb::kOuterStep: return part(plan, line.unit) * 6 * width(plan.recipe.master);
     default: return 0;
   }
 }

@@ -38,7 +38,7 @@ struct LineSeconds {
   double all() const { return busy + latency; }
 };
 
-// Collectives are rings. For an all-gather or a reduce-scatter n ranks send (n-1)/n of the bytes in n-1 messages, for
+// Collectives go by the recipe's algorithm, otherwise around a ring. For an all-gather or a reduce-scatter n ranks send (n-1)/n of the bytes in n-1 messages, for
 // an all-reduce twice that (Thakur, Rabenseifner & Gropp 2005). Coded sums are a scatter of codes and a gather of results. Backward costs two forwards. A transfer occupies its
 // queue for its bytes and arrives a latency later. A node moves its inputs, results and saved data; a step reads and
 // writes all states. Offloads and reloads move at the rate of their storage. A node with measured seconds takes these
@@ -53,11 +53,18 @@ struct Exchanged {
   int ranks = 1;     // of the group; of a tied unit's only those stages that use it
   double bytes = 0;  // as of plan::NodeExchange
   double times = 1;
+  bool apart = false;  // what ranks send has no sum: hosts pass on that of each rank
+  // Above 0: `axes` are those of plan::in_blocks(mesh, within), dp_shard inside a block and dp_replicate across blocks.
+  int within = 0;
 };
 std::vector<Exchanged> exchanges(const plan::PlanSet& plan, const plan::Instr& line);
 
 // Bytes that one rank sends in the line.
 double sent_bytes(const plan::PlanSet& plan, const plan::Instr& line);
+
+// Bytes that a host of `ranks` neighbours, that of `rank`, sends to other hosts in a step for its units. Each byte crosses
+// between two hosts once, but codes of sums in groups with several ranks on a host, which go to each rank by itself.
+double crossing_bytes(const plan::PlanSet& plan, int rank, int ranks);
 
 // Bytes that a line moves between memory and core.
 double moved_bytes(const plan::PlanSet& plan, int rank, const plan::Instr& line);

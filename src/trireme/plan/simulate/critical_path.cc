@@ -47,9 +47,11 @@ PathKind kind_of(const plan::Instr& line) {
     case Verb::kUnshard:
     case Verb::kReduceGrads:
     case Verb::kSyncTied:
-    case Verb::kGradNorm: return PathKind::kCollective;
+    case Verb::kGradNorm:
+    case Verb::kOuterReduce: return PathKind::kCollective;
     case Verb::kStep:
-    case Verb::kEma: return PathKind::kStep;
+    case Verb::kEma:
+    case Verb::kOuterStep: return PathKind::kStep;
     case Verb::kReload:
     case Verb::kOffload: return PathKind::kOffload;
     default: return PathKind::kForward;

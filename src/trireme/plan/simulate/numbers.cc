@@ -1,5 +1,7 @@
 #include "trireme/plan/simulate/numbers.h"
 
+#include "trireme/plan/coded_reduction.h"
+#include "trireme/plan/simulate/cost.h"
 #include "trireme/plan/simulate/critical_path.h"
 
 namespace trireme::simulate {
@@ -18,6 +20,10 @@ plan::StepNumbers step_numbers(const plan::PlanSet& plan, const Forecast& foreca
                             .pipeline_bubble = forecast.pipeline_bubble,
                             .sent_bytes = mine.sent_bytes,
                             .bound = bound_by(plan, forecast)};
+  if (const int host = plan::host_ranks(plan); host > 0 && host < plan.mesh.world()) {
+    numbers.host_ranks = host;
+    numbers.crossing_bytes = crossing_bytes(plan, rank, host);
+  }
   for (int stage = 0; stage < plan.mesh.degree(mesh::Axis::kPp); ++stage) {
     const ListForecast& one = of_rank(plan.mesh.peer(0, mesh::Axis::kPp, stage));
     numbers.stages.push_back({.busy_s = one.comp_busy_s,

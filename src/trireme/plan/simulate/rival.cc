@@ -6,6 +6,7 @@
 
 #include "trireme/base/text.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/schedules/info.h"
 
 namespace trireme::simulate {

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 
+#include "trireme/plan/coded_gather.h"
 #include "trireme/plan/coded_reduction.h"
+#include "trireme/plan/low_rank.h"
 #include "trireme/plan/offload.h"
+#include "trireme/plan/outer_steps.h"
 #include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_sharing.h"
 #include "trireme/plan/unit_types.h"
@@ -25,16 +28,26 @@ double payload(const PlanSet& plan, int rank, const Instr& line) {
   if (reduction == Reduction::kParts)
     return static_cast<double>(plan.program.units[line.unit].tp_partial) *
            static_cast<double>(size_of(reduce_type(plan.recipe)));
+  if (line.coded && line.verb == Verb::kUnshard)
+    return static_cast<double>(gathered_codes(plan, line.unit).bytes());
+  if (line.coded && sums_at_low_rank(plan.recipe)) {
+    const LowRank low = low_rank(plan, line.unit);
+    return static_cast<double>(low.summed_bytes(low_rank_place(plan, rank, line.unit)));
+  }
   if (line.coded) {
     const CodedReduction coded = coded_reduction(plan, line.unit);
-    return static_cast<double>(coded.own() * coded.code_bytes(coded.count) +
+    return static_cast<double>(coded.exponents() + coded.sent_bytes(coded.count) +
                                (coded.scatters ? 0 : coded.back_bytes(coded.count)));
   }
-  const bool parts = reduction == Reduction::kTied || reduction == Reduction::kAllReduce;
+  if (const auto coded = coded_merge(plan, line.unit); line.verb == Verb::kOuterReduce && coded)
+    return static_cast<double>(coded->code_bytes(coded->count) + coded->back_bytes(coded->count));
+  const bool merges = line.verb == Verb::kOuterReduce;
+  const bool parts = merges || reduction == Reduction::kTied || reduction == Reduction::kAllReduce;
   const UnitShare share = share_of(plan, line.unit);
   const DType type = line.verb == Verb::kUnshard
                          ? param_type(plan.recipe, plan.program.units[line.unit])
-                         : reduce_type(plan.recipe);
+                     : merges ? plan.recipe.master
+                              : reduce_type(plan.recipe);
   return static_cast<double>(parts ? share.part : share.full) * static_cast<double>(size_of(type));
 }
 
@@ -61,6 +74,8 @@ std::vector<Communication> communications(const PlanSet& plan, int rank) {
     if (line.verb == Verb::kReduceGrads)
       what = fmt::format("reduce_grads ({}{})", line.scatter ? "scatter" : "all",
                          line.coded ? ", coded" : "");
+    if (line.verb == Verb::kUnshard && line.coded) what += " (coded)";
+    if (line.within > 0) what += fmt::format(" within {} ranks", line.within);
     if (line.tensors != TensorKind::kNone) what += fmt::format(" {}", name(line.tensors));
     if (line.verb == Verb::kReload || line.verb == Verb::kOffload)
       what += line.value >= 0 ? " values" : "";

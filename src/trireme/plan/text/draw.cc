@@ -9,11 +9,12 @@
 #include "trireme/base/hash.h"
 #include "trireme/base/text.h"
 #include "trireme/plan/actions.h"
+#include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/compile/fold.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/compile/recompute.h"
-#include "trireme/plan/offload.h"
 #include "trireme/plan/text/communications.h"
+#include "trireme/plan/text/recipe_lines.h"
 #include "trireme/plan/text/text.h"
 #include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_types.h"
@@ -25,52 +26,6 @@ namespace {
 using mesh::Axis;
 
 constexpr std::size_t kColumns = 110;
-
-std::string offload_line(const PlanSet& plan) {
-  const Offload& offload = plan.recipe.offload;
-  if (!offload.any()) return "";
-  std::string text;
-  const auto add = [&](std::string_view what, Tier tier) {
-    if (tier == Tier::kNone) return;
-    text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", what,
-                        tier == Tier::kTp ? "shared over" : "on", name(tier));
-  };
-  const double share = Away(plan.program, plan.recipe).states_share();
-  add(offload.ratio < 1
-          ? fmt::format("{:.3g}% of the optimizer (ratio {})", 100 * share, offload.ratio)
-          : "optimizer",
-      offload.optimizer);
-  add("parameters", offload.params);
-  add("gradients", offload.grads);
-  add("activations", offload.activations);
-  return fmt::format("offload   {}, {} ahead\n", text, offload.prefetch);
-}
-
-std::string sums_name(const Recipe& recipe) {
-  if (!recipe.canonical) return "fast";
-  return recipe.group == 1 ? "canonical" : fmt::format("canonical (group {})", recipe.group);
-}
-
-std::string recipe_text(const PlanSet& plan) {
-  const Recipe& recipe = plan.recipe;
-  const std::string recomputed = recomputation_text(plan.program);
-  std::string types = fmt::format("{} compute, {} master, {} gradients", name(recipe.compute),
-                                  name(recipe.master), name(recipe.grads));
-  if (recipe.reduce) types += fmt::format(" ({} between ranks)", name(*recipe.reduce));
-  if (recipe.coded)
-    types += fmt::format(
-        ", {} codes of {} sender{}{}{}", codec::print(recipe.coded->codec), recipe.coded->senders,
-        recipe.coded->senders == 1 ? "" : "s",
-        recipe.coded->residual ? fmt::format(" with {} residuals", name(*recipe.coded->residual))
-                               : "",
-        recipe.coded->back ? ", back as " + codec::print(*recipe.coded->back) : "");
-  if (recipe.int8_states) types += ", int8 optimizer states";
-  return fmt::format(
-      "ZeRO-{}, {} micro-batch{}, schedule {}{}, {} sums\ntypes     {}\n{}{}", recipe.zero,
-      recipe.micro_batches, recipe.micro_batches == 1 ? "" : "es", name(recipe.schedule),
-      recipe.zero == 3 ? fmt::format(", prefetch {}", recipe.prefetch) : "", sums_name(recipe),
-      types, recomputed.empty() ? "" : "recompute " + recomputed + "\n", offload_line(plan));
-}
 
 // A row of the table of units: one unit, or several equal ones.
 struct UnitRow {
@@ -245,6 +200,15 @@ std::string forecast_text(const PlanSet& plan, const StepNumbers& numbers) {
       seconds_text(numbers.step_s), seconds_text(numbers.comp_busy_s),
       seconds_text(numbers.exposed_comm_s), offload, 100 * numbers.bubble_fraction,
       bytes_text(numbers.sent_bytes));
+  if (numbers.host_ranks > 0)
+    text += fmt::format("          a host of {} sends {} to other hosts\n",
+                        counted(numbers.host_ranks, "rank"), bytes_text(numbers.crossing_bytes));
+  if (codes_each_micro_batch(plan.mesh, plan.recipe))
+    text += fmt::format(
+        "          as codes of {}; HSDP (dp_replicate = hosts) sends them once a step\n",
+        plan.recipe.micro_batches > 1
+            ? fmt::format("each of {} micro-batches", plan.recipe.micro_batches)
+            : "one micro-batch");
   if (numbers.high_s > 0)
     text += fmt::format("          four of five steps within {} to {}, {}\n",
                         seconds_text(numbers.low_s), seconds_text(numbers.high_s), numbers.source);
@@ -286,7 +250,7 @@ std::string explain_text(const PlanSet& plan, int rank, const MemoryAccount& acc
   const int world = plan.mesh.world();
   std::string text = fmt::format("plan      {} on {} rank{}, digest {}\nmesh      {}\nrecipe    {}",
                                  plan.program.name, world, world == 1 ? "" : "s",
-                                 hex64(digest(plan)), mesh::print(plan.mesh), recipe_text(plan));
+                                 hex64(digest(plan)), mesh::print(plan.mesh), recipe_lines(plan));
   text += forecast_text(plan, numbers);
   text += units_text(plan) + communication_text(plan, rank) + memory_text(plan, rank, account);
   return text +
@@ -321,7 +285,9 @@ Json explain_json(const PlanSet& plan, int rank, const MemoryAccount& account,
   json["plan"] = plan.program.name;
   json["digest"] = hex64(digest(plan));
   json["world"] = plan.mesh.world();
-  for (Axis axis : mesh::kAllAxes) json["mesh"][std::string(name(axis))] = plan.mesh.degree(axis);
+  for (Axis axis : mesh::kAllAxes)
+    if (axis != Axis::kIsland || plan.mesh.degree(axis) > 1)
+      json["mesh"][std::string(name(axis))] = plan.mesh.degree(axis);
   json["recipe"] = recipe_json(plan);
   json["units"] = Json::array();
   for (UnitId id = 0; id < std::ssize(plan.program.units); ++id) {
@@ -355,6 +321,10 @@ Json explain_json(const PlanSet& plan, int rank, const MemoryAccount& account,
                       {"pipeline_bubble", numbers.pipeline_bubble},
                       {"sent_bytes", numbers.sent_bytes},
                       {"bound", numbers.bound}};
+  if (numbers.host_ranks > 0) {
+    json["forecast"]["host_ranks"] = numbers.host_ranks;
+    json["forecast"]["crossing_bytes"] = numbers.crossing_bytes;
+  }
   if (numbers.step_s == 0)  // no time is known
     json["forecast"] = {{"step_s", nullptr}, {"source", numbers.source}};
   json["stages"] = Json::array();

@@ -29,6 +29,8 @@ struct StepNumbers {
   double bubble_fraction = 0;
   double pipeline_bubble = 0;  // without what follows the last backward
   double sent_bytes = 0;
+  int host_ranks = 0;            // of a host, where the recipe says so (plan::host_ranks)
+  double crossing_bytes = 0;     // that such a host sends to others
   double low_s = 0, high_s = 0;  // four of five steps are expected between these; 0: not known
   std::string source{};          // by what it was forecast
   std::string bound{};           // what bounds the step

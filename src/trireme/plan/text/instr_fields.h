@@ -23,6 +23,7 @@ constexpr void for_each_field(Visit&& visit) {
   visit(std::string_view("chunk"), &Instr::chunk);
   visit(std::string_view("peer"), &Instr::peer);
   visit(std::string_view("over"), &Instr::axes);
+  visit(std::string_view("within"), &Instr::within);
   visit(std::string_view("keep"), &Instr::keep);
   visit(std::string_view("scatter"), &Instr::scatter);
   visit(std::string_view("coded"), &Instr::coded);
@@ -41,9 +42,9 @@ consteval int listed_fields() {
 // Does not compile for another number of fields: a new one belongs into the list above.
 inline void fields_of_a_line(const Instr& line) {
   [[maybe_unused]] const auto& [f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15,
-                                f16] = line;
+                                f16, f17] = line;
 }
-static_assert(listed_fields() == 16);
+static_assert(listed_fields() == 17);
 
 }  // namespace internal
 

@@ -3,6 +3,8 @@
 #include <type_traits>
 
 #include "trireme/plan/text/instr_fields.h"
+#include "trireme/plan/text/matrix_text.h"
+#include "trireme/plan/text/outer_text.h"
 #include "trireme/plan/text/text.h"
 #include "trireme/plan/text/text_line.h"
 
@@ -80,6 +82,14 @@ class Parser {
     recipe.int8_states = line.flag("int8_states");
     if (const auto reduce = line.optional("reduce")) recipe.reduce = line.one_of<DType>(*reduce, 9);
     coded(line, recipe.coded);
+    if (const auto codec = line.optional("gather"))
+      located(line, [&] { recipe.gather = {.codec = codec::parse(*codec)}; });
+    if (recipe.gather)
+      if (const auto within = line.optional("within"))
+        recipe.gather->within = line.number<int>(*within);
+    located(line, [&] { recipe.outer = parse_outer(line); });
+    if (const auto algorithm = line.optional("algorithm"))
+      recipe.algorithm = line.one_of<algorithm::Kind>(*algorithm, algorithm::kKinds);
     offload(line, recipe.offload);
     line.end();
   }
@@ -93,6 +103,8 @@ class Parser {
       if (const auto back = line.optional("back")) coded->back = codec::parse(*back);
       if (const auto residual = line.optional("residual"))
         coded->residual = line.one_of<DType>(*residual, 9);
+      if (const auto residuals = line.optional("residuals"))
+        coded->residuals = line.number<int>(*residuals);
     });
   }
 
@@ -139,6 +151,7 @@ class Parser {
     axes(line, "shards", unit.axes.shards);
     axes(line, "replicas", unit.axes.replicas);
     axes(line, "partial", unit.axes.partial);
+    unit.matrices = parse_matrices(line);
     line.end();
     add(line, units_, unit.name);
     plan_.program.units.push_back(std::move(unit));

@@ -4,6 +4,8 @@
 
 #include "trireme/base/hash.h"
 #include "trireme/plan/text/instr_fields.h"
+#include "trireme/plan/text/matrix_text.h"
+#include "trireme/plan/text/outer_text.h"
 #include "trireme/plan/text/text.h"
 
 namespace trireme::plan {
@@ -34,16 +36,23 @@ std::string offload_text(const Offload& offload) {
 
 std::string coded_text(const std::optional<CodedSums>& coded) {
   if (!coded) return "";
-  return fmt::format(" codec={} senders={}{}{}", codec::print(coded->codec), coded->senders,
+  return fmt::format(" codec={} senders={}{}{}{}", codec::print(coded->codec), coded->senders,
                      coded->back ? " back=" + codec::print(*coded->back) : "",
-                     coded->residual ? fmt::format(" residual={}", name(*coded->residual)) : "");
+                     coded->residual ? fmt::format(" residual={}", name(*coded->residual)) : "",
+                     coded->residuals > 0 ? fmt::format(" residuals={}", coded->residuals) : "");
+}
+
+std::string gather_text(const std::optional<CodedGather>& gather) {
+  if (!gather) return "";
+  return fmt::format(" gather={}{}", codec::print(gather->codec),
+                     gather->within > 0 ? fmt::format(" within={}", gather->within) : "");
 }
 
 std::string recipe_text(const Recipe& recipe) {
   return fmt::format(
       "recipe zero={} micro_batches={} prefetch={} canonical={} clip={} schedule={} "
       "activation_limit={} transfer={} unsent={} compute={} master={} grads={} "
-      "optimizer_states={}{}{}{}{}{}{}\n",
+      "optimizer_states={}{}{}{}{}{}{}{}{}{}\n",
       recipe.zero, recipe.micro_batches, recipe.prefetch, yes_no(recipe.canonical),
       yes_no(recipe.clip), name(recipe.schedule), recipe.activation_limit, recipe.transfer,
       recipe.unsent, name(recipe.compute), name(recipe.master), name(recipe.grads),
@@ -51,7 +60,11 @@ std::string recipe_text(const Recipe& recipe) {
       recipe.gathers_after_step ? " gathers_after_step" : "",
       recipe.int8_states ? " int8_states" : "",
       recipe.reduce ? fmt::format(" reduce={}", name(*recipe.reduce)) : "",
-      coded_text(recipe.coded), offload_text(recipe.offload));
+      coded_text(recipe.coded), gather_text(recipe.gather), print_outer(recipe.outer),
+      recipe.algorithm == algorithm::Kind::kAuto
+          ? ""
+          : fmt::format(" algorithm={}", name(recipe.algorithm)),
+      offload_text(recipe.offload));
 }
 
 std::string program_text(const Program& program) {
@@ -75,7 +88,7 @@ std::string program_text(const Program& program) {
       text += fmt::format(" replicas={}", mesh::print(unit.axes.replicas));
     if (unit.axes.partial != usual.partial)
       text += fmt::format(" partial={}", mesh::print(unit.axes.partial));
-    text += '\n';
+    text += print_matrices(unit.matrices) + '\n';
   }
   for (const Node& node : program.nodes) {
     text += fmt::format("node {} stage={}", node.name, node.stage);

@@ -6,6 +6,7 @@
 
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/shard.h"
 #include "trireme/plan/unit_sharing.h"
 #include "trireme/plan/unit_types.h"

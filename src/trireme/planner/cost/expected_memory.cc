@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/config/saving.h"
 #include "trireme/config/synthetic.h"
 #include "trireme/plan/compile/placement.h"
+#include "trireme/plan/saved.h"
 #include "trireme/planner/cost/expected_share.h"
 
 namespace trireme::planner {
@@ -85,6 +87,13 @@ std::int64_t samples_ahead(const plan::PlanSet& plan, const config::Job& job, in
     if (!written[i]) micro_batch += plan.program.values[i].bytes;
   constexpr std::int64_t kReading = 2;
   return plan.recipe.micro_batches * micro_batch + kReading * micro_batch / job.run.micro_batch;
+}
+
+std::int64_t snapshot_bytes(const plan::PlanSet& plan, const config::Job& job, int rank) {
+  const auto comes = [&](std::int64_t every) { return every > 0 && every <= job.run.steps; };
+  const int copies = (config::saves_async(job) && comes(job.checkpoint.every) ? 1 : 0) +
+                     (comes(job.checkpoint.memory_every) ? 1 : 0);
+  return copies == 0 ? 0 : copies * plan::saved_bytes(plan, rank, job.checkpoint.trainable_only);
 }
 
 }  // namespace trireme::planner

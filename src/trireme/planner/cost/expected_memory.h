@@ -20,4 +20,7 @@ plan::PlanSet with_fullest_rows(plan::PlanSet plan, const config::Job& job);
 // inputs.
 std::int64_t samples_ahead(const plan::PlanSet& plan, const config::Job& job, int rank);
 
+// Bytes of host memory to which a rank's state is copied before checkpoints or snapshots in memory are written.
+std::int64_t snapshot_bytes(const plan::PlanSet& plan, const config::Job& job, int rank);
+
 }  // namespace trireme::planner

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "trireme/base/hash.h"
 #include "trireme/config/hnet_stages.h"
@@ -9,6 +11,7 @@
 #include "trireme/formats/tiling.h"
 #include "trireme/model/families/arrcoc.h"
 #include "trireme/model/families/vlm.h"
+#include "trireme/planner/cost/families.h"
 
 namespace trireme::planner {
 namespace {
@@ -118,81 +121,102 @@ double alone_in_frame(std::int64_t side, std::int64_t blocks, double scale) {
   return alone / static_cast<double>(kAspects * kSamples * side * side);
 }
 
-ExpectedShare::ExpectedShare(const config::Job& job) : family_(job.model.family) {
-  using config::Family;
-  if (family_ == Family::kJepa || family_ == Family::kHvjepa) {
-    const std::int64_t side = job.vision.image / job.vision.patch;
-    const config::Jepa& jepa = job.jepa;
-    const auto shares = [&](const config::MaskRule& rule) -> MaskShares {
-      const auto [blocks, scale] = rule;
-      if (jepa.cut_batch > 0) return cut_shares(side, blocks, scale, jepa.cut_batch);
-      const double seen = seen_of_frame(side, side, blocks, scale);
-      return {.seen = seen, .hidden = 1 - seen};
-    };
-    const auto rules = config::mask_rules(jepa);
-    const MaskShares near = shares(rules[0]), far = shares(rules[1]);
-    masks_ = {.seen = (near.seen + far.seen) / 2, .hidden = (near.hidden + far.hidden) / 2};
-  }
-  if (family_ == Family::kHvjepa || job.vision.chunked)
-    chunks_ = 1.0 / static_cast<double>(job.chunk.ratio);
-  if (family_ == Family::kHvjepa) {
-    // Masks hide the same places in all frames, so that only the first has tokens without a neighbour before them.
-    const std::int64_t side = job.vision.image / job.vision.patch;
-    double alone = 0;
-    for (const auto [blocks, scale] : config::mask_rules(job.jepa))
-      alone += alone_in_frame(side, blocks, scale) / 2;
-    alone *= static_cast<double>(job.vision.tubelet) / static_cast<double>(job.vision.frames);
-    seen_chunks_ = alone + std::max(masks_.seen - alone, 0.0) * chunks_;
-  }
-  if (family_ == Family::kVlm && !model::sees_clips(job) && !job.vlm.pack)
-    tower_ = (1 + mean_tiles(job.vlm.max_tiles)) / (1 + static_cast<double>(job.vlm.max_tiles));
-  if (family_ == Family::kArrcoc)
-    tower_ = static_cast<double>(job.arrcoc.budget) /
-             static_cast<double>(model::region_tower(job).tokens);
-  if (family_ == Family::kHnet) {
-    double share = 1;
-    for (const config::HnetStage& stage : config::hnet_stages(job.hnet)) {
-      stages_.push_back(share);
-      share /= std::max(stage.ratio, 1.0);
-    }
-  }
+namespace {
+
+// Of the student and the predictor, on average over the two rules of masks.
+MaskShares mask_shares(const config::Job& job) {
+  const std::int64_t side = job.vision.image / job.vision.patch;
+  const config::Jepa& jepa = job.jepa;
+  const auto shares = [&](const config::MaskRule& rule) -> MaskShares {
+    const auto [blocks, scale] = rule;
+    if (jepa.cut_batch > 0) return cut_shares(side, blocks, scale, jepa.cut_batch);
+    const double seen = seen_of_frame(side, side, blocks, scale);
+    return {.seen = seen, .hidden = 1 - seen};
+  };
+  const auto rules = config::mask_rules(jepa);
+  const MaskShares near = shares(rules[0]), far = shares(rules[1]);
+  return {.seen = (near.seen + far.seen) / 2, .hidden = (near.hidden + far.hidden) / 2};
 }
 
-double ExpectedShare::masked(std::string_view node) const {
-  const bool tokens = node.ends_with("embed") || node.find("chunk") != node.npos;
-  if (node.starts_with("teacher.")) return tokens ? 1 : chunks_;
-  const double seen = family_ == config::Family::kHvjepa ? seen_chunks_ : masks_.seen;
-  if (node == "predictor.embed") return seen;
-  if (node.starts_with("predictor.")) return seen + masks_.hidden * chunks_;
-  if (node == "loss") return masks_.hidden * chunks_;
-  return tokens ? masks_.seen : seen;
+// `seen` is what the student's blocks see, in chunks of a clip's tokens.
+Shares masked(const MaskShares& masks, double seen, double chunks) {
+  const auto of = [=](std::string_view node) {
+    const bool tokens = node.ends_with("embed") || node.find("chunk") != node.npos;
+    if (node.starts_with("teacher.")) return tokens ? 1 : chunks;
+    if (node == "predictor.embed") return seen;
+    if (node.starts_with("predictor.")) return seen + masks.hidden * chunks;
+    if (node == "loss") return masks.hidden * chunks;
+    return tokens ? masks.seen : seen;
+  };
+  return {.of = of, .varies = masks.seen < 1 || chunks < 1};
 }
 
-bool ExpectedShare::varies() const {
-  return masks_.seen < 1 || chunks_ < 1 || tower_ < 1 ||
-         std::ranges::any_of(stages_, [](double share) { return share < 1; });
+// Of the tower of pictures and the projector after it.
+Shares tower_shares(double share) {
+  const auto of = [share](std::string_view node) {
+    const bool tower =
+        node.starts_with("vision.") || node.starts_with("deepstack.") || node == "projector";
+    return tower ? share : 1;
+  };
+  return {.of = of, .varies = share < 1};
 }
 
-// "s1.route" and its like.
-double ExpectedShare::staged(std::string_view node) const {
-  if (node.size() < 3 || node[0] != 's') return 1;
-  const std::size_t stage = static_cast<std::size_t>(node[1] - '0');
-  return node[2] == '.' && stage < stages_.size() ? stages_[stage] : 1;
+double chunk_share(const config::Job& job) { return 1.0 / static_cast<double>(job.chunk.ratio); }
+
+}  // namespace
+
+Shares masked_shares(const config::Job& job) {
+  const MaskShares masks = mask_shares(job);
+  return masked(masks, masks.seen, 1);
+}
+
+Shares masked_chunk_shares(const config::Job& job) {
+  const MaskShares masks = mask_shares(job);
+  const double chunks = chunk_share(job);
+  // Masks hide the same places in all frames, so that only the first has tokens without a neighbour before them.
+  const std::int64_t side = job.vision.image / job.vision.patch;
+  double alone = 0;
+  for (const auto [blocks, scale] : config::mask_rules(job.jepa))
+    alone += alone_in_frame(side, blocks, scale) / 2;
+  alone *= static_cast<double>(job.vision.tubelet) / static_cast<double>(job.vision.frames);
+  return masked(masks, alone + std::max(masks.seen - alone, 0.0) * chunks, chunks);
+}
+
+Shares tile_shares(const config::Job& job) {
+  if (model::sees_clips(job) || job.vlm.pack) return {};
+  return tower_shares((1 + mean_tiles(job.vlm.max_tiles)) /
+                      (1 + static_cast<double>(job.vlm.max_tiles)));
+}
+
+Shares region_shares(const config::Job& job) {
+  return tower_shares(static_cast<double>(job.arrcoc.budget) /
+                      static_cast<double>(model::region_tower(job).tokens));
+}
+
+Shares stage_shares(const config::Job& job) {
+  std::vector<double> stages;
+  double share = 1;
+  for (const config::HnetStage& stage : config::hnet_stages(job.hnet)) {
+    stages.push_back(share);
+    share /= std::max(stage.ratio, 1.0);
+  }
+  const bool varies = std::ranges::any_of(stages, [](double one) { return one < 1; });
+  const auto of = [stages = std::move(stages)](std::string_view node) {  // "s1.route" and its like
+    if (node.size() < 3 || node[0] != 's') return 1.0;
+    const std::size_t stage = static_cast<std::size_t>(node[1] - '0');
+    return node[2] == '.' && stage < stages.size() ? stages[stage] : 1.0;
+  };
+  return {.of = of, .varies = varies, .counted = true};
+}
+
+ExpectedShare::ExpectedShare(const config::Job& job) {
+  if (const auto shares = family_prices(job.model.family).shares) shares_ = shares(job);
+  if (job.vision.chunked) chunks_ = chunk_share(job);
 }
 
 double ExpectedShare::of(std::string_view node) const {
   if (node.starts_with("tower.block.") || node == "tower.norm") return chunks_;
-  switch (family_) {
-    case config::Family::kJepa:
-    case config::Family::kHvjepa: return masked(node);
-    case config::Family::kHnet: return staged(node);
-    case config::Family::kVlm:
-    case config::Family::kArrcoc:
-      return node.starts_with("vision.") || node.starts_with("deepstack.") || node == "projector"
-                 ? tower_
-                 : 1;
-    default: return 1;
-  }
+  return shares_.of ? shares_.of(node) : 1;
 }
 
 }  // namespace trireme::planner

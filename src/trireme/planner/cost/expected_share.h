@@ -1,8 +1,8 @@
 // Expected shares: expected number of rows of a node, as a share of the maximum.
 #pragma once
 
+#include <functional>
 #include <string_view>
-#include <vector>
 
 #include "trireme/config/job.h"
 
@@ -14,29 +14,35 @@ struct MaskShares {
   double hidden = 0;
 };
 
-// For rows that vary, memory is counted for the maximum and time for the expected number. Masks: the tokens of a frame
-// outside their blocks. Chunks: one of `ratio`, and all tokens whose neighbours before them are hidden. Tiles: the mean
-// over all grids, unless samples are packed into rows. Regions: their budget. Shares belong to a node of a resolved job
-// and are 1 where nothing varies.
+// What a family expects of the rows of its nodes.
+struct Shares {
+  std::function<double(std::string_view node)> of;  // null: 1
+  bool varies = false;                              // any node has fewer rows than the most
+  bool counted = false;  // operations that the program counts are of the expected rows already
+};
+// Masks: the tokens of a frame outside their blocks. Chunks: one of `ratio`, and all tokens whose neighbours before them
+// are hidden. Tiles: the mean over all grids, unless samples are packed into rows. Regions: their budget. Stages: one
+// chunk of a stage's ratio.
+Shares masked_shares(const config::Job& job);
+Shares masked_chunk_shares(const config::Job& job);
+Shares tile_shares(const config::Job& job);
+Shares region_shares(const config::Job& job);
+Shares stage_shares(const config::Job& job);
+
+// For rows that vary, memory is counted for the maximum and time for the expected number. Shares belong to a node of a
+// resolved job and are 1 where nothing varies.
 class ExpectedShare {
  public:
   explicit ExpectedShare(const config::Job& job);
   double of(std::string_view node) const;
   // Whether any node has fewer rows than the most.
-  bool varies() const;
+  bool varies() const { return chunks_ < 1 || shares_.varies; }
   // Operations of the node that arch counts are of the expected rows already.
-  bool counted() const { return family_ == config::Family::kHnet; }
+  bool counted() const { return shares_.counted; }
 
  private:
-  double masked(std::string_view node) const;
-  double staged(std::string_view node) const;
-
-  config::Family family_;
-  MaskShares masks_{.seen = 1, .hidden = 0};
-  double chunks_ = 1;       // of tokens, in a tower of clips
-  double seen_chunks_ = 1;  // of the student, as a share of a clip's tokens
-  double tower_ = 1;        // of tiles or of regions' tokens
-  std::vector<double> stages_;
+  Shares shares_;
+  double chunks_ = 1;  // of tokens, in a frozen tower of clips
 };
 
 // Share of a grid of rows x columns outside `blocks` blocks of `scale` of it, on average over places and aspects.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trireme/config/families.h"
 #include "trireme/config/head_width.h"
 #include "trireme/model/account/parts.h"
 #include "trireme/model/account/per_rank.h"
@@ -32,7 +33,7 @@ struct Shape {
         practice(practice),
         layer(form.attends),
         sizes(job.model, in_type(job, form.type)),
-        llama(job.model.family == config::Family::kLlama),
+        llama(config::info(job).decoder == config::DecoderBlock::kLlama),
         tokens(static_cast<double>(sizes.tokens)),
         rows(static_cast<double>(sizes.rows)),
         d(static_cast<double>(sizes.d)),

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "trireme/base/error.h"
+#include "trireme/config/families.h"
 #include "trireme/model/describe.h"
 #include "trireme/plan/schedules/info.h"
 
@@ -41,7 +42,9 @@ Choice said(const Given& given, std::initializer_list<Choice> choices, const Set
   return Choice::kAsGiven;
 }
 
-std::string recomputed_text(Recomputed recomputed) {
+}  // namespace
+
+std::string_view text(Recomputed recomputed) {
   switch (recomputed) {
     case Recomputed::kNothing: return "nothing";
     case Recomputed::kAttention: return "norms and attention";
@@ -52,7 +55,7 @@ std::string recomputed_text(Recomputed recomputed) {
   return "";
 }
 
-std::string away_text(Away away) {
+std::string_view text(Away away) {
   switch (away) {
     case Away::kNothing: return "nothing";
     case Away::kOptimizer: return "optimizer";
@@ -68,8 +71,6 @@ std::string schedule_text(const Layout& layout) {
   return schedules::info(layout.schedule).more_chunks ? fmt::format("{} x{}", own, layout.chunks)
                                                       : own;
 }
-
-}  // namespace
 
 Recomputed recomputed_of(const config::Recompute& given) {
   return said(given,
@@ -100,8 +101,7 @@ config::Job with_layout(config::Job job, const Layout& layout) {
 
 bool can_recompute(const config::Job& job, Recomputed recomputed) {
   const bool all = job.model.frozen.empty() && job.lora.rank == 0;
-  if (recomputed == Recomputed::kNothing || (all && config::is_decoder(job.model.family)))
-    return true;
+  if (recomputed == Recomputed::kNothing || (all && config::info(job).chain)) return true;
   try {
     model::describe(with_layout(job, {.recomputed = recomputed}));
   } catch (const Error& error) {
@@ -109,31 +109,6 @@ bool can_recompute(const config::Job& job, Recomputed recomputed) {
     return false;
   }
   return true;
-}
-
-std::string_view name(Choice choice) {
-  constexpr std::string_view kNames[] = {
-      "tp",       "pp",          "cp",        "dp",      "shards", "zero", "sequence_parallel",
-      "schedule", "micro_batch", "recompute", "offload", "gpus"};
-  return kNames[static_cast<int>(choice)];
-}
-
-std::string value(const Layout& layout, Choice choice) {
-  switch (choice) {
-    case Choice::kTp: return std::to_string(layout.tp);
-    case Choice::kPp: return std::to_string(layout.pp);
-    case Choice::kCp: return std::to_string(layout.cp);
-    case Choice::kDp: return std::to_string(layout.dp());
-    case Choice::kShards: return std::to_string(layout.dp_shard);
-    case Choice::kZero: return fmt::format("ZeRO-{}", layout.zero);
-    case Choice::kSequence: return layout.sequence_parallel ? "on" : "off";
-    case Choice::kSchedule: return schedule_text(layout);
-    case Choice::kMicroBatch: return std::to_string(layout.micro_batch);
-    case Choice::kRecomputed: return recomputed_text(layout.recomputed);
-    case Choice::kAway: return away_text(layout.away);
-    case Choice::kGpus: return std::to_string(layout.world());
-  }
-  return "";
 }
 
 std::string text(const Layout& layout) {
@@ -154,8 +129,8 @@ std::string text(const Layout& layout) {
   if (layout.pp > 1) add(schedule_text(layout));
   add(fmt::format("micro-batch {}", layout.micro_batch));
   if (layout.recomputed != Recomputed::kNothing)
-    add("recompute " + recomputed_text(layout.recomputed));
-  if (layout.away != Away::kNothing) add("on the host: " + away_text(layout.away));
+    add(fmt::format("recompute {}", text(layout.recomputed)));
+  if (layout.away != Away::kNothing) add(fmt::format("on the host: {}", text(layout.away)));
   return all;
 }
 

@@ -47,6 +47,10 @@ struct Layout {
 Recomputed recomputed_of(const config::Recompute& given);
 Away away_of(const config::Offload& given);
 
+std::string_view text(Recomputed recomputed);     // "norms and attention"
+std::string_view text(Away away);                 // "optimizer"
+std::string schedule_text(const Layout& layout);  // "interleaved x3"; "none" without a pipeline
+
 // The job with this layout; its other keys stay as they are.
 config::Job with_layout(config::Job job, const Layout& layout);
 
@@ -69,12 +73,6 @@ enum class Choice : std::uint8_t {
   kAway,
   kGpus
 };
-inline constexpr int kChoices = 11;    // of a layout of so many GPUs: all but their number
-std::string_view name(Choice choice);  // "tp", "recompute"
-
-// The value of one choice, "8", "ZeRO-1", "zb_v", "norms and attention"; equal texts are equal choices.
-std::string value(const Layout& layout, Choice choice);
-
 // "pp 4, dp 16 in shards of 8, tp 8 with sequence parallelism, ZeRO-1, interleaved x3, micro-batch 2, recompute blocks".
 std::string text(const Layout& layout);
 

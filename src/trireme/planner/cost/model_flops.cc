@@ -15,7 +15,7 @@ double expected_flops(const config::Job& job) {
   alone.parallel.dp_shard = 1;
   alone.recompute = {};
   const model::ModelSpec model = model::describe(alone);
-  if (config::is_decoder(job.model.family))
+  if (config::info(job).chain)
     return model.flops_per_token * static_cast<double>(job.run.global_batch * model.sample_tokens);
   const Practice practice;
   const ProgramKernels kernels(alone, practice);

@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/config/families.h"
 #include "trireme/model/account/parts.h"
 #include "trireme/model/account/per_rank.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/offload.h"
+#include "trireme/plan/unit_sharing.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::planner {
@@ -38,7 +40,8 @@ mesh::Mesh neighbours(const mesh::Mesh& mesh, int inner) {
                      .dp_replicate = degree(mesh::Axis::kDpReplicate),
                      .dp_shard = degree(mesh::Axis::kDpShard) * degree(mesh::Axis::kCp) / inner,
                      .cp = inner,
-                     .tp = degree(mesh::Axis::kTp)});
+                     .tp = degree(mesh::Axis::kTp),
+                     .island = degree(mesh::Axis::kIsland)});
 }
 
 // Whether a line is the first of its chunk to see what another stage has sent.
@@ -66,9 +69,10 @@ Pricing::Pricing(const config::Job& job, const Practice& practice, const Cluster
     : job_(job),
       practice_(practice),
       cluster_(cluster),
-      network_(cluster, model::mesh_of(job)),
+      network_(cluster, model::mesh_of(job), job.network.algorithm,
+               job.precision.numerics == config::Numerics::kCanonical),
       forms_(job) {
-  if (!config::is_decoder(job.model.family)) program_.emplace(job, practice);
+  if (!config::info(job).chain) program_.emplace(job, practice);
   const config::Parallel& parallel = job.parallel;
   if (parallel.cp > 1 && parallel.context == config::ContextMethod::kHierarchical)
     heads_.emplace(cluster, neighbours(model::mesh_of(job), parallel.context_inner));
@@ -100,6 +104,9 @@ double Pricing::exchange(const simulate::Exchanged& exchanged) const {
     const bool one_way = exchanged.kind == plan::Exchange::kSendRecv;
     return transfer(one_way ? exchanged.bytes : 2 * exchanged.bytes * (ranks - 1) / ranks);
   }
+  if (exchanged.within > 0)
+    return exchanged.times * Network(cluster_, plan::in_blocks(network_.mesh(), exchanged.within))
+                                 .seconds(exchanged.kind, exchanged.axes, exchanged.bytes);
   return exchanged.times * network_.seconds(exchanged.kind, exchanged.axes, exchanged.bytes);
 }
 

@@ -5,9 +5,10 @@
 #include <iterator>
 
 #include "trireme/base/error.h"
+#include "trireme/config/families.h"
 #include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/model/describe.h"
-#include "trireme/planner/cost/small_operators.h"
+#include "trireme/planner/cost/families.h"
 
 namespace trireme::planner {
 namespace {
@@ -41,16 +42,9 @@ config::Job plain(config::Job job) {
   return job;
 }
 
-// Additional traffic of blocks of towers and of H-Nets, in elements of a row. Each inner feature has an activation of
-// several operations (model/blocks/encoder, activated); queries and keys are rotated by several (rotate).
-struct TowerExtra {
-  double activated = 0, turned = 0, operations = 0;
-};
-
-TowerExtra tower_extra(const config::Job& job) {
-  TowerExtra more;
-  if (job.model.family == config::Family::kHnet)
-    return {.activated = 4, .turned = 32, .operations = 20};
+BlockExtra block_extra(const config::Job& job) {
+  BlockExtra more;
+  if (const auto& own = family_prices(job.model.family).extra) return *own;
   if (job.vision.activation == config::Activation::kQuickGelu)
     more = {.activated = 5, .operations = 2};  // a product, a sigmoid, a product
   if (job.vision.positions != config::Positions::kLearned) {
@@ -115,12 +109,11 @@ ProgramKernels::ProgramKernels(const config::Job& job, const Practice& practice)
       flow_(plan::gradient_flow(model_.program)),
       shares_(job),
       types_(job.precision.compute, job.precision.nodes) {
-  using config::Family;
   for (std::size_t n = 0; n < model_.program.nodes.size(); ++n)
     nodes_.emplace(model_.program.nodes[n].name, n);
-  if (job.model.family == Family::kVlm || job.model.family == Family::kArrcoc) {
+  if (config::info(job).decoder != config::DecoderBlock::kNone) {
     decoder_ = job;
-    decoder_->model.family = Family::kLlama;
+    decoder_->model.family = config::decoder_alone(job.model.family);
     decoder_->parallel.sequence_parallel = false;
   }
 }
@@ -140,7 +133,8 @@ NodeKernels ProgramKernels::of(const std::string& node) const {
   NodeKernels kernels = decodes(node)
                             ? node_kernels(*decoder_, practice_, NodeForms(*decoder_).of(node))
                             : program_node(nodes_.at(node));
-  if (practice_.attention != AttentionKernel::kTiles) return kernels;
+  const auto small_operators = family_prices(job_.model.family).small_operators;
+  if (practice_.attention != AttentionKernel::kTiles || small_operators == nullptr) return kernels;
   SmallOperators small = small_operators(job_, node);
   std::ranges::move(small.forward, std::back_inserter(kernels.forward));
   std::ranges::move(small.backward, std::back_inserter(kernels.input));
@@ -236,7 +230,7 @@ NodeKernels ProgramKernels::program_node(std::size_t index) const {
     const Kernel forward =
         block && practice_.attention == AttentionKernel::kTiles
             ? layers.tiles(math, rows, attended, share, value(node.reads[0]).shape,
-                           job_.model.family == config::Family::kHnet)
+                           family_prices(job_.model.family).causal)
             : attention(math, attended);
     kernels.forward.push_back(forward);
     kernels.input.push_back(times(forward, block ? 2.5 : 2));
@@ -252,7 +246,7 @@ NodeKernels ProgramKernels::program_node(std::size_t index) const {
     const double width = static_cast<double>(value(node.reads[0]).shape.back());
     double activated = layers.inner > 0 ? layers.activated + layers.inner : 0;
     operations = 2 * layers.norms + 1;
-    const TowerExtra own = seen > 0 ? TowerExtra{} : tower_extra(job_);
+    const BlockExtra own = seen > 0 ? BlockExtra{} : block_extra(job_);
     if (layers.inner > 0) activated += own.activated * layers.inner;
     moved = std::max(moved, rows * element * (5 * layers.norms * width + activated)) +
             rows * element * own.turned * layers.linear[1].in;

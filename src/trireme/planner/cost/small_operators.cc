@@ -34,20 +34,6 @@ SmallOperators scorers(const config::Job& job) {
                             (kColoursMoved + kBins * kBinMoved) * plane);
 }
 
-// Places of regions' tokens by level, and positions of each image's tokens region by region (blocks/jepa/regions).
-SmallOperators arrcoc(const config::Job& job, std::string_view node) {
-  const auto images = static_cast<double>(job.run.micro_batch);
-  const auto regions = static_cast<double>(job.arrcoc.grid * job.arrcoc.grid);
-  const auto levels = static_cast<double>(job.arrcoc.most - job.arrcoc.least);
-  if (node == "scorers") return scorers(job);
-  if (node == "vision.embed") return small_operators_of(12 + 12 * levels, 0);
-  if (node.starts_with("vision.block.")) return small_operators_of(40 + 12 * levels, 0);
-  if (node == "splice") return small_operators_of(30 + 14 * levels, 30 + 14 * levels);
-  if (node.starts_with("block.")) return small_operators_of(8 + images * regions * 16, 0);
-  if (node == "head") return small_operators_of(30, 10);
-  return {};
-}
-
 // Clips of a micro-batch, with their masked views or without.
 double clips_of(const config::Job& job, bool views) {
   return static_cast<double>(job.run.micro_batch * (views ? model::kMasks : 1));
@@ -70,9 +56,25 @@ SmallOperators vicreg(const config::Job& job) {
   return small_operators_of(forward, 2 * forward);
 }
 
+}  // namespace
+
+// Places of regions' tokens by level, and positions of each image's tokens region by region (blocks/jepa/regions).
+SmallOperators arrcoc_operators(const config::Job& job, std::string_view node) {
+  const auto images = static_cast<double>(job.run.micro_batch);
+  const auto regions = static_cast<double>(job.arrcoc.grid * job.arrcoc.grid);
+  const auto levels = static_cast<double>(job.arrcoc.most - job.arrcoc.least);
+  if (node == "scorers") return scorers(job);
+  if (node == "vision.embed") return small_operators_of(12 + 12 * levels, 0);
+  if (node.starts_with("vision.block.")) return small_operators_of(40 + 12 * levels, 0);
+  if (node == "splice") return small_operators_of(30 + 14 * levels, 30 + 14 * levels);
+  if (node.starts_with("block.")) return small_operators_of(8 + images * regions * 16, 0);
+  if (node == "head") return small_operators_of(30, 10);
+  return {};
+}
+
 // The first block of a tower computes the places of chunks, and the predictor's those of targets, mask by mask. Every block
 // widens heads by a channel for the sizes of chunks.
-SmallOperators hvjepa(const config::Job& job, std::string_view node) {
+SmallOperators hvjepa_operators(const config::Job& job, std::string_view node) {
   constexpr double kPlaces = 15, kTurns = 30, kOfMask = 4, kWidened = 20;
   const double packing = 2 * kPlaces + kOfMask * clips_of(job, true);
   if (node == "chunk") return chunks(job, false);
@@ -89,24 +91,13 @@ SmallOperators hvjepa(const config::Job& job, std::string_view node) {
 }
 
 // blocks/hnet: where sequences begin, routers by cosines, and chunks smoothed by a scan.
-SmallOperators hnet(std::string_view node) {
+SmallOperators hnet_operators(const config::Job&, std::string_view node) {
   constexpr double kSequences = 8;
   if (node.ends_with(".route")) return small_operators_of(kSequences + 40, 40);
   if (node.ends_with(".join")) return small_operators_of(2 * kSequences + 50, 60);
   if (node.ends_with(".ratio")) return small_operators_of(kSequences + 20, 20);
   if (node != "embed" && node != "head") return small_operators_of(kSequences, 0);
   return {};
-}
-
-}  // namespace
-
-SmallOperators small_operators(const config::Job& job, std::string_view node) {
-  switch (job.model.family) {
-    case config::Family::kArrcoc: return arrcoc(job, node);
-    case config::Family::kHvjepa: return hvjepa(job, node);
-    case config::Family::kHnet: return hnet(node);
-    default: return {};
-  }
 }
 
 }  // namespace trireme::planner

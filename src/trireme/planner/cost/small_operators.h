@@ -17,6 +17,8 @@ struct SmallOperators {
 
 // Counted from the blocks' sources (model/blocks), in addition to the layers, norms, attention and activations of a node.
 // `job` is resolved. Empty for nodes that have no others.
-SmallOperators small_operators(const config::Job& job, std::string_view node);
+SmallOperators arrcoc_operators(const config::Job& job, std::string_view node);
+SmallOperators hvjepa_operators(const config::Job& job, std::string_view node);
+SmallOperators hnet_operators(const config::Job& job, std::string_view node);
 
 }  // namespace trireme::planner

@@ -8,10 +8,11 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/median.h"
+#include "trireme/config/families.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/planner/cost/estimate.h"
 #include "trireme/planner/hardware/machine.h"
-#include "trireme/planner/report/uncertainty.h"
+#include "trireme/planner/hardware/uncertainty.h"
 
 namespace trireme::planner {
 namespace {
@@ -76,7 +77,7 @@ struct Sums {
 class NodesOf {
  public:
   explicit NodesOf(const config::Job& job) : job_(job), forms_(job) {
-    if (!config::is_decoder(job.model.family)) program_.emplace(job, practice_);
+    if (!config::info(job).chain) program_.emplace(job, practice_);
   }
   NodeKernels of(const std::string& node) const {
     return program_ ? program_->of(node) : node_kernels(job_, practice_, forms_.of(node));
@@ -90,6 +91,19 @@ class NodesOf {
 };
 
 CoreRates& rates_of(Core& core, Math math) { return math == Math::kFp32 ? core.fp32 : core.half; }
+
+// Least squares whose first column is of products. They were also measured alone: in lines that other programs disturb they
+// may seem to take no time, so they take at least half of their own, and the other columns explain the rest.
+std::vector<double> fit_lines(std::vector<std::vector<double>> rows, std::vector<double> taken) {
+  constexpr double kLeast = 0.5;
+  std::vector<double> fit = least_squares(rows, taken);
+  if (fit[0] >= kLeast) return fit;
+  for (std::size_t row = 0; row < rows.size(); ++row)
+    taken[row] = std::max(0.0, taken[row] - kLeast * std::exchange(rows[row][0], 0));
+  fit = least_squares(rows, taken);
+  fit[0] = kLeast;
+  return fit;
+}
 
 // The rest of a precision's constants, and the slowdown of products among others. Lines of nodes are fitted, each
 // weighted by its part of the step.
@@ -118,7 +132,7 @@ void fit_nodes(const std::vector<Seen>& probes, Math math, Gpu& gpu) {
     }
   }
   if (rows.empty()) fail(ErrorKind::kData, "no steps were measured in one of the precisions");
-  const std::vector<double> fit = least_squares(rows, taken);
+  const std::vector<double> fit = fit_lines(std::move(rows), std::move(taken));
   CoreRates& rates = rates_of(*gpu.core, math);
   for (ProductCurve* curve : {&rates.forward, &rates.input, &rates.crosswise}) {
     curve->rate /= fit[0];
@@ -153,8 +167,7 @@ double rate_of_lines(const std::vector<Seen>& probes, bool (*of)(const plan::Ins
                      double none = 0) {
   double bytes = 0, seconds = 0;
   for (const Seen& seen : probes) {
-    if (seen.probe->ranks != 1 || config::is_decoder(seen.probe->job.model.family) != decoders)
-      continue;
+    if (seen.probe->ranks != 1 || config::info(seen.probe->job).chain != decoders) continue;
     for (const plan::Instr& line : seen.plan.list(0))
       if (of(line)) bytes += simulate::moved_bytes(seen.plan, 0, line);
     seconds += seen.sum(of);

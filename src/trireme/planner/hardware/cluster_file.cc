@@ -7,7 +7,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
-#include "trireme/config/yaml.h"
+#include "trireme/config/values/nearest.h"
+#include "trireme/config/values/yaml.h"
 #include "trireme/planner/hardware/hardware_fields.h"
 #include "trireme/planner/hardware/machine.h"
 #include "trireme/planner/hardware/shipped.h"
@@ -268,6 +269,8 @@ Cluster read_cluster(const Section& in) {
   need_name(cluster.name, "name", in);
   need_all(cluster, cluster_fields(), in);
   check_tiers(cluster, in);
+  if (cluster.reducers.hosts > 0 && cluster.reducers.rate == 0)
+    in.refuse("reducers", "hosts without rate; needs the rate of a server's link, such as 1Gb/s");
   check_prices(cluster, in);
   return cluster;
 }
@@ -298,6 +301,28 @@ Gpu find_gpu(const std::string& name) {
   const std::string what = "clusters/gpus/" + name + ".yaml";
   const YamlNode root = root_of(file->text, what);
   return read_gpu(Section{what, root, ""}, Gpu{});
+}
+
+Cluster with_links(Cluster cluster, algorithm::Links links) {
+  const bool alone = cluster.hosts == 1;  // its tiers are those inside a host
+  cluster.hosts = static_cast<int>(links.hosts.size());
+  NetworkTier between = alone || cluster.tiers.empty() ? NetworkTier{} : cluster.tiers.back();
+  if (!alone && !cluster.tiers.empty()) cluster.tiers.pop_back();
+  if (alone && cluster.gpus_per_host == 1) cluster.tiers.clear();
+  if (alone && !cluster.tiers.empty()) cluster.tiers.back().span = cluster.gpus_per_host;
+  between.name = "measured links";
+  between.span = 0;
+  between.efficiency = between.copies = 1;
+  between.rate = links.hosts.front().up;
+  between.latency_s = 0;
+  for (const algorithm::HostLink& host : links.hosts) {
+    between.rate = std::min({between.rate, host.up, host.down});
+    between.latency_s = std::max(between.latency_s, host.latency_s);
+  }
+  between.rate /= cluster.gpus_per_host;
+  cluster.tiers.push_back(std::move(between));
+  cluster.links = std::move(links);
+  return cluster;
 }
 
 Cluster find_cluster(const std::string& name_or_path) {

@@ -24,4 +24,8 @@ Gpu find_gpu(const std::string& name);
 std::vector<std::string> shipped_clusters();
 std::vector<std::string> shipped_gpus();
 
+// The cluster with as many hosts as the table has, and between them links that are as slow as its slowest where a group
+// is not on all of them.
+Cluster with_links(Cluster cluster, algorithm::Links links);
+
 }  // namespace trireme::planner

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trireme/base/dtype.h"
+#include "trireme/comm/algorithm/links.h"
 
 namespace trireme::planner {
 
@@ -110,6 +111,14 @@ struct Price {
   bool operator==(const Price&) const = default;
 };
 
+// Hosts that add gradients of the others (`trireme reduce-server`).
+struct Reducers {
+  int hosts = 0;
+  double rate = 0;   // bytes a second of each one's link, each way
+  double price = 0;  // dollars an hour of each
+  bool operator==(const Reducers&) const = default;
+};
+
 // Hosts of one kind.
 struct Cluster {
   std::string name;
@@ -128,9 +137,12 @@ struct Cluster {
   double watts_per_host = 0;  // watts of a host without its GPUs
   double power_usage = 1;     // of the building, in times what its machines use
   std::vector<Price> prices;
+  Reducers reducers;
+  std::optional<algorithm::Links> links{};  // of its hosts, where they were measured
   bool operator==(const Cluster&) const = default;
 
   int gpus() const { return gpus_per_host * hosts; }
+  const char* device() const { return gpu.cpu ? "core" : "GPU"; }  // of a rank, for people
 };
 
 }  // namespace trireme::planner

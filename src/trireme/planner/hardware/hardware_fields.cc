@@ -11,7 +11,8 @@ using config::or_else;
 using config::Range;
 using config::Unit;
 
-constexpr Unit kRates[] = {{"TB/s", 1e12}, {"GB/s", 1e9}, {"MB/s", 1e6}, {"Gb/s", 0.125e9}};
+constexpr Unit kRates[] = {
+    {"TB/s", 1e12}, {"GB/s", 1e9}, {"MB/s", 1e6}, {"Gb/s", 0.125e9}, {"Mb/s", 0.125e6}};
 constexpr Unit kFlops[] = {{"TFLOP/s", 1e12}, {"GFLOP/s", 1e9}};
 
 // Far beyond any machine, and far within what products of them can hold.
@@ -184,6 +185,11 @@ const FieldList<Cluster>& cluster_fields() {
       number(KEY_OF(Cluster, watts_per_host), "Power of a host without its GPUs.", from(0, 1e6)),
       number(KEY_OF(Cluster, power_usage), "Power usage effectiveness of the building (PUE).",
              from(1, 10)),
+      integer(KEY_OF(Cluster, reducers.hosts), "Number of reduction servers.", from(0, 1e4)),
+      number(KEY_OF(Cluster, reducers.rate), "Link rate of a reduction server, each way.",
+             from(0, kMostRate), kRates),
+      number(KEY_OF(Cluster, reducers.price), "Dollars per hour of a reduction server.",
+             from(0, 1e4)),
   };
   return kFields;
 }

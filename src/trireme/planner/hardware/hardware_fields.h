@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "trireme/config/fields/field.h"
+#include "trireme/config/values/field.h"
 #include "trireme/planner/hardware/hardware.h"
 
 namespace trireme::planner {

@@ -6,6 +6,8 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/json.h"
+#include "trireme/base/most_held.h"
+#include "trireme/config/families.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
 #include "trireme/planner/cost/estimate.h"
@@ -13,7 +15,7 @@
 #include "trireme/planner/cost/expected_share.h"
 #include "trireme/planner/cost/pricing.h"
 #include "trireme/planner/hardware/calibrate.h"
-#include "trireme/planner/report/uncertainty.h"
+#include "trireme/planner/hardware/uncertainty.h"
 
 namespace trireme::planner {
 namespace {
@@ -21,9 +23,11 @@ namespace {
 constexpr char kHow[] = "trireme bench calibrate";
 
 // Tensors take so many times their bytes, as not all fit into what others have left: docs/performance.md, Memory of a process.
-constexpr double kWithGaps = 1.02;
-// Where rows vary, gaps take all that the allocator allows (apps/worker/memory/arena.cc): this part of the tensors, and so many bytes.
-constexpr double kMostGaps = 1.0625, kGapBytes = 6 << 20;
+constexpr double kWithGaps = 1.05;
+// Half of the last huge page.
+constexpr double kLastPage = 1 << 20;
+// Products of oneDNN pack their operands in buffers of 2.2 MB from malloc: each finds the space of one before, or not.
+constexpr double kPacked = 1.5 * 2.2e6;
 
 // Numbers by name, as text and back.
 using Fields = std::vector<std::pair<const char*, double*>>;
@@ -85,11 +89,14 @@ simulate::CostModel cost_model(MatrixUnit unit) {
   return {.fp64_flops = rates.fp32 / 2, .fp32_flops = rates.fp32, .half_flops = rates.half};
 }
 
-// Bytes that a rank's tensors take of its process.
+// Bytes that a rank's tensors take of its process, with the copy of them that checkpoints are written from. Where rows vary,
+// gaps take all that the arena allows.
 double tensor_bytes(const plan::PlanSet& plan, const config::Job& job, int rank) {
-  const auto all = static_cast<double>(plan::memory_account(plan, rank).peak_of_tensors() +
-                                       samples_ahead(plan, job, rank));
-  return ExpectedShare(job).varies() ? kMostGaps * all + kGapBytes : kWithGaps * all;
+  const auto all = static_cast<std::size_t>(plan::memory_account(plan, rank).peak_of_tensors() +
+                                            samples_ahead(plan, job, rank));
+  const auto copied = static_cast<double>(snapshot_bytes(plan, job, rank));
+  return copied + (ExpectedShare(job).varies() ? static_cast<double>(most_held(all))
+                                               : kWithGaps * static_cast<double>(all) + kLastPage);
 }
 
 double process_bytes(const plan::PlanSet& plan, const config::Job& job, const Core& core,
@@ -101,13 +108,24 @@ double process_bytes(const plan::PlanSet& plan, const config::Job& job, const Co
   return sum;
 }
 
+// Of each of its hosts.
+int ranks_here(const Cluster& machine, int world) {
+  return (world + machine.hosts - 1) / machine.hosts;
+}
+
 Cluster with_ranks(Cluster machine, int world, std::string_view transport) {
-  machine.gpus_per_host = std::max(machine.gpus_per_host, world);
+  const NetworkTier between = machine.links ? machine.tiers.back() : NetworkTier{};
+  const int here = ranks_here(machine, world);
+  machine.gpus_per_host = machine.links ? here : std::max(machine.gpus_per_host, here);
   std::erase_if(machine.tiers, [&](const NetworkTier& tier) { return tier.name != transport; });
   // One core has no collectives to measure, and its ranks take turns at them.
   if (machine.tiers.empty())
     machine.tiers.push_back(
         {.name = std::string(transport), .rate = machine.gpu.core->update_rate});
+  if (!machine.links) return machine;
+  if (here == 1) machine.tiers.clear();
+  if (here > 1) machine.tiers.back().span = here;
+  machine.tiers.push_back(between);
   return machine;
 }
 
@@ -220,14 +238,14 @@ StepForecast forecast_on(const plan::PlanSet& plan, const config::Job& job,
 }
 
 double outside_tensors(const Core& core, int ranks) {
-  return core.process + (ranks - 1) * core.process_rank;
+  return core.process + (ranks - 1) * core.process_rank + ranks * kPacked;
 }
 
 double on_cores(const Cluster& machine, int ranks, double seconds) {
   if (!machine.gpu.core) return seconds;
   const Core& core = *machine.gpu.core;
   const simulate::Cores cores{.count = machine.gpus_per_host, .crowding = core.crowding};
-  return (seconds + core.step_s) / cores.speed(ranks);
+  return (seconds + core.step_s) / cores.speed(ranks_here(machine, ranks));
 }
 
 StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
@@ -245,14 +263,15 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
     return pricing.line(plan, rank, line);
   };
   StepForecast forecast{
-      .lines = simulate::simulate(plan, cost,
-                                  {.count = machine.gpus_per_host, .crowding = core.crowding})};
+      .lines = simulate::simulate(
+          plan, cost, {.count = machine.gpus_per_host * machine.hosts, .crowding = core.crowding})};
   // Every rank has it, on the cores there are.
   const simulate::Cores cores{.count = machine.gpus_per_host, .crowding = core.crowding};
-  forecast.step_s = forecast.lines.step_s + core.step_s / cores.speed(plan.mesh.world());
+  forecast.step_s =
+      forecast.lines.step_s + core.step_s / cores.speed(ranks_here(machine, plan.mesh.world()));
   const double apart = std::exp(kFourOfFive * core.spread);
   Band around{.low = forecast.step_s / apart, .high = forecast.step_s * apart};
-  if (!config::is_decoder(job.model.family)) around = wider(around);  // none is measured
+  if (!config::info(job).chain) around = wider(around);  // none is measured
   forecast.low_s = around.low;
   forecast.high_s = around.high;
   forecast.process_bytes = process_bytes(plan, job, core, threads);

@@ -33,7 +33,8 @@ Offer offer_of(const Cluster& cluster, const Rental& run, const Price& price, bo
   offer.hours = run.useful_hours / offer.goodput.useful;
   offer.gpu_hours = offer.hours * run.gpus;
   offer.in_time = run.deadline_hours == 0 || offer.hours <= run.deadline_hours;
-  offer.bill.push_back({"GPUs", offer.gpu_hours * offer.dollars_per_gpu_hour});
+  offer.bill.push_back(
+      {fmt::format("{}s", cluster.device()), offer.gpu_hours * offer.dollars_per_gpu_hour});
   if (run.dollars_per_kwh > 0)
     offer.bill.push_back(
         {"energy", energy_kwh(cluster, run.gpus, offer.hours) * run.dollars_per_kwh});

@@ -62,6 +62,13 @@ Met meet(const std::vector<std::vector<int>>& groups, int inner, int outer) {
 
 double bytes_per_s(const NetworkTier& tier) { return tier.rate * tier.efficiency; }
 
+// Of one byte.
+algorithm::Traffic traffic_of(algorithm::Kind algorithm, plan::Exchange kind, int members) {
+  if (kind == plan::Exchange::kAllReduce) return algorithm::all_reduce(algorithm, members, 1);
+  return kind == plan::Exchange::kReduceScatter ? algorithm::reduce_scatter(algorithm, members, 1)
+                                                : algorithm::all_gather(algorithm, members, 1);
+}
+
 // Seconds for a byte of an all-reduce that its switch sums: a rank sends all and receives its part of the sum. Then it
 // sends that and receives all.
 double switched_s(const NetworkTier& tier, int members) {
@@ -80,13 +87,17 @@ constexpr double kLaunch = 30e-6;
 
 }  // namespace
 
-Network::Network(const Cluster& cluster, const mesh::Mesh& mesh) : cluster_(cluster), mesh_(mesh) {
+Network::Network(const Cluster& cluster, const mesh::Mesh& mesh, algorithm::Kind algorithm,
+                 bool canonical)
+    : cluster_(cluster), mesh_(mesh), algorithm_(algorithm) {
+  if (cluster.links)
+    route_ = algorithm == algorithm::Kind::kAuto ? algorithm::choose(*cluster.links, canonical)
+                                                 : algorithm::routed(*cluster.links, algorithm);
   if (mesh.world() > cluster.gpus())
     fail(ErrorKind::kUsage,
-         "cluster {} has {} of {} = {} GPUs, the layout needs {}; take fewer ranks or more "
-         "hosts",
-         cluster.name, counted(cluster.hosts, "host"), cluster.gpus_per_host, cluster.gpus(),
-         mesh.world());
+         "cluster {} has {} of {} = {}, the layout needs {}; take fewer ranks or more hosts",
+         cluster.name, counted(cluster.hosts, "host"), cluster.gpus_per_host,
+         counted(cluster.gpus(), cluster.device()), mesh.world());
   for (const NetworkTier& tier : cluster.tiers)
     if (tier.span == 0 || tier.span >= mesh.world()) return;
   if (mesh.world() > 1)
@@ -132,16 +143,57 @@ Network::Parts Network::parts(plan::Exchange kind, mesh::AxisSet axes, double by
   // A ring through all tiers is as slow as the slowest; each member's links carry its share.
   const bool sums = kind == plan::Exchange::kAllReduce;
   const double share = (size - 1.0) / size * (sums ? 2 : 1);
-  double slowest = 0, latency = 0;
+  double slowest = 0, latency = 0, inside = 0, within = 0;
   for (const Hop& hop : hops(axes)) {
+    if (&hop == &outer) within = slowest;
     const bool switched = in_switch && hop.tier->in_switch > 0;
     slowest = std::max(slowest, switched ? switched_s(*hop.tier, hop.members) / share
                                          : 1 / (bytes_per_s(*hop.tier) * hop.links));
     const double ring = hop.members - 1, tree = 2 * std::ceil(std::log2(hop.members));
+    if (&hop == &outer) inside = latency;
     latency += hop.tier->latency_s * std::min(ring, tree);
+  }
+  if (const auto between = between_hosts(kind, axes, bytes))
+    return {.bytes_s = std::max(share * bytes * within, *between),
+            .messages_s = sums ? 2 * inside : inside};
+  const bool chosen =
+      algorithm_ != algorithm::Kind::kAuto && (axes - mesh::kDp - mesh::Axis::kCp).empty();
+  if (chosen && kind != plan::Exchange::kAllToAll) {
+    const algorithm::Traffic sent = traffic_of(algorithm_, kind, outer.members);
+    const double even = (outer.members - 1.0) / outer.members * (sums ? 2 : 1);
+    const double rate = bytes_per_s(*outer.tier) * outer.links;
+    return {.bytes_s = share * bytes * std::max(slowest, sent.bytes / even / rate),
+            .messages_s = (sums ? 2 * inside : inside) + sent.messages * outer.tier->latency_s};
   }
   if (kind == plan::Exchange::kAllToAll) slowest = 1 / bytes_per_s(*outer.tier);
   return {.bytes_s = share * bytes * slowest, .messages_s = sums ? 2 * latency : latency};
+}
+
+std::optional<double> Network::between_hosts(plan::Exchange kind, mesh::AxisSet axes,
+                                             double bytes) const {
+  const bool sums = kind == plan::Exchange::kAllReduce;
+  const Hop& outer = hops(axes).back();
+  if (!(axes - mesh::kDp - mesh::Axis::kCp).empty() || kind == plan::Exchange::kAllToAll ||
+      outer.tier != &cluster_.tiers.back() || outer.members < 2)
+    return std::nullopt;
+  // What all groups of a host exchange at the same time.
+  const double all = bytes * std::max(1.0, cluster_.gpus_per_host / outer.links);
+  const bool served = sums && cluster_.reducers.hosts > 0 && algorithm_ == algorithm::Kind::kAuto;
+  algorithm::Links links;
+  if (cluster_.links && outer.members == static_cast<int>(cluster_.links->hosts.size())) {
+    links = *cluster_.links;
+  } else if (served) {
+    const double rate = bytes_per_s(*outer.tier) * cluster_.gpus_per_host;
+    links.hosts.assign(static_cast<std::size_t>(outer.members),
+                       {.up = rate, .down = rate, .latency_s = outer.tier->latency_s});
+  } else {
+    return std::nullopt;
+  }
+  if (served)
+    return algorithm::served_seconds(links, cluster_.reducers.hosts, cluster_.reducers.rate, all);
+  if (!sums)
+    return algorithm::one_way_seconds(links, *route_, all, kind == plan::Exchange::kAllGather);
+  return algorithm::all_reduce_seconds(links, *route_, all);
 }
 
 double Network::seconds(plan::Exchange kind, mesh::AxisSet axes, double bytes) const {

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
+#include "trireme/comm/algorithm/algorithm.h"
 #include "trireme/plan/mesh/mesh.h"
 #include "trireme/plan/program.h"
 #include "trireme/planner/hardware/hardware.h"
@@ -17,7 +19,9 @@ namespace trireme::planner {
 class Network {
  public:
   // Throws Error{kUsage} where the cluster has fewer processors than the mesh has ranks, or no tier joins them all.
-  Network(const Cluster& cluster, const mesh::Mesh& mesh);
+  // `algorithm`: of data-parallel groups between hosts; kAuto: a ring, or a tree for few bytes.
+  Network(const Cluster& cluster, const mesh::Mesh& mesh,
+          algorithm::Kind algorithm = algorithm::Kind::kAuto, bool canonical = true);
 
   // `bytes` as in plan::NodeExchange: the whole that is reduced, gathered or scattered; for all_to_all and send_recv
   // the bytes that a rank gives. A ring within each tier, over the hosts through all links that the group has on each.
@@ -44,6 +48,9 @@ class Network {
     double messages_s = 0;
   };
   Parts parts(plan::Exchange kind, mesh::AxisSet axes, double bytes, bool in_switch) const;
+  // Seconds between all hosts by their measured links or by reduction servers; nothing where there are none, or the group
+  // is on some hosts only.
+  std::optional<double> between_hosts(plan::Exchange kind, mesh::AxisSet axes, double bytes) const;
   // A tier as a group sees it: how many of its members the tier joins into one, and what each brings.
   struct Hop {
     int members = 1;   // that meet here
@@ -55,6 +62,8 @@ class Network {
 
   const Cluster& cluster_;
   mesh::Mesh mesh_;
+  algorithm::Kind algorithm_;
+  std::optional<algorithm::Route> route_;                  // by measured links
   mutable std::map<std::uint8_t, std::vector<Hop>> hops_;  // by the bits of axes
 };
 

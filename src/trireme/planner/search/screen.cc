@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "trireme/base/error.h"
+#include "trireme/config/families.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/binary_counter.h"
@@ -59,8 +60,8 @@ const Parts& Screen::parts(const Layout& layout) const {
   std::unique_ptr<Parts>& parts = parts_[{layout.tp, layout.cp, layout.sequence_parallel,
                                           layout.micro_batch, layout.recomputed}];
   if (!parts)
-    parts = std::make_unique<Parts>(
-        config::is_decoder(alone_.model.family) ? make_parts(layout) : make_program_parts(layout));
+    parts = std::make_unique<Parts>(config::info(alone_).chain ? make_parts(layout)
+                                                               : make_program_parts(layout));
   return *parts;
 }
 

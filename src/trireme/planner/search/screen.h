@@ -10,7 +10,7 @@
 
 #include "trireme/planner/cost/layout.h"
 #include "trireme/planner/hardware/network.h"
-#include "trireme/planner/report/question.h"
+#include "trireme/planner/search/report/question.h"
 
 namespace trireme::planner {
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "trireme/config/families.h"
 #include "trireme/model/describe.h"
 #include "trireme/plan/memory.h"
 #include "trireme/planner/cost/pricing.h"
@@ -58,8 +59,8 @@ void add(NodeCosts& sum, const NodeCosts& one, double share) {
 
 std::int64_t nodes_of(const config::Job& job) {
   constexpr std::int64_t kEnds = 2;  // embedding and head
-  return config::is_decoder(job.model.family) ? job.model.layers + kEnds
-                                              : std::ssize(model::describe(job).program.nodes);
+  return config::info(job).chain ? job.model.layers + kEnds
+                                 : std::ssize(model::describe(job).program.nodes);
 }
 
 config::Job Screen::job_of(const Layout& layout) const {

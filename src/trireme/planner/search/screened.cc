@@ -10,7 +10,9 @@
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/plan/binary_counter.h"
+#include "trireme/plan/check/validate.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/schedules/info.h"
 #include "trireme/planner/cost/estimate.h"
 #include "trireme/planner/cost/model_flops.h"
@@ -241,11 +243,11 @@ std::optional<Option> compiled(const Question& question, const Priced& priced, b
     const double bytes = needed(question, option);
     if (bytes <= usable_memory(question) && host_has_room(question, option.host)) return option;
     if (why != nullptr)
-      why->take(
-          Error(ErrorKind::kOutOfMemory,
-                fmt::format("{} needs {:.1f} GiB a GPU and {:.1f} GiB of its host's once its "
-                            "plan is counted",
-                            text(priced.layout), bytes / (1 << 30), option.host / (1 << 30))));
+      why->take(Error(ErrorKind::kOutOfMemory,
+                      fmt::format("{} needs {:.1f} GiB a {} and {:.1f} GiB of its host's once its "
+                                  "plan is counted",
+                                  text(priced.layout), bytes / (1 << 30), question.cluster.device(),
+                                  option.host / (1 << 30))));
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInternal) throw;
     if (why != nullptr) why->take(error);

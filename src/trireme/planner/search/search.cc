@@ -10,10 +10,13 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/check_network.h"
+#include "trireme/config/resolve/outer_steps.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/schedules/info.h"
 #include "trireme/planner/cost/kernels.h"
-#include "trireme/planner/report/reasons.h"
+#include "trireme/planner/search/communication.h"
+#include "trireme/planner/search/report/reasons.h"
 #include "trireme/planner/search/screened.h"
 #include "trireme/planner/search/space.h"
 
@@ -106,7 +109,7 @@ class Search {
       if (gpus > 1 && on_gpus(whole_.cluster))
         part.question.job.precision.numerics = config::Numerics::kFast,
         part.question.job.precision.group = 0;
-      say(fmt::format("pricing the layouts of {} GPUs", gpus));
+      say("pricing the layouts of " + devices(whole_.cluster, gpus));
       part.screened = std::make_unique<Screened>(part.question, away);
       effort_.layouts += part.screened->seen();
       effort_.fitting += static_cast<std::int64_t>(part.screened->fitting().size());
@@ -202,24 +205,26 @@ class Search {
     const Screened plain(question, Away::kNothing);
     if (!plain.smallest() && plain.crowded())
       fail(ErrorKind::kOutOfMemory,
-           "offloading needs {:.1f} GiB of host memory for each of {} GPUs ({}), but there are "
+           "offloading needs {:.1f} GiB of host memory for each of {} ({}), but there are "
            "{:.1f} GiB; offload less, or give the cluster more host_memory",
            gibibytes(plain.crowded()->price.host),
-           std::min(question.gpus, question.cluster.gpus_per_host), text(plain.crowded()->layout),
+           devices(question.cluster, std::min(question.gpus, question.cluster.gpus_per_host)),
+           text(plain.crowded()->layout),
            gibibytes(static_cast<double>(question.cluster.host_memory)));
     if (!plain.smallest()) refuse_space(question);
     const Priced& least = *plain.smallest();
     const Cluster& cluster = question.cluster;
     // Where memory is not what is missing, what is.
     if (least.price.bytes <= plain.limit() && refusal_.error)
-      fail(refusal_.error->kind(), "no layout of {} GPUs is possible: {}", question.gpus,
-           refusal_.error->what());
+      fail(refusal_.error->kind(), "no layout of {} is possible: {}",
+           devices(cluster, question.gpus), refusal_.error->what());
     if (plain.limit() < usable_memory(question))
       fail(ErrorKind::kOutOfMemory,
-           "no layout of {} GPUs fits recompute.memory={}: the smallest need is {:.1f} GiB a GPU "
-           "({}); allow more, or take more GPUs",
-           question.gpus, exact_text(question.job.recompute.memory), gibibytes(least.price.bytes),
-           text(least.layout));
+           "no layout of {} fits recompute.memory={}: the smallest need is {:.1f} GiB for each "
+           "({}); "
+           "allow more, or take more of them",
+           devices(cluster, question.gpus), exact_text(question.job.recompute.memory),
+           gibibytes(least.price.bytes), text(least.layout));
     // What one GPU lacks, others share.
     int more = question.gpus;
     std::optional<int> enough;
@@ -235,18 +240,19 @@ class Search {
     }
     const int hosts = (enough.value_or(0) + cluster.gpus_per_host - 1) / cluster.gpus_per_host;
     const std::string help =
-        enough ? fmt::format("{} GPUs are enough{}", *enough,
-                             hosts > cluster.hosts
-                                 ? fmt::format(", on {} hosts, of which the cluster has {}", hosts,
-                                               cluster.hosts)
-                                 : "")
-               : fmt::format("not even {} GPUs are enough: shorten model.seq_len", more);
+        enough
+            ? fmt::format("{} are enough{}", devices(cluster, *enough),
+                          hosts > cluster.hosts
+                              ? fmt::format(", on {} hosts, of which the cluster has {}", hosts,
+                                            cluster.hosts)
+                              : "")
+            : fmt::format("not even {} are enough: shorten model.seq_len", devices(cluster, more));
     fail(ErrorKind::kOutOfMemory,
-         "nothing fits on {} {}: the smallest need is {:.1f} GiB a GPU ({}), a {} has {:.1f} GiB, "
-         "of which {:.0f} % "
-         "can be used{}; {}",
-         question.gpus, question.gpus == 1 ? "GPU" : "GPUs", gibibytes(least.price.bytes),
-         text(least.layout), cluster.gpu.name, gibibytes(memory_of(question)), 100 * kUsable,
+         "nothing fits on {}: the smallest need is {:.1f} GiB for each ({}), a {} has {:.1f} GiB, "
+         "of "
+         "which {:.0f} % can be used{}; {}",
+         devices(cluster, question.gpus), gibibytes(least.price.bytes), text(least.layout),
+         cluster.gpu.name, gibibytes(memory_of(question)), 100 * kUsable,
          cluster.host_rate > 0 && cluster.host_memory > 0
              ? ", and offloading to host memory does not save enough"
              : "",
@@ -255,7 +261,7 @@ class Search {
 
   // What a token costs on the other numbers of GPUs.
   Reason reason_of_count(const Option& best) const {
-    std::string text = fmt::format("{} GPUs", best.layout.world());
+    std::string text = devices(whole_.cluster, best.layout.world());
     const Count& own = part_of(best.layout);
     const double cost = own.least * own.question.gpus;
     std::string_view between = ":";
@@ -294,13 +300,20 @@ double Option::mfu(const Cluster& cluster) const {
 }
 
 Answer search(Question question, const Settings& settings) {
-  if (config::codes_sums(question.job))
-    fail(
-        ErrorKind::kUsage,
-        "network.codec={}: the search prices sums that travel as they are; set network.codec=none, "
-        "or compare layouts with trireme explain",
-        question.job.network.codec);
-  return Search(std::move(question), settings).run();
+  if (config::outer_settings(question.job.network))
+    fail(ErrorKind::kUsage,
+         "network.outer={}: the search compares layouts of one island; set network.outer=none, or "
+         "compare layouts with trireme explain",
+         question.job.network.outer);
+  if (config::codes_sums(question.job) || config::codes_gathers(question.job))
+    fail(ErrorKind::kUsage,
+         "network.codec={}, network.gather={}: the search prices what travels as it is; set both "
+         "to none, or compare layouts with trireme explain",
+         question.job.network.codec, question.job.network.gather);
+  check_allowed(settings.allow);
+  Answer answer = Search(std::move(question), settings).run();
+  compare_communications(answer, settings);
+  return answer;
 }
 
 }  // namespace trireme::planner

@@ -11,7 +11,7 @@
 #include "trireme/plan/simulate/simulate.h"
 #include "trireme/planner/cost/device_memory.h"
 #include "trireme/planner/cost/layout.h"
-#include "trireme/planner/report/question.h"
+#include "trireme/planner/search/report/question.h"
 #include "trireme/planner/search/screen.h"
 
 namespace trireme::planner {
@@ -27,6 +27,10 @@ struct Settings {
   int estimated = 48;   // through the second screen
   int compiled = 40;    // through the third, at most
   bool explain = true;  // reasons, and what would change the choice
+  // Approximate ways of communication (communication.h) that may be chosen: by name, or up to so many percent of
+  // validation loss, as measured. With either, or on slow networks, all ways are priced.
+  std::vector<std::string> allow{};
+  std::optional<double> max_loss{};
   std::function<void(const std::string&)> progress = nullptr;  // what is being done
 };
 
@@ -65,6 +69,22 @@ struct Change {
   bool alters = false;
 };
 
+// A way of communication between hosts, priced on the best layout.
+struct Communication {
+  std::string name;  // "dense", "q4_residual"
+  Layout layout;
+  config::Network network;
+  bool exact = false;
+  std::optional<double> loss;  // percent more than exact sums, as measured; nothing: not measured
+  bool allowed = false;
+  std::string why;     // it may not be chosen, or cannot be
+  double seconds = 0;  // of a step, with its part of outer steps; 0: it cannot be
+  double sent = 0;     // bytes a host and step
+  double codec_s = 0;  // of a step
+  double below = 0;    // bytes a second of a host's link under which it pays; 0: no codec
+  bool chosen = false;
+};
+
 struct Effort {
   std::int64_t layouts = 0;  // priced by closed forms
   std::int64_t fitting = 0;
@@ -79,7 +99,8 @@ struct Answer {
   std::vector<Option> options;  // best first; there is one
   std::vector<Reason> reasons;  // of the first
   std::vector<Change> changes;
-  std::vector<std::string> notes;  // what else should be known
+  std::vector<std::string> notes;             // what else should be known
+  std::vector<Communication> communications;  // where hosts are joined by slow links
   Effort effort;
 };
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "trireme/base/error.h"
+#include "trireme/config/families.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/plan/mesh/mesh.h"
@@ -68,7 +69,7 @@ class Space {
     visit_ = &visit;
     const config::Parallel& parallel = job_.parallel;
     // Of other families config::resolve says what tp and cp share out.
-    const bool decoder = config::is_decoder(model_.family);
+    const bool decoder = config::info(model_.family).chain;
     const std::int64_t widest =
         decoder ? std::min<std::int64_t>(model_.heads, 2 * innermost_) : 2 * innermost_;
     const std::int64_t longest =
@@ -222,9 +223,10 @@ void refuse_space(const Question& question) {
       kept += fmt::format("{}{}={}", kept.empty() ? "" : ", ", key,
                           config::write_value(config::find_field(key)->get(question.job)));
     fail(ErrorKind::kUsage,
-         "no layout of {} GPUs keeps {} with run.global_batch={}; keep fewer keys, or change the "
-         "GPUs or the batch",
-         question.gpus, kept, question.job.run.global_batch);
+         "no layout of {} keeps {} with run.global_batch={}; keep fewer keys, or change their "
+         "number "
+         "or the batch",
+         devices(question.cluster, question.gpus), kept, question.job.run.global_batch);
   }
   // One that shares the batch alone may as well.
   if (question.job.run.global_batch % question.gpus == 0) {
@@ -238,9 +240,10 @@ void refuse_space(const Question& question) {
   for (std::int64_t gpus = question.gpus; gpus > 0 && near.size() < 2; --gpus)
     if (question.job.run.global_batch % gpus == 0) near.insert(gpus);
   fail(ErrorKind::kUsage,
-       "no layout of {} GPUs: they divide neither run.global_batch={} nor the model's heads and "
-       "layers in any way; take {} GPUs, or a batch that is a multiple of {}",
-       question.gpus, question.job.run.global_batch, fmt::join(near, " or "), question.gpus);
+       "no layout of {}: they divide neither run.global_batch={} nor the model's heads and "
+       "layers in any way; take {}, or a batch that is a multiple of {}",
+       devices(question.cluster, question.gpus), question.job.run.global_batch,
+       fmt::join(near, " or "), question.gpus);
 }
 
 }  // namespace trireme::planner

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "trireme/planner/report/question.h"
+#include "trireme/planner/search/report/question.h"
 #include "trireme/planner/search/screen.h"
 
 namespace trireme::planner {

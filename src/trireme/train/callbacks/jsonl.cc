@@ -204,12 +204,13 @@ class Jsonl final : public Callback {
 }  // namespace
 
 std::string jsonl_line(const StepMetrics& m, const RunInfo& info) {
+  const std::string mfu = m.mfu > 0 ? fmt::format(R"("mfu":{},)", rounded(m.mfu)) : "";
   return fmt::format(
       R"({{"step":{},"time":{},"loss":{},"loss_unit":{},"grad_norm":{},"lr":{},"tokens":{},)"
-      R"("tokens_per_s":{},"step_ms":{},"mfu":{},"mfu_convention":{},"rss_mb":{},"peak_mb":{},)"
+      R"("tokens_per_s":{},"step_ms":{},{}"mfu_convention":{},"rss_mb":{},"peak_mb":{},)"
       R"("comm_wait_ms":{},"data_wait_ms":{},"offload_wait_ms":{},"loss_scale":{},"skipped":{}{}}})",
       m.step, stamp(m.time), exact(m.loss), Json(info.loss.unit).dump(), exact(m.grad_norm),
-      exact(m.lr), m.tokens, rounded(m.tokens_per_s), rounded(m.step_ms), rounded(m.mfu),
+      exact(m.lr), m.tokens, rounded(m.tokens_per_s), rounded(m.step_ms), mfu,
       Json(info.mfu_convention).dump(), rounded(m.rss_mb), rounded(m.peak_mb),
       rounded(m.comm_wait_ms), rounded(m.data_wait_ms), rounded(m.offload_wait_ms),
       exact(m.loss_scale), m.skipped, own_entries("", m.metrics));

@@ -32,7 +32,6 @@ class TensorBoard final : public Callback {
                                                       {"train/lr", m.lr},
                                                       {"train/tokens_per_s", m.tokens_per_s},
                                                       {"train/step_ms", m.step_ms},
-                                                      {"train/mfu", m.mfu},
                                                       {"train/rss_mb", m.rss_mb},
                                                       {"train/peak_mb", m.peak_mb},
                                                       {"train/loss_scale", m.loss_scale},
@@ -42,6 +41,7 @@ class TensorBoard final : public Callback {
                                                       {"train/offload_wait_ms", m.offload_wait_ms}};
     file_->add_scalar("train/loss", m.loss, m.step, now, std::exchange(train_loss_, {}));
     for (const auto& [tag, value] : scalars) file_->add_scalar(tag, value, m.step, now);
+    if (m.mfu > 0) file_->add_scalar("train/mfu", m.mfu, m.step, now);
     for (const auto& [name, value] : m.metrics)
       file_->add_scalar("train/" + name, value, m.step, now);
     if (since_flush_.seconds() > kFlushSeconds) flush();

@@ -8,9 +8,11 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/config/families.h"
 #include "trireme/data/loaders/tokens/cut_tokens.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/passes/compile.h"
 #include "trireme/plan/unit_sharing.h"
 #include "trireme/train/recording/recording_contents.h"
 #include "trireme/train/recording/recording_parts.h"
@@ -144,12 +146,11 @@ class RecordedRun {
     return true;
   }
 
-  // Of a decoder's step, by micro-batch.
+  // Of a step whose loader cuts rows, by micro-batch.
   std::vector<mesh::TokenLayout> layouts_of(int step) const {
     const config::Job& job = contents_.job();
     std::vector<mesh::TokenLayout> layouts;
-    for (std::int64_t id = 0;
-         config::is_decoder(job.model.family) && id < contents_.micro_batches(); ++id)
+    for (std::int64_t id = 0; config::info(job).zigzag && id < contents_.micro_batches(); ++id)
       layouts.push_back(loaders::token_layout(job, load_.batch(step * job.run.global_batch +
                                                                id * job.run.micro_batch))
                             .layout);
@@ -214,7 +215,7 @@ RecordingBytes recording_bytes(const config::Job& job, int steps) {
   for (const RecordedTensor& tensor : contents.initial_parameters()) start += tensor.numel();
   std::int64_t step = 0;
   std::int64_t parts = 0;
-  const bool decoder = config::is_decoder(job.model.family);
+  const bool decoder = config::info(job).chain;
   const std::vector<RecordedTensor> tensors = contents.tensors(0);
   for (const RecordedTensor& tensor : tensors) {
     step += tensor.numel();

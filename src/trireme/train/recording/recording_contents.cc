@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/config/families.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/layout.h"
 
@@ -16,6 +17,7 @@ config::Job on_one_rank(config::Job job) {
   job.parallel = {.dp_shard = 1};
   job.recompute = {};
   job.offload = {};
+  job.network = {};
   return job;
 }
 
@@ -49,7 +51,7 @@ void Contents::add_value(const plan::Node& node, plan::ValueId id, const plan::V
   if (node.loss) {
     shared.joint = node.joint;
     tensor.shape = {node.joint ? 1 : micro_batches()};
-  } else if (config::is_decoder(job_.model.family)) {
+  } else if (config::info(job_).chain) {
     tensor.by_sample = true;
     tensor.shape = {job_.run.global_batch, job_.model.seq_len, job_.model.hidden};
   } else {
@@ -57,10 +59,11 @@ void Contents::add_value(const plan::Node& node, plan::ValueId id, const plan::V
     const plan::Value& own = spec_.program.values[id];
     shared.spread = own.shape != whole.shape;
     tensor.by_sample = !whole.varies && whole.shape[0] == job_.run.micro_batch;
+    const config::Pictures pictures = config::info(job_).pictures;
     // No gradient flows through flags, places and numbers; regions come level by level.
     tensor.within =
-        !whole.differentiable || (whole.varies && job_.model.family == config::Family::kArrcoc);
-    tensor.blanks = whole.varies && job_.model.family == config::Family::kVlm;
+        !whole.differentiable || (whole.varies && pictures == config::Pictures::kRegions);
+    tensor.blanks = whole.varies && pictures == config::Pictures::kTiles;
     tensor.shape = whole.shape;
     tensor.shape[0] *= micro_batches();
   }

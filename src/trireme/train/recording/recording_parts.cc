@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/config/families.h"
 
 namespace trireme::train {
 namespace {
@@ -166,7 +167,7 @@ void merge_activation(std::vector<Observed> seen, const Contents& contents,
   const SharedValue& shared = contents.shared(tensor);
   if (whole.loss) return merge(added_losses(std::move(seen), contents.mesh(), shared.joint), whole);
   const config::Job& job = contents.job();
-  const bool decoder = config::is_decoder(job.model.family);
+  const bool decoder = config::info(job).chain;
   std::vector<Part> parts;
   std::int64_t before = 0;  // elements of earlier micro-batches
   for (std::vector<Observed>& batch :

@@ -6,6 +6,7 @@
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/checkpoint/on_rank_zero.h"
+#include "trireme/config/optimizers.h"
 #include "trireme/config/resolve/check_network.h"
 #include "trireme/config/saving.h"
 #include "trireme/formats/checkpoint_draft.h"
@@ -71,8 +72,13 @@ void RunCheckpoints::continue_weights() {
          "checkpoint or a run directory of trireme, or set optim.from_weights=false",
          directory.string());
   try {
+    const std::string kept = convert::manifest_of_weights(directory).job;
+    const config::Job other = config::parse_job(kept, directory.string());
+    if (other.optim.name != job_.optim.name)
+      fail(ErrorKind::kUsage, "the states of {} are those of optim.name={}, and this job has {}",
+           directory.string(), config::info(other.optim.name).key,
+           config::info(job_.optim.name).key);
     const formats::Manifest manifest = checkpoint::load(directory, units_, specs_);
-    const config::Job other = config::parse_job(manifest.job, directory.string());
     const bool same = manifest.dataset_digest == data_.digest && other.data.seed == job_.data.seed;
     job_session_.continue_after(state_of(manifest, directory), manifest.step,
                                 same ? manifest.consumed_samples : 0);
@@ -133,8 +139,8 @@ formats::Manifest RunCheckpoints::load(const Path& directory, checkpoint::Files 
   const config::Job saved = config::parse_job(manifest.job, directory.string());
   config::check_resumable(saved, job_);
   check_base(manifest, directory);
-  if (const int before = config::senders(saved), now = config::senders(job_);
-      before != now && config::codec_and_residual(saved.network).second)
+  if (const int before = config::residuals(saved), now = config::residuals(job_);
+      before != now && before > 0)
     other_senders_ = fmt::format(
         "residuals of {} senders go to {}: their total is kept, other bits follow", before, now);
   units_.refresh();

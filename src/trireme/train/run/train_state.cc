@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/base/hash.h"
 #include "trireme/formats/json_fields.h"
 
 namespace trireme::train {
@@ -53,6 +54,8 @@ std::string print(const TrainState& state) {
                           {"last_overflow", state.loss_scale->last_overflow},
                           {"hysteresis", state.loss_scale->hysteresis}};
   if (state.non_finite > 0) json["non_finite"] = state.non_finite;
+  if (state.merged > 0) json["merged"] = state.merged;
+  if (state.island.island >= 0) json["island"] = to_json(state.island);
   for (const auto& [first, last] : state.left_out.ranges())
     json["left_out"].push_back(Json::array({first, last}));
   if (state.spikes != SpikeState{})
@@ -66,15 +69,19 @@ std::string print(const TrainState& state) {
 TrainState parse_train_state(const std::string& text, std::int64_t steps, const std::string& what) {
   const Json json = parse_json(text, what);
   const formats::JsonFields fields(json, what + ": train_state");
-  fields.only({"updates", "earlier", "loss_scale", "non_finite", "left_out", "spikes"});
+  fields.only(
+      {"updates", "earlier", "loss_scale", "non_finite", "left_out", "spikes", "merged", "island"});
   TrainState state{.updates = fields.has("updates") ? fields.integer("updates", 0, steps) : steps};
   if (fields.has("earlier"))
     state.earlier = earlier_from(formats::JsonFields(fields.object("earlier"), what + ": earlier"));
   if (fields.has("non_finite")) state.non_finite = fields.integer("non_finite", 0, steps);
+  if (fields.has("merged")) state.merged = fields.integer("merged", 0, steps);
   if (fields.has("left_out"))
     state.left_out = left_out_from(fields.array("left_out"), what + ": left_out");
   if (fields.has("spikes"))
     state.spikes = spikes_from(formats::JsonFields(fields.object("spikes"), what + ": spikes"));
+  if (fields.has("island"))
+    state.island = islands::island_state_from(fields.object("island"), what + ": island");
   if (!fields.has("loss_scale")) return state;
   const formats::JsonFields scale(fields.object("loss_scale"), what + ": loss_scale");
   scale.only({"scale", "steps", "last_overflow", "hysteresis"});

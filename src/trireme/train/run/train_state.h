@@ -6,6 +6,7 @@
 #include <string>
 
 #include "trireme/data/loaders/left_out.h"
+#include "trireme/launch/islands/island.h"
 #include "trireme/optim/loss_scaler.h"
 #include "trireme/train/run/spike.h"
 
@@ -25,6 +26,8 @@ struct TrainState {
   std::int64_t non_finite = 0;  // steps in a row up to now that were not, and were skipped for it
   loaders::LeftOut left_out{};  // batches, because of spikes
   SpikeState spikes{};
+  std::int64_t merged = 0;  // last step of a run of islands, after which nothing is on its way
+  islands::IslandState island{};  // of a job that is an island
   bool operator==(const TrainState&) const = default;
 };
 

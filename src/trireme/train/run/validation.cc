@@ -34,6 +34,10 @@ void Validation::run(std::int64_t step) {
       config::held_out_metrics(job_, job_session_.session().model().spec.metrics);
   MetricSums metrics(names);
   const std::int64_t count = batches();
+  // Islands evaluate the weights that they merge.
+  exec::Session& session = job_session_.session();
+  const bool islands = session.plan().recipe.outer.has_value();
+  if (islands) session.units().swap_outer();
   for (std::int64_t batch = 0; batch < count; ++batch) {
     const exec::StepResult result =
         job_session_.evaluate(step, batch, [&](std::int64_t first_sample) {
@@ -44,6 +48,7 @@ void Validation::run(std::int64_t step) {
     weight += samples.weight(batch * batch_size, batch_size);
     notify(callbacks_, [&](Callback& callback) { callback.on_eval_batch(batch + 1, count); });
   }
+  if (islands) session.units().swap_outer();
   if (weight == 0) return;
   const double loss = loss_sum / weight;
   if (std::isfinite(loss)) {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "trireme/base/hash.h"
-#include "trireme/data/loaders/samples/file_sources.h"
+#include "trireme/data/loaders/families.h"
 #include "trireme/data/loaders/samples/sample_masks.h"
 #include "trireme/data/loaders/samples/squares.h"
 #include "trireme/data/loaders/samples/synthetic.h"
@@ -84,13 +84,9 @@ class Masked final : public Source {
   std::uint64_t key_;
 };
 
-bool is_masked(const config::Job& job) {
-  return job.model.family == config::Family::kJepa || job.model.family == config::Family::kHvjepa;
-}
-
 // Where the family needs them.
 Sources with_masks(const config::Job& job, Sources sources) {
-  if (!is_masked(job)) return sources;
+  if (!family_samples(job).masks) return sources;
   sources.train = std::make_unique<Masked>(job, std::move(sources.train), ClipStream::kTrainMasks);
   sources.held_out =
       std::make_unique<Masked>(job, std::move(sources.held_out), ClipStream::kHeldOutMasks);
@@ -119,7 +115,7 @@ std::vector<at::Tensor> squares(const config::Job& job, std::span<const std::int
   std::vector<std::int64_t> labels;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const std::span<float> clip = floats(clips[static_cast<std::int64_t>(i)]);
-    if (is_masked(job))
+    if (family_samples(job).masks)
       draw_squares(size, Draws(seed, numbers[i]), clip);
     else
       labels.push_back(draw_directed_squares(size, Draws(seed, numbers[i]), clip));
@@ -164,9 +160,7 @@ Sources open_squares(const config::Job& job) {
 }
 
 Sources open_clips(const config::Job& job, Evaluated evaluated) {
-  const bool labelled = job.model.family == config::Family::kProbe;
-  const FileReader reader = labelled ? probe_reader(job) : clip_reader(job);
-  return with_masks(job, open_files(job, reader, evaluated));
+  return with_masks(job, open_files(job, family_samples(job).clips(job), evaluated));
 }
 
 Sources open_arm(const config::Job& job) {

@@ -12,6 +12,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/pixels.h"
 #include "trireme/data/loaders/asked.h"
+#include "trireme/data/loaders/families.h"
 #include "trireme/data/loaders/samples/augmentation.h"
 #include "trireme/data/loaders/samples/views.h"
 #include "trireme/data/loaders/tokens/sequence.h"
@@ -185,7 +186,7 @@ FileReader trajectory_reader(const config::Job& job) {
         samples, number, {.frames = job.vision.frames, .recorded = Recorded::kTrajectory}, draws);
     const media::Trajectory& done = sample.trajectory;
     // Left and right are of the robot, so the middle is seen as it is.
-    const View view = held_out_view(job, {sample.clip.width, sample.clip.height});
+    const View view = family_samples(job).held_out_view({sample.clip.width, sample.clip.height});
     return Inputs{seen(sample.clip.frames, view, job.vision.image, config::pixel_scale(job),
                        job.data.antialias),
                   poses(done.actions), poses(std::span(done.states).first(done.actions.size())),

@@ -1,0 +1,26 @@
+// The blocks of each family: one entry each. A build for decoders alone has no_families.cc in place of families.cc.
+#pragma once
+
+#include <span>
+
+#include "trireme/config/families.h"
+#include "trireme/config/job.h"
+#include "trireme/model/blocks/blocks.h"
+#include "trireme/model/spec.h"
+
+namespace trireme::blocks {
+
+struct FamilyBlocks {
+  config::Family family;
+  // One block for each node of `spec`, which describes `job`.
+  Blocks (*make)(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks);
+};
+
+// Those that this build has.
+std::span<const FamilyBlocks> family_blocks();
+
+inline bool is_built(config::Family family) {
+  return config::find_entry(family_blocks(), family) != nullptr;
+}
+
+}  // namespace trireme::blocks

@@ -1,0 +1,34 @@
+// What is priced of each family in addition to layers, norms and attention: one entry each.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "trireme/config/job.h"
+#include "trireme/planner/cost/expected_share.h"
+#include "trireme/planner/cost/small_operators.h"
+
+namespace trireme::planner {
+
+// Additional traffic of blocks, in elements of a row. Each inner feature has an activation of several operations
+// (model/blocks/encoder, activated); queries and keys are rotated by several (rotate).
+struct BlockExtra {
+  double activated = 0, turned = 0, operations = 0;
+};
+
+// All of it may be left out.
+struct FamilyPrices {
+  config::Family family;
+  Shares (*shares)(const config::Job&) = nullptr;
+  // Note for the user on what is assumed of rows that vary; empty: nothing.
+  std::string (*note)(const config::Job&, const ExpectedShare&) = nullptr;
+  SmallOperators (*small_operators)(const config::Job&, std::string_view node) = nullptr;
+  std::optional<BlockExtra>
+      extra{};          // empty: that of a tower with the job's activation and positions
+  bool causal = false;  // blocks attend to what is before
+};
+
+const FamilyPrices& family_prices(config::Family family);
+
+}  // namespace trireme::planner
