@@ -113,7 +113,8 @@ TEST(LowRankSums, LayoutsWithEqualSendersGiveTheSameBits) {
     }
   }
   EXPECT_NE(references[0], references[1]);
-  EXPECT_NE(references[0].losses, references[2].losses);
+  // The sum is the same but for roundings, which a loss of few digits need not show: parameters do.
+  EXPECT_NE(references[0].states.front(), references[2].states.front());
 }
 
 // Gradients of 16 rows have rank 16: factors of 32 columns leave nothing out.
