@@ -1,6 +1,5 @@
 #include "trireme/planner/cost/expected_memory.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -67,11 +66,9 @@ plan::PlanSet with_expected_rows(plan::PlanSet plan, const config::Job& job) {
 }
 
 plan::PlanSet with_fullest_rows(plan::PlanSet plan, const config::Job& job) {
-  constexpr double kFullest = 1.2;  // docs/results/forecasts.md
   const ExpectedShare share(job);
   if (!share.varies()) return plan;
-  return with_rows(std::move(plan),
-                   [&](std::string_view node) { return std::min(kFullest * share.of(node), 1.0); });
+  return with_rows(std::move(plan), [&](std::string_view node) { return share.fullest(node); });
 }
 
 std::int64_t samples_ahead(const plan::PlanSet& plan, const config::Job& job, int rank) {

@@ -139,7 +139,7 @@ MaskShares mask_shares(const config::Job& job) {
 }
 
 // `seen` is what the student's blocks see, in chunks of a clip's tokens.
-Shares masked(const MaskShares& masks, double seen, double chunks) {
+Shares masked(const MaskShares& masks, double seen, double chunks, double fullest) {
   const auto of = [=](std::string_view node) {
     const bool tokens = node.ends_with("embed") || node.find("chunk") != node.npos;
     if (node.starts_with("teacher.")) return tokens ? 1 : chunks;
@@ -148,17 +148,17 @@ Shares masked(const MaskShares& masks, double seen, double chunks) {
     if (node == "loss") return masks.hidden * chunks;
     return tokens ? masks.seen : seen;
   };
-  return {.of = of, .varies = masks.seen < 1 || chunks < 1};
+  return {.of = of, .varies = masks.seen < 1 || chunks < 1, .fullest = fullest};
 }
 
 // Of the tower of pictures and the projector after it.
-Shares tower_shares(double share) {
+Shares tower_shares(double share, double fullest) {
   const auto of = [share](std::string_view node) {
     const bool tower =
         node.starts_with("vision.") || node.starts_with("deepstack.") || node == "projector";
     return tower ? share : 1;
   };
-  return {.of = of, .varies = share < 1};
+  return {.of = of, .varies = share < 1, .fullest = fullest};
 }
 
 double chunk_share(const config::Job& job) { return 1.0 / static_cast<double>(job.chunk.ratio); }
@@ -167,7 +167,7 @@ double chunk_share(const config::Job& job) { return 1.0 / static_cast<double>(jo
 
 Shares masked_shares(const config::Job& job) {
   const MaskShares masks = mask_shares(job);
-  return masked(masks, masks.seen, 1);
+  return masked(masks, masks.seen, 1, 1.3);
 }
 
 Shares masked_chunk_shares(const config::Job& job) {
@@ -179,18 +179,21 @@ Shares masked_chunk_shares(const config::Job& job) {
   for (const auto [blocks, scale] : config::mask_rules(job.jepa))
     alone += alone_in_frame(side, blocks, scale) / 2;
   alone *= static_cast<double>(job.vision.tubelet) / static_cast<double>(job.vision.frames);
-  return masked(masks, alone + std::max(masks.seen - alone, 0.0) * chunks, chunks);
+  return masked(masks, alone + std::max(masks.seen - alone, 0.0) * chunks, chunks, 1.4);
 }
 
 Shares tile_shares(const config::Job& job) {
   if (model::sees_clips(job) || job.vlm.pack) return {};
   return tower_shares((1 + mean_tiles(job.vlm.max_tiles)) /
-                      (1 + static_cast<double>(job.vlm.max_tiles)));
+                          (1 + static_cast<double>(job.vlm.max_tiles)),
+                      1.2);
 }
 
 Shares region_shares(const config::Job& job) {
+  // No image has more than its budget.
   return tower_shares(static_cast<double>(job.arrcoc.budget) /
-                      static_cast<double>(model::region_tower(job).tokens));
+                          static_cast<double>(model::region_tower(job).tokens),
+                      1);
 }
 
 Shares stage_shares(const config::Job& job) {

@@ -1,6 +1,7 @@
 // Expected shares: expected number of rows of a node, as a share of the maximum.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string_view>
 
@@ -19,7 +20,9 @@ struct Shares {
   std::function<double(std::string_view node)> of;  // null: 1
   bool varies = false;                              // any node has fewer rows than the most
   bool counted = false;  // operations that the program counts are of the expected rows already
+  double fullest = 1.2;  // rows of a run's fullest micro-batch, as a multiple of the expected ones
 };
+
 // Masks: the tokens of a frame outside their blocks. Chunks: one of `ratio`, and all tokens whose neighbours before them
 // are hidden. Tiles: the mean over all grids, unless samples are packed into rows. Regions: their budget. Stages: one
 // chunk of a stage's ratio.
@@ -37,6 +40,8 @@ class ExpectedShare {
   double of(std::string_view node) const;
   // Whether any node has fewer rows than the most.
   bool varies() const { return chunks_ < 1 || shares_.varies; }
+  // Share of the node in the fullest micro-batch of a run (docs/results/forecasts.md).
+  double fullest(std::string_view node) const { return std::min(shares_.fullest * of(node), 1.0); }
   // Operations of the node that arch counts are of the expected rows already.
   bool counted() const { return shares_.counted; }
 
