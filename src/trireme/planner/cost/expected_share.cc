@@ -184,16 +184,15 @@ Shares masked_chunk_shares(const config::Job& job) {
 
 Shares tile_shares(const config::Job& job) {
   if (model::sees_clips(job) || job.vlm.pack) return {};
-  return tower_shares((1 + mean_tiles(job.vlm.max_tiles)) /
-                          (1 + static_cast<double>(job.vlm.max_tiles)),
-                      1.2);
+  return tower_shares(
+      (1 + mean_tiles(job.vlm.max_tiles)) / (1 + static_cast<double>(job.vlm.max_tiles)), 1.2);
 }
 
 Shares region_shares(const config::Job& job) {
   // No image has more than its budget.
-  return tower_shares(static_cast<double>(job.arrcoc.budget) /
-                          static_cast<double>(model::region_tower(job).tokens),
-                      1);
+  return tower_shares(
+      static_cast<double>(job.arrcoc.budget) / static_cast<double>(model::region_tower(job).tokens),
+      1);
 }
 
 Shares stage_shares(const config::Job& job) {
