@@ -220,6 +220,15 @@ TEST(Families, ChunksTilesAndRegionsAreThoseExpected) {
   EXPECT_DOUBLE_EQ(regions.of("vision.block.0"), 76.0 / (16 + 76));
 }
 
+// Rows of a run's fullest micro-batch: more than the expected ones, unless these are a limit, and never more than all.
+TEST(Families, FullestMicroBatchesHaveAtMostWhatThereIs) {
+  const ExpectedShare regions(resolved(recipe("arrcoc_tiny")));
+  EXPECT_EQ(regions.fullest("vision.block.0"), regions.of("vision.block.0"));
+  const ExpectedShare masks(resolved(recipe("vjepa_tiny")));
+  EXPECT_GT(masks.fullest("block.0"), masks.of("block.0"));
+  EXPECT_EQ(masks.fullest("teacher.block.0"), 1);
+}
+
 // Time follows what masks leave, memory what they may leave.
 TEST(Families, MoreHiddenTokensTakeLessTime) {
   const auto forward = [](const char* scale) {
