@@ -5,10 +5,14 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/formats/scratch.h"
 #include "trireme/base/clock.h"
@@ -53,33 +57,44 @@ TEST(Machine, PeakOfTheCpuIsMeasuredAndTheSameOnAllRanks) {
   EXPECT_GT(SeenPeaks(scratch / "new.json").of(DType::kF32), 1e8);
 }
 
-// What MFU is measured against is no less than what either library's products reach, in any shape of a layer.
+// Shapes of a layer whose products, by either library, were faster than the peak that MFU is measured against.
+std::vector<std::string> faster_than_the_peak(DType type, at::ScalarType scalar,
+                                              comm::World& world) {
+  SeenPeaks seen{Path()};
+  const double before = find_peak(type, at::kCPU, world, seen).flops;
+  std::vector<std::pair<std::string, double>> found;
+  for (const auto& [m, n, k] : {std::array{384, 512, 128}, {1024, 384, 1536}, {2048, 1152, 384}}) {
+    const at::Tensor a = at::ones({m, k}, scalar), tall = at::ones({k, m}, scalar),
+                     b = at::ones({k, n}, scalar), sum = at::zeros({m, n});
+    std::vector<double> rates;
+    for (int i = 0; i < 9; ++i)
+      for (const bool own : {false, true}) {
+        const Stopwatch watch;
+        own ? ops::add_transposed_product(tall, b, sum) : void(at::mm(a, b));
+        rates.push_back(2.0 * m * n * k / watch.seconds());
+      }
+    std::ranges::sort(rates);
+    found.emplace_back(fmt::format("{} {} {}", m, n, k), rates[3 * rates.size() / 4]);
+  }
+  const double peak = std::max(before, find_peak(type, at::kCPU, world, seen).flops);
+  std::vector<std::string> faster;
+  for (const auto& [shape, rate] : found)
+    if (rate >= 1.15 * peak)
+      faster.push_back(fmt::format("{}: {:.3g} of {:.3g} FLOP/s", shape, rate, peak));
+  return faster;
+}
+
+// A machine that others use too may be slow while the peak is measured; a wrong peak is too low each time.
 TEST(Machine, NoProductIsFasterThanThePeakOfTheCpu) {
-  comm::run_local_ranks(1, 60, [&](comm::World& world) {
+  comm::run_local_ranks(1, 60, [](comm::World& world) {
     at::NoGradGuard no_grad;
     for (const auto& [type, scalar] :
          {std::pair(DType::kF32, at::kFloat), std::pair(DType::kBF16, at::kBFloat16)}) {
       if (product_type(type) != type) continue;
-      SeenPeaks seen{Path()};
-      const double before = find_peak(type, at::kCPU, world, seen).flops;
-      std::vector<std::pair<std::string, double>> found;
-      for (const auto& [m, n, k] :
-           {std::array{384, 512, 128}, {1024, 384, 1536}, {2048, 1152, 384}}) {
-        const at::Tensor a = at::ones({m, k}, scalar), tall = at::ones({k, m}, scalar),
-                         b = at::ones({k, n}, scalar), sum = at::zeros({m, n});
-        std::vector<double> rates;
-        for (int i = 0; i < 9; ++i)
-          for (const bool own : {false, true}) {
-            const Stopwatch watch;
-            own ? ops::add_transposed_product(tall, b, sum) : void(at::mm(a, b));
-            rates.push_back(2.0 * m * n * k / watch.seconds());
-          }
-        std::ranges::sort(rates);
-        found.emplace_back(fmt::format("{} {} {}", m, n, k), rates[3 * rates.size() / 4]);
-      }
-      // A machine that others use too may be slow during one of the two.
-      const double peak = std::max(before, find_peak(type, at::kCPU, world, seen).flops);
-      for (const auto& [shape, rate] : found) EXPECT_GT(1.15 * peak, rate) << shape;
+      std::vector<std::string> faster{"not measured"};
+      for (int attempt = 0; attempt < 5 && !faster.empty(); ++attempt)
+        faster = faster_than_the_peak(type, scalar, world);
+      EXPECT_THAT(faster, testing::IsEmpty());
     }
   });
 }
