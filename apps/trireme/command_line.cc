@@ -81,6 +81,7 @@ Examples:
   trireme checkpoint reshard runs/first other --to tp=2,dp_shard=2,zero=1
   trireme checkpoint convert runs/first for_transformers  # or back, from a directory with config.json
   trireme checkpoint convert runs/lora adapter            # in the form of PEFT; --merge: the whole model
+  trireme checkpoint convert adapter lora --base MODEL    # from PEFT
   trireme checkpoint convert recipes/vjepa_vitl.yaml --list
   trireme checkpoint ls runs/first --json -
 )";
@@ -171,9 +172,10 @@ void add_checkpoint(CLI::App& root, CheckpointCommands& o, Run& run) {
       "Convert to and from Hugging Face: GPT-2, Llama, Qwen, ViT, CLIP, LLaVA, V-JEPA 2",
       kCheckpointExamples);
   convert
-      .add_option(
-          "PATH", o.convert.path,
-          "Run directory, step-N or directory with config.json; with --list also a job file")
+      .add_option("PATH", o.convert.path,
+                  "Run directory, step-N, or directory with config.json or adapter_config.json; "
+                  "with --list "
+                  "also a job file")
       ->required();
   convert.add_option("OUT", o.convert.out, "Directory to write; not with --list");
   convert
@@ -184,6 +186,9 @@ void add_checkpoint(CLI::App& root, CheckpointCommands& o, Run& run) {
       ->allow_extra_args(false);
   convert.add_flag("--merge", o.convert.merge,
                    "Merge LoRA adapters into the weights (default: write them as a PEFT adapter)");
+  convert.add_option("--base", o.convert.base,
+                     "Hugging Face directory of the model of a PEFT adapter (default: the one that "
+                     "adapter_config.json names)");
   convert.add_flag("--list", o.convert.list,
                    "Print name, type and shape of each Hugging Face tensor without writing files");
   add_json_option(convert, o.convert.json);

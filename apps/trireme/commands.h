@@ -84,10 +84,10 @@ struct ReshardOptions {
 };
 
 struct ConvertOptions {
-  std::string path;  // of a checkpoint, or of a Hugging Face model: what is there decides
-  std::string out;   // empty with list
+  std::string path, out;  // from a checkpoint, or Hugging Face's files; out is empty with list
   std::vector<std::string> assignments;  // keys of a Hugging Face model's job
   bool list = false;   // instead: the tensors that would be written; the path may be a job file
+  std::string base;    // model of PEFT's adapters; empty: as they name it
   bool merge = false;  // adapters into the weights, instead of files of their own
   std::string json;    // with list; empty: the text only
 };
@@ -156,7 +156,7 @@ struct GenerateOptions {
 
 struct EvaluateOptions {
   std::string checkpoint;
-  std::string data;  // empty: the run's own
+  std::string data, choices;  // empty: the run's own; questions in place of data
   std::string split = "validation";
   std::int64_t batches = 0;  // 0: all
   std::optional<int> ranks;

@@ -40,6 +40,7 @@ int run(int argc, char** argv) {
   const auto arguments = [&] { return Arguments(argc - 2, argv + 2); };
   if (command == "train") return train(arguments());
   if (command == "generate") return generate(arguments());
+  if (command == "choices") return choices(arguments());
   if (command == "evaluate") return evaluate(arguments());
   if (command == "predict") return predict(arguments());
   if (command == "doctor") return doctor(arguments());

@@ -16,6 +16,7 @@ int bench_kernels(const Arguments& arguments);
 int bench_pipeline(const Arguments& arguments);
 int bench_recompute(const Arguments& arguments);
 int bench_step(const Arguments& arguments);
+int choices(const Arguments& arguments);
 int diff(const Arguments& arguments);
 int evaluate(const Arguments& arguments);
 int links(const Arguments& arguments);

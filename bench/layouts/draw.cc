@@ -8,7 +8,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/config/synthetic.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/check/validate.h"
 #include "trireme/plan/passes/compile.h"

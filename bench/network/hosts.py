@@ -279,6 +279,25 @@ def secret_file(work, name="token"):
     return file
 
 
+def measure_links(hosts, work):
+    """`trireme links` on every host; the file that the first one writes."""
+    files = [work / f"links.{i}.yaml" for i in range(hosts.count)]
+    # The names that Launch gives.
+    processes = [hosts.start(i, "env", f"TRIREME_HOST={i}", TRIREME, "links", "--nnodes", hosts.count, "--rdzv-endpoint", f"{hosts.address(0)}:29500",
+                             "--node-rank", i, "--token-file", secret_file(work), "--seconds", 5, "--out", file, cwd=ROOT)
+                 for i, file in enumerate(files)]
+    if any(process.wait(300) for process in processes):
+        raise RuntimeError("trireme links failed")
+    print(files[0].read_text(), flush=True)
+    return files[0]
+
+
+def slowest(links):
+    """Bytes a second of the slowest end in a file of `trireme links`."""
+    rates = re.findall(r"(?:up|down): ([\d.]+)(M|G)b/s", links.read_text())
+    return min(float(rate) * {"M": 1e6, "G": 1e9}[unit] for rate, unit in rates) / 8
+
+
 def steps_of(run):
     """Records of a run's steps; the last line of a run that was killed may be torn."""
     file = run / "metrics.jsonl"

@@ -1,7 +1,7 @@
 """Loss under each codec of gradient sums and with merged islands: a GPT trained from the same seeds, compared with sums
 that travel as they are.
 
-    ./dev bench network losses [--steps 500] [--seeds 3] [--text FILE] [--recipe recipes/gpt_s.yaml] [CODEC[/BACK][+GATHER] | islands:N,.. ..]
+    ./dev bench network losses [--steps 500] [--seeds 3] [--text FILE] [--recipe recipes/gpt_s.yaml] [--set KEY=VALUE] [CODEC[/BACK][+GATHER] | islands:N,.. ..]
 
 The default is a GPT with 0.8 million parameters on the C++ headers of this machine, two senders. A run computes both
 senders on one core, which gives the bits of two ranks; islands are ranks as threads. With +GATHER, blocks compute with
@@ -51,18 +51,20 @@ def call(*words):
 
 
 def loss_of(job, row, seed, options, out):
-    sets = sets_of(row) + [f"run.seed={seed}", f"data.seed={seed}", f"run.steps={options.steps}", "checkpoint.every=0",
+    sets = options.set + sets_of(row) + [f"run.seed={seed}", f"data.seed={seed}", f"run.steps={options.steps}", "checkpoint.every=0",
                            f"run.log_every={options.steps}", f"run.eval_every={options.steps}", "run.eval_batches=64"]
     if options.text:
         sets.append(f"data.path={pathlib.Path(options.text).resolve()}")
     ranks = row.partition(",")[0].removeprefix("islands:") if merges(row) else 1
     call("train", job, "--ranks", ranks, "--quiet", "--no-calibrate", "--out", out, "--set", *sets)
     lines = [json.loads(line) for line in open(out / "metrics.jsonl", encoding="utf8")]
-    return [line["val_loss"] for line in lines if "val_loss" in line][-1]
+    loss = [line["val_loss"] for line in lines if "val_loss" in line][-1]
+    print(f"{row}, seed {seed}: {loss:.6f}", flush=True)
+    return loss
 
 
-def bytes_of(job, row, out):
-    sets = sets_of(row) or ["network.codec=none"]
+def bytes_of(job, row, options, out):
+    sets = options.set + (sets_of(row) or ["network.codec=none"])
     if "+" in row:  # one micro-batch a rank, whose first gather each rank keeps
         sets = [one.replace("gather=q8", "gather=q8:1") for one in sets] + ["parallel.zero=3"]
     call("explain", job, "--ranks", 2, "--json", out, "--set", *sets)
@@ -78,6 +80,7 @@ def main(words):
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--text")
     parser.add_argument("--recipe")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the job; may be repeated")
     parser.add_argument("rows", nargs="*", metavar="ROW", default=[*BARS, *REPORTED])
     options = parser.parse_args(words)
     rows = ["none"] + options.rows
@@ -86,7 +89,7 @@ def main(words):
         job = pathlib.Path(options.recipe).resolve() if options.recipe else work / "job.yaml"
         if not options.recipe:
             job.write_text(SMALL)
-        sent = {row: bytes_of(job, row, work / "plan.json") for row in rows}
+        sent = {row: bytes_of(job, row, options, work / "plan.json") for row in rows}
         pairs = [(row, seed) for seed in range(1, options.seeds + 1) for row in rows]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             runs = [pool.submit(loss_of, job, row, seed, options, work / f"run-{i}") for i, (row, seed) in enumerate(pairs)]

@@ -15,12 +15,11 @@ import re
 import statistics
 import subprocess
 
-from hosts import ROOT, TRIREME, Hosts, Launch, bits, call, inside, run_in_private_namespaces
+from hosts import ROOT, TRIREME, Hosts, Launch, bits, call, inside, measure_links, run_in_private_namespaces, slowest
 from schemes import ALONE, JOB, PEERS, SCHEMES, TOKENS
 
 PAYLOAD = 1448 / 1514  # data in a packet on the wire
 MEASURED_S = 20  # at least, where a burst passes without limit
-DATA_STREAMS = 2  # of a pair of ranks
 BAR = {"forecast": 0.15, "q4": 6.5, "streaming": 0.9, "headers": 1.075, "header_bytes": 64e3}
 
 
@@ -37,7 +36,7 @@ def slower(node, factor):
             node[key] = value * factor
 
 
-def plan_of(scheme, hosts, work, cores, rate=None, latency_s=1e-4, factor=1.0):
+def plan_of(scheme, hosts, work, cores, bytes_s=1e15, latency_s=1e-4, factor=1.0):
     """`trireme explain` of a scheme on links of that rate (without one, of sums that take no time), and the scheme with the
     delay that the forecast has found for it."""
     cores = json.loads(json.dumps(cores))
@@ -45,7 +44,6 @@ def plan_of(scheme, hosts, work, cores, rate=None, latency_s=1e-4, factor=1.0):
     # Ranks are on hosts of their own: what they send does not slow the others' cores.
     cores["core"]["crowding"] = 1
     cores["cores"] = max(cores["cores"], hosts)
-    bytes_s = bits(rate) / 8 * PAYLOAD if rate else 1e15
     cores["tiers"] = dict.fromkeys(cores["tiers"], {"rate": bytes_s, "latency_s": latency_s, "efficiency": 1})
     (work / "cluster.json").write_text(json.dumps(cores))
     text = call(TRIREME, "explain", JOB, "--nproc", hosts, "--cluster", work / "cluster.json", "--json", work / "plan.json", "--set",
@@ -65,15 +63,6 @@ def seconds_of(plan):
 
 
 # ---- measurements -------------------------------------------------------------------------------------
-
-def with_losses(expected_s, sent, every, rate, congestion, far):
-    """Seconds of a step where Reno's window limits the rate: 1.22 packets over the root of the loss a round trip (Mathis et
-    al. 1997)."""
-    if not far or congestion != "reno" or not far[1]:
-        return expected_s
-    most = DATA_STREAMS * 1448 * 1.22 / far[1] ** 0.5 / (2e-3 * far[0])
-    return expected_s + max(0, sent / (every or 1) * (1 / most - 8 / bits(rate) / PAYLOAD))
-
 
 def timed_steps(scheme, expected_s):
     """Steps of a run, and which of them count: of islands one whole round after the first."""
@@ -141,16 +130,18 @@ def measure(options, work, rows):
                 for rate in options.rates:
                     hosts.set_rate(rate)
                     at = {"hosts": count, "rate": rate, "congestion": congestion, "far": far, "alone_s": alone}
+                    # What streams get where packets are lost is known by measurement only.
+                    bytes_s = slowest(measure_links(hosts, work)) if far else bits(rate) / 8 * PAYLOAD
                     for scheme in run:
                         try:
-                            plan, scheme = plan_of(scheme, count, work, cores, rate, latency_s, factor)
+                            plan, scheme = plan_of(scheme, count, work, cores, bytes_s, latency_s, factor)
                         except RuntimeError as error:  # a key that this build does not have
                             add(kind="refused", name=scheme.name, why=str(error).strip().splitlines()[-1], **at)
                             continue
                         expected, planned = seconds_of(plan)
                         add(kind="trireme", name=scheme.name, key=scheme.key, every=scheme.every, forecast_s=expected, planned=planned,
                             formula=scheme.formula(count), anchor=scheme.anchor, **at,
-                            **ours(hosts, scheme, work, with_losses(expected, planned, scheme.every, rate, congestion, far)))
+                            **ours(hosts, scheme, work, expected))
                     for hook in peers:
                         expected = alone + (43.4e6 if hook == "ddp" else 21.7e6) * 8 / bits(rate)
                         add(kind="pytorch", name=f"PyTorch {hook}", **at, **theirs(hosts, hook, options.root, expected))

@@ -57,6 +57,33 @@ std::string lines_of_code(int seed) {
   return text;
 }
 
+TEST(Evaluate, CountsRightAnswersToQuestions) {
+  const Desk desk;
+  desk.write("text.txt", lines_of_code(1));
+  desk.write("questions.jsonl",
+             "{\"query\": \"value[1\", \"choices\": [\"7] += 3;\", \"zzzz\"], \"gold\": 0}\n"
+             "{\"context\": \"value[2] +\", \"choices\": [\"QQ\", \"= 1;\"], \"answer\": 1}\n"
+             "{\"query\": \"value[3] +\", \"choices\": [\"= 2;\", \"QQQQ\"], \"gold\": 1}\n");
+  desk.write("job.yaml",
+             "model: {family: gpt, layers: 1, hidden: 32, heads: 2, seq_len: 32}\n"
+             "data: {path: text.txt}\nrun: {steps: 60, global_batch: 8}\noptim: {lr: 0.01}\n");
+  ASSERT_EQ(desk.run({"train", "job.yaml", "--out", "run"}).exit_code, 0);
+  const Json found = evaluated(desk, {"run", "--choices", "questions.jsonl"});
+  EXPECT_EQ(found["questions"], 3);
+  EXPECT_NEAR(found["acc"].get<double>(), 2.0 / 3, 1e-12);
+  for (const Json& one : found["answers"]) {
+    EXPECT_EQ(one["log_likelihoods"].size(), 2U);
+    for (const Json& value : one["log_likelihoods"]) EXPECT_LT(value.get<double>(), 0);
+  }
+  EXPECT_GT(found["answers"][0]["log_likelihoods"][0], found["answers"][0]["log_likelihoods"][1]);
+  desk.write("bad.jsonl", "{\"query\": \"q\", \"choices\": [\"a\", \"b\"], \"gold\": 2}\n");
+  refused(desk, {"evaluate", "run", "--choices", "bad.jsonl"}, "bad.jsonl:1");
+  refused(desk, {"evaluate", "run", "--choices", "questions.jsonl", "--batches", "2"},
+          "goes with --json alone");
+  refused(desk, {"evaluate", "run", "--choices", "questions.jsonl", "--split", "all"},
+          "goes with --json alone");
+}
+
 TEST(Evaluate, GivesWhatValidationGaveAndTakesOtherText) {
   const Desk desk;
   desk.write("text.txt", lines_of_code(0));

@@ -20,8 +20,10 @@
 namespace trireme::app::finetune_test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr char kTemplate[] =
@@ -143,6 +145,40 @@ TEST_F(Finetune, TrainsAllParametersAndKeepsGivenKeys) {
   EXPECT_EQ(std::ranges::count(talk.out, '\n'), 2) << talk.out;
 }
 
+// The file's first line says that answers are compared. A run that ended early and resumed has the same steps.
+TEST_F(Finetune, ComparesAnswers) {
+  std::string pairs;
+  for (int i = 0; i < 48; ++i)
+    pairs += fmt::format(R"({{"prompt": "number {}", "chosen": "yes", "rejected": "no {}"}})"
+                         "\n",
+                         i, i % 3);
+  desk_.write("pairs.jsonl", pairs);
+  const std::string out = done({"finetune", "hf", "pairs.jsonl", "--out", "dpo", "--steps", "8",
+                                "--ranks", "2", "optim.lr=1e-3", "run.global_batch=8"});
+  EXPECT_THAT(out, HasSubstr("tokens, as the longest comparison has"));
+  EXPECT_THAT(out, HasSubstr("reference log-probabilities of"));
+  const Json first = lines_of(desk_ / "dpo/metrics.jsonl")[0];
+  EXPECT_NEAR(first["loss"].get<double>(), M_LN2, 4e-16);
+  EXPECT_EQ(first["reward_margin"].get<double>(), 0);
+  answer("dpo");
+  EXPECT_THAT(done({"evaluate", "dpo"}), HasSubstr("reward_accuracy"));
+
+  done({"train", "dpo/job.yaml", "--ranks", "2", "--out", "again", "--steps", "3"});
+  EXPECT_THAT(done({"train", "dpo/job.yaml", "--ranks", "2", "--out", "again"}),
+              Not(HasSubstr("reference log-probabilities of")));
+  EXPECT_EQ(trace(desk_ / "again"), trace(desk_ / "dpo"));
+
+  desk_.write("labels.jsonl", R"({"prompt": "a", "completion": "yes", "label": true})"
+                              "\n"
+                              R"({"prompt": "b", "completion": "no", "label": false})");
+  EXPECT_THAT(done({"finetune", "hf", "labels.jsonl", "--dry-run"}), HasSubstr("loss: kto"));
+  refused({"finetune", "hf", "labels.jsonl", "--dry-run", "preference.loss=dpo"}, 2,
+          {"preference.loss=dpo compares pairs of answers"});
+  desk_.write("bad.jsonl", R"({"prompt": "a", "chosen": "yes"})");
+  refused({"finetune", "hf", "bad.jsonl", "--dry-run"}, 3,
+          {"bad.jsonl:1: needs chosen and rejected"});
+}
+
 // One tensor of a file in fp32.
 std::vector<float> values(const formats::SafetensorsFile& file, const std::string& name) {
   const formats::Tensor* tensor = file.find(name);
@@ -200,6 +236,28 @@ TEST_F(Finetune, AdaptersLeaveInPeftsFormAndMerged) {
     }
   }
   EXPECT_EQ(answer("merged"), answer("run"));
+}
+
+TEST_F(Finetune, AdaptersComeBackFromPeft) {
+  tuned("run", {"--steps", "4", "--lora", "4", "optim.lr=1e-2", "lora.targets=attention"});
+  done({"checkpoint", "convert", "run", "adapter"});
+  EXPECT_THAT(done({"checkpoint", "convert", "run", "--list"}),
+              AllOf(HasSubstr("layers.1.self_attn.k_proj.lora_B.weight"), HasSubstr("16 tensors")));
+  // With the model that it names, or another place of it.
+  EXPECT_THAT(done({"checkpoint", "convert", "adapter", "back"}),
+              HasSubstr("rank 4, alpha 8, lora.targets=attention, of"));
+  EXPECT_EQ(answer("back"), answer("run"));
+  done({"checkpoint", "convert", "adapter", "again", "--base", "hf"});
+  done({"checkpoint", "convert", "back", "adapter2"});
+  EXPECT_EQ(read_file(desk_ / "adapter2/adapter_model.safetensors"),
+            read_file(desk_ / "adapter/adapter_model.safetensors"));
+  refused({"checkpoint", "convert", "adapter", "x", "--base", "chats.jsonl"}, 2,
+          {"--base chats.jsonl", "no Hugging Face directory"});
+  refused({"checkpoint", "convert", "hf", "x", "--base", "hf"}, 2, {"no directory with adapter"});
+  const std::string hint = "trireme checkpoint convert adapter OUT";
+  refused({"generate", "--checkpoint", "adapter", "--prompt", "x"}, 3, {hint});
+  refused({"finetune", "adapter", "chats.jsonl"}, 3, {hint});
+  refused({"train", "job.yaml", "--set", "model.weights=adapter"}, 3, {hint});
 
   refused({"checkpoint", "convert", "base", "x", "--merge"}, 2, {"base", "has no adapters"});
   refused({"checkpoint", "convert", "hf", "x", "--merge"}, 2, {"hf is a Hugging Face directory"});

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "trireme/comm/net/listener.h"
 #include "trireme/comm/net/mesh.h"
 #include "trireme/comm/net/resumable.h"
+#include "trireme/comm/net/wire.h"
 #include "trireme/launch/elastic/relay.h"
 
 namespace trireme::comm::resume_test {
@@ -69,6 +71,38 @@ TEST(ResumableStream, LosesAndRepeatsNothing) {
     EXPECT_GT(cuts, 0);
     EXPECT_EQ(there, sent);
     EXPECT_EQ(back, sent);
+  }
+}
+
+// What it does not take can leave over another stream, unless it waits for a connection.
+TEST(ResumableStream, TakesWhatItsConnectionTakesAndLittleMore) {
+  auto [a, b] = joined();
+  ResumableStream one(std::move(a)), other(std::move(b));
+  const std::vector<std::byte> bytes(ResumableStream::kWindow);
+  const std::size_t taken = one.write(bytes.data(), bytes.size());
+  EXPECT_GT(taken, 0U);
+  EXPECT_LT(taken, ResumableStream::kWindow / 2);
+  EXPECT_EQ(one.write(bytes.data(), bytes.size()), 0U);
+  EXPECT_TRUE(one.accepts());
+  EXPECT_GE(one.backlog(), taken);
+  one.cut("test");
+  EXPECT_EQ(one.backlog(), taken);
+  EXPECT_EQ(one.write(bytes.data(), bytes.size()), ResumableStream::kWindow - taken);
+  EXPECT_FALSE(one.accepts());
+}
+
+TEST(Wire, AMessageHasDozensOfChunks) {
+  EXPECT_EQ(net::chunks_of(net::kInline), 0U);
+  for (const std::size_t bytes : {net::kInline + 1, std::size_t{1} << 20, std::size_t{3} << 20,
+                                  std::size_t{7'000'001}, std::size_t{1} << 30}) {
+    const std::size_t size = net::chunk_size(bytes), count = net::chunks_of(bytes);
+    EXPECT_TRUE(std::has_single_bit(size));
+    EXPECT_LE(size, net::kMostChunk);
+    EXPECT_TRUE(count >= 64 || size == std::size_t{32} << 10) << bytes;
+    const Stamp stamp{.bytes = bytes};
+    std::size_t sum = 0;
+    for (std::size_t chunk = 0; chunk < count; ++chunk) sum += net::bytes_of_chunk(stamp, chunk);
+    EXPECT_EQ(sum, bytes);
   }
 }
 

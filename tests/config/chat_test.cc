@@ -43,12 +43,13 @@ TEST(Chat, JobsAreResolvedWithDocuments) {
 }
 
 TEST(Chat, KeysWithoutAMeaningAreRefused) {
-  EXPECT_THAT(chat_refusal({"data.chat=llama3"}), HasSubstr("only data.source=chat uses it"));
+  EXPECT_THAT(chat_refusal({"data.chat=llama3"}),
+              HasSubstr("only data.source=chat and data.source=preferences use it"));
   EXPECT_THAT(chat_refusal({"data.source=chat"}), HasSubstr("needs data.path"));
   EXPECT_THAT(chat_refusal({"data.source=chat", "data.path=x", "data.chat=llama3 long=on"}),
               HasSubstr("\"long=on\" is no option"));
   EXPECT_THAT(chat_refusal({"model.family=hnet", "data.source=chat", "data.path=x"}),
-              HasSubstr("gpt and llama do"));
+              HasSubstr("gpt, llama and neox do"));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace trireme::config::families_test {
 namespace {
 
-constexpr int kLast = static_cast<int>(Family::kArrcoc);
+constexpr int kLast = static_cast<int>(Family::kNeox);
 
 TEST(Families, EachHasOneRecord) {
   std::set<std::string_view> names;
@@ -46,9 +46,9 @@ TEST(Families, PropertiesAgree) {
 
 TEST(Families, AreNamedByProperty) {
   EXPECT_EQ(names_where([](const FamilyInfo& one) { return one.writes_text(); }),
-            "gpt, llama, hnet, vlm and arrcoc");
+            "gpt, llama, neox, hnet, vlm and arrcoc");
   EXPECT_EQ(names_where([](const FamilyInfo& one) { return one.packs_conversations; }),
-            "gpt and llama");
+            "gpt, llama and neox");
   EXPECT_EQ(names_where([](const FamilyInfo& one) { return one.predicts == Predicts::kCaptions; }),
             "clip");
   EXPECT_EQ(names_where([](const FamilyInfo&) { return false; }), "");

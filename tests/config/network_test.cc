@@ -58,6 +58,7 @@ TEST(Network, CodecsThatNeedResidualsAreRefused) {
               AllOf(HasSubstr("network.codec=topk:fp32: no such codec"),
                     HasSubstr("topk:SHARE:BITS:fp32")));
   EXPECT_THAT(refusal({"network.codec=none:fp32"}), HasSubstr("no such codec"));
+  EXPECT_THAT(refusal({"network.codec=lowrank:1025"}), HasSubstr("RANK 1 to 1024"));
   EXPECT_EQ(senders_of({"network.codec=randk:0.1:32"}, 2), 2);
 }
 

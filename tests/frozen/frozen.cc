@@ -25,7 +25,7 @@
 #include "trireme/config/parse.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/config/synthetic.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/passes/compile.h"

@@ -1,4 +1,4 @@
-// Conversations, in every template, and what data.chat says of them.
+// Conversations, in every template, compared answers, and what data.chat says of them.
 #include "tests/fuzz/target.h"
 #include "trireme/config/chat.h"
 #include "trireme/data/chat/conversation.h"
@@ -13,6 +13,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::takes([&] {
     const config::Chat chat = config::parse_chat(std::string(text));
     fuzz::expect(config::parse_chat(config::print(chat)) == chat, "prints something else");
+  });
+  fuzz::takes([&] {
+    const chat::Preferred sample = chat::read_preferred(text, "f");
+    for (const chat::Conversation& answer : sample.answers)
+      fuzz::expect(sample.whole(answer).size() > answer.size(), "an answer without a prompt");
   });
   chat::Conversation conversation;
   if (!fuzz::takes([&] { conversation = chat::read_conversation(text, "f"); })) return 0;

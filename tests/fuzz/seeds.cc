@@ -106,6 +106,8 @@ Seeds chats() {
   return {R"({"messages": [{"role": "user", "content": "a"},)"
           R"({"role": "assistant", "content": "b"}]})",
           R"({"prompt": "a", "completion": [{"role": "assistant", "content": "</think>"}]})",
+          R"({"prompt": "a", "chosen": "b", "rejected": "c"})",
+          R"({"prompt": "a", "completion": "b", "label": true})",
           "llama3.2 date=2026-03-09 long=split special=forbid"};
 }
 

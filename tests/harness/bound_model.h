@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,6 +17,21 @@
 #include "trireme/exec/units/initial_values.h"
 
 namespace trireme::harness {
+
+// Bytes of the node's input where linear layers that train read it itself: their weights keep it until their half of a
+// backward. A test that holds the input does not see it there.
+inline std::int64_t kept_input(const exec::Model& model, std::size_t node) {
+  const model::ModelSpec& spec = model.spec;
+  const plan::Node& each = spec.program.nodes[node];
+  const bool own = spec.program.units[each.units[0]].trainable;
+  const bool kept = std::ranges::any_of(spec.layers[node], [&](const model::Layer& layer) {
+    return layer.op == model::Layer::Op::kColumns && layer.reads[0] == 0 &&
+           (own || std::ranges::any_of(layer.weights, [&](int weight) {
+              return std::ranges::count(spec.adapted[node], weight) > 0;
+            }));
+  });
+  return kept ? spec.program.values[each.reads[0]].bytes : 0;
+}
 
 class BoundModel {
  public:

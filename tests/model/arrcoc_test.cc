@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 
 namespace trireme::model::arrcoc_test {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/model/families/vlm.h"
 
 namespace trireme::model::gated_cross_test {

@@ -1,5 +1,5 @@
 // H-Nets as data: sizes of the published configurations, units, values and nodes.
-#include "trireme/model/families/hnet.h"
+#include "trireme/model/families/hnet/hnet.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <map>
 
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 
 namespace trireme::model::hnet_test {
 namespace {

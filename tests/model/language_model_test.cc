@@ -1,5 +1,5 @@
 // Sizes, names and programs of the language models; counts are those of the published models, FLOPs what the named programs print.
-#include "trireme/model/families/language_model.h"
+#include "trireme/model/families/decoders/language_model.h"
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ Model llama3_8b() { return llama(32, 4096, 32, 8, 14336, 128256, 8192); }
 
 ModelSpec spec(const Model& model, std::int64_t micro_batch = 1, DType compute = DType::kBF16) {
   const PerRank rank{.micro_batch = micro_batch, .compute = compute};
-  return model.family == Family::kGpt ? gpt_spec(model, rank) : llama_spec(model, rank);
+  return model.family == Family::kGpt ? gpt_spec(model, rank) : llama_spec({.model = model}, rank);
 }
 
 TEST(LanguageModel, ParameterCountsOfPublishedModels) {

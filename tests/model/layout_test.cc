@@ -8,7 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/plan/check/validate.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/passes/compile.h"

@@ -6,7 +6,7 @@
 
 #include "tests/config/error_of.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 
 namespace trireme::model::param_groups_test {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/account/flops.h"
-#include "trireme/model/describe.h"
-#include "trireme/model/families/language_model.h"
+#include "trireme/model/families/decoders/language_model.h"
+#include "trireme/model/families/describe.h"
 
 namespace trireme::model::qwen_test {
 namespace {
@@ -49,7 +49,7 @@ TEST(Qwen, ParameterCountsOfPublishedModels) {
                                  {"Qwen3-VL 4B", qwen3(36, 2560, 32, 9728, true), 4'022'468'096},
                                  {"Qwen3-VL 8B", qwen3(36, 4096, 32, 12288, false), 8'190'735'360}};
   for (const Row& row : rows) {
-    EXPECT_EQ(llama_spec(row.model, {}).parameters(), row.parameters) << row.name;
+    EXPECT_EQ(llama_spec({.model = row.model}, {}).parameters(), row.parameters) << row.name;
     EXPECT_EQ(count_parameters(row.model).total, row.parameters) << row.name;
   }
 }
@@ -80,7 +80,7 @@ TEST(Decoder, WindowsTakeAwayTheWorkOfWhatTheyHide) {
                     .ffn = 48,
                     .vocab = 64,
                     .seq_len = kTokens};
-  const std::vector<plan::Node> nodes = llama_spec(model, {}).program.nodes;
+  const std::vector<plan::Node> nodes = llama_spec({.model = model}, {}).program.nodes;
   std::int64_t hidden = 0;
   for (std::int64_t token = 0; token < kTokens; ++token)
     hidden += std::max<std::int64_t>(0, token + 1 - kWindow);
@@ -107,7 +107,7 @@ Model small() {
 }
 
 TEST(Qwen, ParametersHaveHuggingFacesNamesAndStandBehindLlamas) {
-  const ModelSpec spec = llama_spec(small(), {});
+  const ModelSpec spec = llama_spec({.model = small()}, {});
   const std::vector<ParamSpec>& params = spec.units[1].params;
   const std::vector<std::pair<std::string, std::vector<std::int64_t>>> wanted = {
       {"q_proj.bias", {48}},
@@ -127,7 +127,7 @@ TEST(Qwen, ParametersHaveHuggingFacesNamesAndStandBehindLlamas) {
 
 // Biases follow their heads; gains are on every rank, each with a part of their gradient; shared heads' biases too.
 TEST(Qwen, TensorRanksHaveTheirHeads) {
-  const ModelSpec spec = llama_spec(small(), {.tp = 4});
+  const ModelSpec spec = llama_spec({.model = small()}, {.tp = 4});
   const std::vector<ParamSpec>& params = spec.units[1].params;
   EXPECT_EQ(local_param(params[9], 1, 4).shape, (std::vector<std::int64_t>{12}));
   EXPECT_FALSE(local_param(params[9], 1, 4).partial);

@@ -8,7 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/check/validate.h"
 #include "trireme/plan/compile/recompute.h"
@@ -107,6 +107,15 @@ TEST(RecomputePolicy, MovesTheCuts) {
   EXPECT_LT(first_stage({"parallel.pp=2", "model.layers=16", "recompute.policy=full",
                          "recompute.nodes=block.[0-7]"}),
             first_stage({"parallel.pp=2", "model.layers=16"}));
+}
+
+// Blocks whose norms follow their branches keep nothing of a part that they have.
+TEST(RecomputePolicy, LeavesPartsAloneThatKeepNothing) {
+  const Sets after = {"model.family=llama", "llama.norms=after", "recompute.policy=selective"};
+  EXPECT_EQ(no_program(after), "");
+  EXPECT_EQ(no_program(after + Sets{"recompute.parts=norms,attention,mlp"}), "");
+  EXPECT_THAT(no_program(after + Sets{"recompute.parts=norms"}),
+              HasSubstr("no chosen node keeps a part \"norms\"; there are attention, logits, mlp"));
 }
 
 TEST(RecomputePolicy, RefusesWhatIsNotThere) {

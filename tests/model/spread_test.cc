@@ -7,7 +7,7 @@
 #include "tests/config/error_of.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/config/synthetic.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 
 namespace trireme::model::spread_test {
 namespace {

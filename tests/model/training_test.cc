@@ -7,7 +7,7 @@
 #include "tests/config/error_of.h"
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 
 namespace trireme::model::training_test {
 namespace {

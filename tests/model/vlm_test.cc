@@ -5,7 +5,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/model/families/projector.h"
 
 namespace trireme::model::vlm_test {

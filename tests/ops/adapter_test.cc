@@ -68,7 +68,7 @@ TEST(Adapter, AddsALowRankProduct) {
         closing, 2e-2);
     expect_equal(
         [=](const Tensors& in) {
-          return swiglu_linear(in[0], in[1], in[2], {}, {}, adapter_of(in[3], in[4], noise(p)));
+          return gated_linear(in[0], in[1], in[2], {}, {}, adapter_of(in[3], in[4], noise(p)));
         },
         [=](const Tensors& in) {
           const at::Tensor active = at::silu(in[0]) * in[1];
@@ -134,8 +134,8 @@ std::vector<Layer> layers(double p) {
           {.inputs = {inside(1), inside(9), closing, down_here, up_whole},
            .output = Shared::kStream,
            .run = [=](const Tensors& in, const TensorParallel& tp) {
-             return Tensors{swiglu_linear(in[0], in[1], in[2], tp, {},
-                                          adapter_of(in[3], in[4], noise_here(p, tp)))};
+             return Tensors{gated_linear(in[0], in[1], in[2], tp, {},
+                                         adapter_of(in[3], in[4], noise_here(p, tp)))};
            }}};
 }
 

@@ -125,9 +125,42 @@ TEST(Ops, GeluLinear) {
 
 TEST(Ops, SwigluLinear) {
   expect_equal(
-      [](const Tensors& in) { return swiglu_linear(in[0], in[1], in[2]); },
+      [](const Tensors& in) { return gated_linear(in[0], in[1], in[2]); },
       [](const Tensors& in) { return (in[0] * in[0].sigmoid() * in[1]).matmul(in[2].t()); },
       {normal({3, 17, 41}, 1, 2), normal({3, 17, 41}, 2), normal({5, 41}, 3)});
+}
+
+TEST(Ops, GegluLinear) {
+  expect_equal(
+      [](const Tensors& in) {
+        return gated_linear(in[0], in[1], in[2], {}, {}, {}, Gate::kGeluTanh);
+      },
+      [](const Tensors& in) { return (naive_gelu(in[0]) * in[1]).matmul(in[2].t()); },
+      {normal({3, 17, 41}, 1, 2), normal({3, 17, 41}, 2), normal({5, 41}, 3)});
+}
+
+TEST(Ops, GainsFromOne) {
+  expect_equal(
+      [](const Tensors& t) {
+        const Branching out =
+            residual_norm(t[0], t[1], t[2], {}, 1e-5, {}, Keep::kYes, Gain::kFromOne);
+        return at::cat({out.stream, 3 * out.normed.value}, -1);
+      },
+      [](const Tensors& t) {
+        const at::Tensor x = t[0] + t[1];
+        const at::Tensor unit = x / (x.square().mean(-1, true) + 1e-5).sqrt();
+        return at::cat({x, 3 * unit * (1 + t[2])}, -1);
+      },
+      {normal({3, 101, 67}, 1), normal({3, 101, 67}, 2), normal({67}, 3)});
+  // 1 is added before anything is rounded to bf16, which holds 8 bits.
+  const at::Tensor x = normal({64, 96}, 4).to(at::kBFloat16),
+                   gain = (normal({96}, 5) * 0.1).to(at::kBFloat16);
+  const at::Tensor wide = x.to(at::kDouble);
+  const at::Tensor exact =
+      wide / (wide.square().mean(-1, true) + 1e-5).sqrt() * (1 + gain.to(at::kDouble));
+  const at::Tensor off =
+      (rms_norm(x, gain, 1e-5, {}, Gain::kFromOne).to(at::kDouble) - exact).abs();
+  EXPECT_LT((off / exact.abs()).max().item<double>(), 1.01 / 256);
 }
 
 std::vector<double> frequencies(double theta, std::int64_t width) {

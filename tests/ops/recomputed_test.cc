@@ -50,7 +50,7 @@ Tensors gradients(Keep keep) {
   const at::Tensor down = gelu_linear(up, leaves[7], leaves[8]);
   const std::vector<Operand> wide =
       column_linears(second.normed, {{leaves[5]}, {leaves[5]}}, {}, {}, keep);
-  const at::Tensor gated = swiglu_linear(wide[0], wide[1], leaves[7]);
+  const at::Tensor gated = gated_linear(wide[0], wide[1], leaves[7]);
   (second.stream + down + gated).square().sum().backward();
   Tensors all;
   for (const at::Tensor& leaf : leaves) all.push_back(leaf.grad());

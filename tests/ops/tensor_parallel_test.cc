@@ -12,6 +12,7 @@
 #include "trireme/ops/feed_forward.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
+#include "trireme/ops/norm_across.h"
 #include "trireme/ops/pointwise.h"
 #include "trireme/ops/tensor_parallel_rows.h"
 
@@ -115,7 +116,15 @@ TEST(TensorParallel, FeedForward) {
   expect_parallel({.inputs = {inner(1), inner(2), {normal({kWidth, kInner}, 3), Shared::kLast}},
                    .output = Shared::kStream,
                    .run = [](const Tensors& in, const TensorParallel& tp) {
-                     return Tensors{swiglu_linear(in[0], in[1], in[2], tp)};
+                     return Tensors{gated_linear(in[0], in[1], in[2], tp)};
+                   }});
+}
+
+TEST(TensorParallel, NormOverFeaturesOfAllRanks) {
+  expect_parallel({.inputs = {inner(1), {normal({kInner}, 2), Shared::kFirst}},
+                   .output = Shared::kLast,
+                   .run = [](const Tensors& in, const TensorParallel& tp) {
+                     return Tensors{rms_norm_across(in[0], in[1], {.width = kInner}, 1e-5, tp)};
                    }});
 }
 
@@ -142,7 +151,7 @@ TEST(TensorParallel, Embedding) {
   }
 }
 
-Layer head(std::int64_t vocab, Logits logits) {
+Layer head(std::int64_t vocab, Logits logits, bool sum = true) {
   at::Tensor targets = drawn_ids(vocab, 5);
   targets[0][0] = 0;
   targets[1][3] = vocab - 1;
@@ -151,14 +160,15 @@ Layer head(std::int64_t vocab, Logits logits) {
           .output = Shared::kNot,
           .run = [=](const Tensors& in, const TensorParallel& tp) {
             const std::int64_t first = bound(vocab, tp.rank(), tp.size());
-            return Tensors{linear_cross_entropy(in[0], in[1], targets, first, tp, logits)};
+            const auto loss = sum ? linear_cross_entropy : linear_token_losses;
+            return Tensors{loss(in[0], in[1], targets, first, tp, logits, {})};
           }};
 }
 
 TEST(TensorParallel, LinearCrossEntropy) {
   for (const std::int64_t vocab : {3, 127, 31123})  // 3: one of four ranks has none
     for (const Logits logits : {Logits::kKept, Logits::kRecomputed})
-      expect_parallel(head(vocab, logits), 2e-2);
+      for (const bool sum : {true, false}) expect_parallel(head(vocab, logits, sum), 2e-2);
 }
 
 // Of vocabularies of several pieces, under any tp; with and without memory for the weight's gradient.

@@ -108,11 +108,11 @@ std::vector<Op> ops_with_parameters() {
        [](const Tensors& in, const Tensors& p, const WeightGradientsPtr& later) {
          return gelu_linear(in[0], p[0], p[1], {}, later);
        }},
-      {"swiglu_linear",
+      {"gated_linear",
        {rows(19, 1), rows(19, 2)},
        {normal({7, 19}, 3)},
        [](const Tensors& in, const Tensors& p, const WeightGradientsPtr& later) {
-         return swiglu_linear(in[0], in[1], p[0], {}, later);
+         return gated_linear(in[0], in[1], p[0], {}, later);
        }},
       {"layer_norm",
        {rows(19, 1)},

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/planner/cost/pricing.h"
 
 namespace trireme::planner {

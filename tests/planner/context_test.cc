@@ -7,7 +7,7 @@
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/account/parts.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/planner/cost/estimate.h"
 
 namespace trireme::planner::context_test {

@@ -9,7 +9,7 @@
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/config/synthetic.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/passes/compile.h"

@@ -10,7 +10,7 @@
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/config/synthetic.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/planner/cost/estimate.h"
 #include "trireme/planner/cost/expected_share.h"
 #include "trireme/planner/hardware/calibrate.h"

@@ -7,7 +7,7 @@
 #include "tests/planner/cards.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/planner/cost/estimate.h"
 #include "trireme/planner/hardware/cluster_file.h"
 
@@ -66,7 +66,7 @@ TEST(NodePrices, NodesOfOtherNamesAreRefused) {
   EXPECT_EQ(forms.of("block.3").kind, NodeKind::kBlock);
   for (const char* name : {"encoder.0", "block.", "block.1.lora", "heads"})
     EXPECT_THAT(formats::refusal([&] { forms.of(name); }, ErrorKind::kUsage),
-                HasSubstr("has no price; needs embed, block.N or head"));
+                HasSubstr("has no price; needs embed, block.N, head or preference"));
 }
 
 TEST(NodePrices, WhatIsFrozenHasNoGradientsOfItsOwn) {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "tests/harness/counting_world.h"
+#include "tests/harness/relatives.h"
 #include "tests/harness/small_jobs.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve/resolve.h"
@@ -41,6 +42,7 @@ config::Job job_of(config::Family family, const std::vector<std::string>& sets) 
                .ffn = 64,
                .vocab = 96,
                .seq_len = 48};
+  if (family == config::Family::kNeox) job.neox.rotary_fraction = 0.5;
   job.run.micro_batch = 2;
   job.run.global_batch = 4;
   for (const std::string& set : sets) config::apply_set(job, set);
@@ -131,7 +133,8 @@ Sums largest(const std::vector<Sums>& ranks) {
 }
 
 TEST(Exchanges, AreThoseOfThePlan) {
-  for (config::Family family : {config::Family::kGpt, config::Family::kLlama})
+  for (config::Family family :
+       {config::Family::kGpt, config::Family::kLlama, config::Family::kNeox})
     for (const std::vector<std::string>& layout : std::vector<std::vector<std::string>>{
              {"parallel.tp=2"},
              {"parallel.tp=2", "parallel.sequence_parallel=false"},
@@ -155,6 +158,20 @@ TEST(Exchanges, AreThoseOfThePlan) {
       for (const std::string& set : layout) text += set + " ";
       SCOPED_TRACE(text);
       expect_planned(job_of(family, layout));
+    }
+}
+
+// Norms over the heads of all ranks add a number a token.
+TEST(Exchanges, OfLlamasRelativesAreThoseOfThePlan) {
+  for (const auto& [name, own] : harness::kRelatives)
+    for (const std::vector<std::string>& layout : std::vector<std::vector<std::string>>{
+             {"parallel.tp=2"},
+             {"parallel.tp=2", "parallel.sequence_parallel=false", "precision.compute=bf16"},
+             {"parallel.tp=2", "parallel.cp=2", "recompute.policy=full"}}) {
+      SCOPED_TRACE(name + testing::PrintToString(layout));
+      std::vector<std::string> sets = own;
+      sets.insert(sets.end(), layout.begin(), layout.end());
+      expect_planned(job_of(config::Family::kLlama, sets));
     }
 }
 

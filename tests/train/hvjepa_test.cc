@@ -15,7 +15,7 @@
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/data/loaders/samples/clip_source.h"
 #include "trireme/data/loaders/source.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::hvjepa_test {

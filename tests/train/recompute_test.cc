@@ -8,7 +8,7 @@
 #include "tests/harness/small_jobs.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/passes/compile.h"

@@ -13,7 +13,7 @@
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/data/loaders/tokens/random_tokens.h"
 #include "trireme/formats/checkpoint_files.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/passes/compile.h"
 #include "trireme/train/job_session.h"

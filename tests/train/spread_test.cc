@@ -197,7 +197,7 @@ TEST(SpreadProperty, AnyLayoutTrainsTheSameModel_slow) {
     const int shard = pick({1, 2});
     const int replicate = pick({1, 1, 2});
     if (tp * cp * shard * replicate > 8 || tp * cp == 1) continue;
-    const Family family = pick({0, 1}) == 0 ? Family::kGpt : Family::kLlama;
+    const Family family = std::array{Family::kGpt, Family::kLlama, Family::kNeox}[pick({0, 1, 2})];
     const int heads = pick({4, 5, 6, 8});
     const int group = family == Family::kLlama ? pick({1, 2, 3, 4}) : 1;
     if (heads % group != 0) continue;
@@ -212,6 +212,7 @@ TEST(SpreadProperty, AnyLayoutTrainsTheSameModel_slow) {
                  .seq_len = 2 * cp * pick({1, 2, 3, 5}),
                  .tied = pick({0, 1}) == 0,
                  .dropout = family == Family::kGpt && pick({0, 1}) == 0 ? 0.2 : 0.0};
+    if (family == Family::kNeox) one.neox.rotary_fraction = 0.5;
     one.run.micro_batch = pick({1, 2});
     one.run.global_batch = one.run.micro_batch * shard * replicate * pick({1, 2});
     if (pick({0, 1}) == 0) one.recompute.policy = config::RecomputePolicy::kFull;

@@ -17,6 +17,7 @@
 #include "trireme/checkpoint/convert/adapters.h"
 #include "trireme/checkpoint/convert/compare.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
+#include "trireme/checkpoint/convert/peft_weights.h"
 #include "trireme/checkpoint/convert/preprocessor.h"
 #include "trireme/checkpoint/convert/reshard.h"
 #include "trireme/checkpoint/convert/weights.h"
@@ -28,7 +29,7 @@
 #include "trireme/data/text/vocabulary.h"
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/formats/safetensors.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/plan/mesh/mesh.h"
 
 namespace trireme::app {
@@ -211,7 +212,8 @@ config::Job job_of_file(const ConvertOptions& options) {
 std::vector<formats::TensorInfo> listed(const ConvertOptions& options) {
   if (std::filesystem::is_regular_file(options.path)) {
     const config::Job job = job_of_file(options);
-    return convert::hugging_face_tensors(job, model::describe(job));
+    return job.lora.rank > 0 ? convert::peft_tensors(job, model::describe(job))
+                             : convert::hugging_face_tensors(job, model::describe(job));
   }
   if (convert::is_hugging_face(options.path))
     fail(ErrorKind::kUsage,
@@ -221,7 +223,8 @@ std::vector<formats::TensorInfo> listed(const ConvertOptions& options) {
   refuse_assignments(options);
   const Path checkpoint = find_checkpoint(options.path);
   const config::Job job = job_of(checkpoint);
-  return convert::hugging_face_tensors(checkpoint, job, model::describe(job));
+  return job.lora.rank > 0 ? convert::peft_tensors(checkpoint, job, model::describe(job))
+                           : convert::hugging_face_tensors(checkpoint, job, model::describe(job));
 }
 
 int list_theirs(const ConvertOptions& options) {
@@ -264,24 +267,41 @@ convert::HuggingFaceWeights their_weights(const ConvertOptions& options) {
   return {options.path, config::resolve(std::move(job), 1, facts)};
 }
 
-int from_theirs(const ConvertOptions& options) {
-  const convert::HuggingFaceWeights weights = their_weights(options);
+// Weights are convert::HuggingFaceWeights or convert::PeftWeights; the vocabulary lies with the model.
+template <typename Weights>
+int from_theirs(const ConvertOptions& options, const Weights& weights, const Path& model) {
   const Path out = options.out;
   std::string vocabulary, description;
-  convert_vocabulary(options.path, weights.job().model.family,
-                     [&](const text::Tokenizer& tokenizer) {
-                       vocabulary = tokenizer.digest();
-                       description = tokenizer.description();
-                       return std::string(text::kVocabularyName);
-                     });
-  const Path path = convert::from_hugging_face(weights, vocabulary,
-                                               std::string("trireme ") + TRIREME_VERSION, out);
+  convert_vocabulary(model, weights.job().model.family, [&](const text::Tokenizer& tokenizer) {
+    vocabulary = tokenizer.digest();
+    description = tokenizer.description();
+    return std::string(text::kVocabularyName);
+  });
+  const Path path = convert::write_weights(
+      weights.job(), weights.model(),
+      [&](const model::ParamSpec& param) { return weights.read(param); }, vocabulary,
+      std::string("trireme ") + TRIREME_VERSION, out);
   if (!description.empty()) write_file_synced(out / text::kVocabularyName, description);
+  copy_companions(model, out);
   const Path absolute = std::filesystem::absolute(path).lexically_normal();
   write_file_synced(out / "job.yaml", config::print_job_for(weights.job(), absolute));
   fmt::print("{}: parameters of {}; begin with them by model.weights={}, or train {}\n",
              path.string(), options.path, path.string(), (out / "job.yaml").string());
   return 0;
+}
+
+int from_peft(const ConvertOptions& options) {
+  if (!options.assignments.empty())
+    fail(
+        ErrorKind::kUsage,
+        "--set {}: {} holds adapters, whose job follows from them and their model; leave --set out",
+        options.assignments.front(), options.path);
+  const convert::PeftWeights weights(options.path, options.base);
+  const config::Lora& lora = weights.job().lora;
+  fmt::print("adapters   rank {}, alpha {:.6g}, lora.targets={}, of {}\n", lora.rank, lora.alpha,
+             config::write_value(config::find_field("lora.targets")->get(weights.job())),
+             weights.base().string());
+  return from_theirs(options, weights, weights.base());
 }
 
 }  // namespace
@@ -297,14 +317,17 @@ int checkpoint_convert(const ConvertOptions& options) {
   if (!options.json.empty())
     fail(ErrorKind::kUsage, "--json {}: convert prints no table; add --list or leave --json out",
          options.json);
-  if (convert::is_hugging_face(options.path)) {
-    if (options.merge)
-      fail(ErrorKind::kUsage,
-           "--merge: {} is a Hugging Face directory, which convert reads; leave "
-           "--merge out",
-           options.path);
-    return from_theirs(options);
-  }
+  const bool adapters = convert::is_peft(options.path);
+  if (options.merge && (adapters || convert::is_hugging_face(options.path)))
+    fail(ErrorKind::kUsage,
+         "--merge: {} is a Hugging Face directory, which convert reads; leave --merge out",
+         options.path);
+  if (adapters) return from_peft(options);
+  if (!options.base.empty())
+    fail(ErrorKind::kUsage, "--base {}: {} is no directory with {}; leave --base out", options.base,
+         options.path, convert::kAdapterConfigName);
+  if (convert::is_hugging_face(options.path))
+    return from_theirs(options, their_weights(options), options.path);
   refuse_assignments(options);
   return to_theirs(options);
 }

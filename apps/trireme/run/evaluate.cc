@@ -11,10 +11,12 @@
 #include "apps/trireme/workers.h"
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/families.h"
 #include "trireme/config/resolve/check_network.h"
 #include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/config/synthetic.h"
 #include "trireme/config/weights.h"
+#include "trireme/data/text/questions.h"
 #include "trireme/data/text/vocabulary.h"
 
 namespace trireme::app {
@@ -120,11 +122,49 @@ void check_split(const EvaluateOptions& options, const config::Job& job) {
          job.data.path);
 }
 
+// Questions are read by the worker too; here they are checked before a model is loaded.
+[[noreturn]] void evaluate_choices(const EvaluateOptions& options, const Path& checkpoint) {
+  const config::Job job =
+      config::parse_job(convert::manifest_of_weights(checkpoint).job, checkpoint.string());
+  if (!options.data.empty() || options.split != EvaluateOptions().split || options.ranks ||
+      options.batches > 0 || !options.assignments.empty())
+    fail(
+        ErrorKind::kUsage,
+        "--choices {}: goes with --json alone; leave --data, --split, --ranks, --batches and --set "
+        "out",
+        options.choices);
+  if (!config::info(job).chain)
+    fail(ErrorKind::kUsage,
+         "--choices {}: a model of family {} has no likelihoods of texts; {} have", options.choices,
+         config::name(job.model.family),
+         config::names_where([](const config::FamilyInfo& one) { return one.chain; }));
+  const auto tokenizer = convert::vocabulary_of_weights(checkpoint, job.model.family);
+  if (!tokenizer)
+    fail(ErrorKind::kData,
+         "{}: no vocabulary.json or tokenizer.json lies in it or in its run directory; keep them "
+         "together",
+         checkpoint.string());
+  for (const text::Question& question : text::read_questions(options.choices))
+    text::continuations(question, *tokenizer);
+  fmt::print("{:<14} {}\n{:<14} {}\n", "checkpoint", checkpoint.string(), "choices",
+             options.choices);
+  std::vector<std::string> words = {"choices",
+                                    "--checkpoint",
+                                    checkpoint.string(),
+                                    "--questions",
+                                    options.choices,
+                                    "--vocabulary",
+                                    job_in_memory(tokenizer->description())};
+  if (!options.json.empty()) words.insert(words.end(), {"--json", options.json});
+  become_worker(words, {});
+}
+
 }  // namespace
 
 int evaluate(const EvaluateOptions& options) {
   check_output(options.json);
   const Path checkpoint = find_model(options.checkpoint);
+  if (!options.choices.empty()) evaluate_choices(options, checkpoint);
   config::Job job = job_to_evaluate(options, checkpoint);
   check_split(options, job);
   const Place place = find_place(options.ranks, std::nullopt);

@@ -9,6 +9,7 @@ Examples:
   trireme evaluate runs/first
   trireme evaluate runs/first/checkpoints/step-100 --data other.txt --split all
   trireme evaluate runs/vit --data pictures --ranks 4 --json figures.json
+  trireme evaluate runs/mine --choices questions.jsonl
 )";
 
 constexpr char kPredictExamples[] = R"(
@@ -28,6 +29,9 @@ void add_evaluate(CLI::App& root, EvaluateOptions& o, Run& run) {
   app.add_option("--data", o.data,
                  "Text, prepared dataset, or files of pictures, clips or trajectories (default: "
                  "data.path of the run)");
+  app.add_option("--choices", o.choices,
+                 "Questions with several answers, lines of JSON with query, choices and gold: how "
+                 "often the right answer is the likeliest (docs/evaluate.md)");
   app.add_option("--split", o.split, "Part of the data; all only for unprepared data")
       ->check(CLI::IsMember({"validation", "train", "all"}))
       ->capture_default_str();

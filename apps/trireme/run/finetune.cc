@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "apps/trireme/bench/calibration.h"
@@ -14,7 +15,9 @@
 #include "apps/trireme/summary.h"
 #include "trireme/base/error.h"
 #include "trireme/base/free_memory.h"
+#include "trireme/base/json.h"
 #include "trireme/base/text.h"
+#include "trireme/checkpoint/convert/peft_weights.h"
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/config/chat.h"
 #include "trireme/config/families.h"
@@ -45,6 +48,7 @@ void check(const FinetuneOptions& options) {
          "{}: no such directory; finetune needs a Hugging Face directory with config.json, tensors "
          "and tokenizer",
          options.model);
+  convert::refuse_peft(options.model);
   if (!convert::is_hugging_face(options.model))
     fail(ErrorKind::kData,
          "{}: has no config.json, so it is not a Hugging Face directory. To begin with a run of "
@@ -52,7 +56,8 @@ void check(const FinetuneOptions& options) {
          options.model);
   if (!fs::exists(options.data, cause))
     fail(ErrorKind::kData,
-         "{}: no such file or directory; finetune needs a .jsonl file of conversations, one a line",
+         "{}: no such file or directory; finetune needs a .jsonl file of conversations or compared "
+         "answers, one a line",
          options.data);
   if (find_place({}, {}).launched())
     fail(ErrorKind::kUsage,
@@ -71,16 +76,37 @@ std::int64_t held_out(const std::string& data) {
   return lines < kFew ? 0 : std::min(lines / kOneOf, kMost);
 }
 
-// Adapters take ten times the learning rate of all parameters (Schulman et al. 2025).
+// The source of samples by the first one: pairs of answers and answers with labels are compared, others are learned.
+std::vector<std::string> source_of(const std::string& data) {
+  for (const text::SourceFile& source : text::collect_sources({data}, {".jsonl"})) {
+    const std::string text = read_file(source.path);
+    const std::size_t begin = text.find_first_not_of(" \t\r\n");
+    if (begin == text.npos) continue;
+    const std::string_view line =
+        std::string_view(text).substr(begin, text.find('\n', begin) - begin);
+    const auto number = 1 + std::ranges::count(std::string_view(text).substr(0, begin), '\n');
+    const Json sample = parse_json(line, fmt::format("{}:{}", source.path.string(), number));
+    if (sample.contains("chosen")) return {"data.source=preferences"};
+    if (sample.contains("label")) return {"data.source=preferences", "preference.loss=kto"};
+    break;
+  }
+  return {"data.source=chat"};
+}
+
+// Adapters take ten times the learning rate of all parameters (Schulman et al. 2025), and comparisons a twentieth of that
+// of conversations.
 std::vector<std::string> recipe(const FinetuneOptions& options) {
-  std::vector<std::string> keys = {"model.weights=" + fs::absolute(options.model).string(),
-                                   "data.source=chat",
-                                   "data.path=" + options.data,
-                                   fmt::format("data.validation={}", held_out(options.data)),
-                                   options.full ? "optim.lr=2e-5" : "optim.lr=2e-4",
-                                   options.full ? "optim.min_lr=2e-6" : "optim.min_lr=2e-5",
-                                   "optim.weight_decay=0",
-                                   "checkpoint.keep_last=2"};
+  std::vector<std::string> keys = source_of(options.data);
+  const bool chats = keys[0] == "data.source=chat";
+  const auto rate = [&](std::string_view of_all, std::string_view of_adapters) {
+    return options.full ? of_all : of_adapters;
+  };
+  keys.insert(keys.end(),
+              {"model.weights=" + fs::absolute(options.model).string(), "data.path=" + options.data,
+               fmt::format("data.validation={}", held_out(options.data)),
+               fmt::format("optim.lr={}", chats ? rate("2e-5", "2e-4") : rate("1e-6", "1e-5")),
+               fmt::format("optim.min_lr={}", chats ? rate("2e-6", "2e-5") : rate("1e-7", "1e-6")),
+               "optim.weight_decay=0", "checkpoint.keep_last=2"});
   if (!options.full)
     keys.insert(keys.end(),
                 {fmt::format("lora.rank={}", options.rank),
@@ -110,17 +136,22 @@ config::Job begun(const FinetuneOptions& options) {
   return job;
 }
 
-// Conversations as rows of the model.
+// Conversations or comparisons as rows of the model.
 struct Rows {
-  std::int64_t longest = 0;  // tokens of a conversation without its last
+  std::string_view of;       // what a row has some of
+  std::int64_t longest = 0;  // tokens of one without its last
   std::int64_t places = 0;   // that conversations take
   std::int64_t count = 0;
 };
 
-std::int64_t longest_of(const text::TokenFile& tokens) {
+// Of `each` documents that lie in one row.
+std::int64_t longest_of(const text::TokenFile& tokens, std::int64_t each) {
   std::int64_t longest = 0;
-  for (std::int64_t k = 0; k < tokens.documents(); ++k)
-    longest = std::max(longest, tokens.document(k).count - 1);
+  for (std::int64_t k = 0; k + each <= tokens.documents(); k += each) {
+    std::int64_t all = 0;
+    for (std::int64_t i = 0; i < each; ++i) all += tokens.document(k + i).count - 1;
+    longest = std::max(longest, all);
+  }
   return longest;
 }
 
@@ -128,20 +159,24 @@ std::int64_t longest_of(const text::TokenFile& tokens) {
 Rows choose_rows(const FinetuneOptions& options, const text::Dataset& data, config::Job& job) {
   const config::Chat::Long longer = config::parse_chat(job.data.chat).longer;
   const std::int64_t positions = job.model.seq_len;
-  Rows rows{.longest = std::max(longest_of(data.train), longest_of(data.val))};
+  const bool compares = job.data.source == config::DataSource::kPreferences;
+  const std::int64_t each = compares ? 2 : 1;
+  Rows rows{.of = compares ? "comparison" : "conversation",
+            .longest = std::max(longest_of(data.train, each), longest_of(data.val, each))};
   if (rows.longest > positions && longer == config::Chat::Long::kRefuse)
     fail(ErrorKind::kData,
-         "{}: a conversation has {} tokens, and model.seq_len={}{}. Shorten it, or add "
-         "data.chat='{} "
-         "long=cut' or long=split",
-         options.data, rows.longest, positions,
-         given(options, "model.seq_len") ? "" : ", the positions of config.json", job.data.chat);
+         "{}: a {} has {} tokens, and model.seq_len={}{}. Shorten it, or add data.chat='{} "
+         "long=cut'{}",
+         options.data, rows.of, rows.longest, positions,
+         given(options, "model.seq_len") ? "" : ", the positions of config.json", job.data.chat,
+         compares ? "" : " or long=split");
   // A table of learned positions keeps its size.
-  if (!given(options, "model.seq_len") && config::info(job).decoder != config::DecoderBlock::kGpt) {
+  if (!given(options, "model.seq_len") && config::traits(config::info(job).decoder).rotary) {
     const std::int64_t multiple = rows.longest < 256 ? 16 : 64;
     job.model.seq_len = std::min(positions, (rows.longest + multiple - 1) / multiple * multiple);
   }
-  for (const auto& row : chat::packed_documents(data.train, job.model.seq_len, longer)) {
+  const auto pack = compares ? chat::packed_comparisons : chat::packed_documents;
+  for (const auto& row : pack(data.train, job.model.seq_len, longer)) {
     ++rows.count;
     for (const chat::PackedPiece& piece : row) rows.places += piece.count;
   }
@@ -229,9 +264,8 @@ void say_choice(const FinetuneOptions& options, const LocatedDataset& data, cons
       config::name(job.model.family), best.parameters / 1e6, best.trained / 1e6,
       options.full ? "--full" : fmt::format("LoRA of rank {}", job.lora.rank));
   text += fmt::format("data      {}\n", data.what);
-  text += fmt::format(
-      "rows      {} tokens, as the longest conversation has {}; {} an epoch, {:.0f} % full\n",
-      job.model.seq_len, rows.longest, counted(rows.count, "row"), full);
+  text += fmt::format("rows      {} tokens, as the longest {} has {}; {} an epoch, {:.0f} % full\n",
+                      job.model.seq_len, rows.of, rows.longest, counted(rows.count, "row"), full);
   text += fmt::format(
       "steps     {} of {}: {:.3g} epochs\n", job.run.steps, counted(job.run.global_batch, "row"),
       static_cast<double>(job.run.steps * job.run.global_batch) / static_cast<double>(rows.count));

@@ -14,6 +14,7 @@ Examples:
   trireme finetune Qwen3-0.6B chats.jsonl --out runs/mine          # repeated: resumes
   trireme finetune Qwen3-0.6B chats.jsonl --dry-run
   trireme finetune Llama-3.2-1B chats --lora 64 --epochs 1 optim.lr=1e-4 lora.targets=attention
+  trireme finetune Qwen3-0.6B pairs.jsonl preference.beta=0.2      # DPO
   trireme finetune SmolLM3-3B chats.jsonl --full --steps 200 model.seq_len=1024 'data.chat=auto long=cut'
   trireme generate --checkpoint runs/mine --chat auto --prompt 'Who are you?'
 
@@ -23,12 +24,14 @@ Exit codes: those of trireme train, and 6 if no layout fits in memory.
 }  // namespace
 
 void add_finetune(CLI::App& root, FinetuneOptions& o, Run& run) {
-  CLI::App& app = add_command(root, "finetune", "Fine-tune a Hugging Face model on conversations",
+  CLI::App& app = add_command(root, "finetune",
+                              "Fine-tune a Hugging Face model on conversations or preferences",
                               kFinetuneExamples);
   app.add_option("MODEL_DIR", o.model,
                  "Hugging Face directory with config.json, tensors and tokenizer")
       ->required();
-  app.add_option("DATA", o.data, "A .jsonl file of conversations, or a directory of them")
+  app.add_option("DATA", o.data,
+                 "A .jsonl file of conversations or of compared answers, or a directory of them")
       ->required();
   app.add_option("--out", o.out, "Run directory (default: runs/MODEL-TIME)");
   CLI::Option* const lora = app.add_option("--lora", o.rank, "Rank of the LoRA adapters that train")

@@ -12,6 +12,7 @@
 #include "trireme/config/chat.h"
 #include "trireme/config/families.h"
 #include "trireme/config/rope.h"
+#include "trireme/config/synthetic.h"
 #include "trireme/data/chat/encode.h"
 #include "trireme/data/chat/recognise.h"
 #include "trireme/data/text/tokenizer.h"
@@ -91,7 +92,7 @@ text::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& checkpo
 std::int64_t context_of(const config::Job& job) {
   const Path weights = job.model.weights;
   const config::FamilyInfo& family = config::info(job);
-  const bool turns = family.chain && family.decoder == config::DecoderBlock::kLlama;
+  const bool turns = family.chain && config::traits(family.decoder).rotary;
   if (!turns || !convert::is_hugging_face(weights)) return job.model.seq_len;
   config::Model longer = job.model;
   longer.seq_len = std::max(
@@ -107,9 +108,9 @@ config::Chat chosen_chat(const GenerateOptions& options, const Path& checkpoint,
                          const config::Job& job) {
   config::Chat chat = config::parse_chat(options.chat, "--chat");
   if (chat.shape != config::Chat{}.shape) return chat;
-  if (job.data.source == config::DataSource::kChat) return config::parse_chat(job.data.chat);
+  if (config::reads_conversations(job.data.source)) return config::parse_chat(job.data.chat);
   const Path own = options.tokenizer.empty() ? checkpoint : Path(options.tokenizer);
-  chat.shape = chat::template_of_model(own, "--chat");
+  chat.shape = chat::template_of_model(text::find_vocabulary(own).value_or(own), "--chat");
   return chat;
 }
 

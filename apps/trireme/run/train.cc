@@ -26,6 +26,7 @@
 #include "trireme/config/fields/help.h"
 #include "trireme/config/resolve/outer_steps.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/resolve/resolve_conversations.h"
 #include "trireme/job/runs/memory_fit.h"
 #include "trireme/job/runs/outer_delay.h"
 #include "trireme/job/runs/weights.h"
@@ -286,6 +287,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   if (options.calibrate) calibrate_for(job, place);
   if (job.run.find_micro_batch) job = settle_micro_batch(std::move(job), run, place, data.facts);
   job = settle_delay(std::move(job), run, place, data.facts);
+  config::place_reference(job, run.path());
   const bool chosen = job.precision.compute_auto;
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
   const auto machine = find_calibration().calibration;

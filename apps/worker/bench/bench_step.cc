@@ -115,7 +115,8 @@ Json summary(const config::Job& job, const std::vector<Json>& ranks, bool thread
   }
   report["cpu_ms"] = 1e3 * cpu_s;
   report["tokens_per_s"] = tokens / step_s;
-  report["gflops"] = tokens / step_s * model::flops_per_token(job.model, kConvention) / 1e9;
+  report["gflops"] =
+      tokens / step_s * model::flops_per_token(job.model, kConvention, job.llama) / 1e9;
   report["flops_convention"] = model::name(kConvention);
   report["peak_gflops"] = ranks[0]["peak_gflops"];
   report["peak_source"] = ranks[0]["peak_source"];

@@ -19,12 +19,14 @@
 #include "interrupts.h"
 #include "rank_watch.h"
 #include "trireme/base/host_name.h"
+#include "trireme/config/resolve/resolve_conversations.h"
 #include "trireme/launch/elastic/ranks.h"
 #include "trireme/launch/elastic/secret.h"
 #include "trireme/train/callbacks/jsonl.h"
 #include "trireme/train/callbacks/progress.h"
 #include "trireme/train/callbacks/report.h"
 #include "trireme/train/callbacks/tensorboard.h"
+#include "trireme/train/run/reference.h"
 #include "trireme/train/trainer.h"
 #include "written.h"
 
@@ -97,6 +99,11 @@ train::Ending train_rank(train::TrainSetup setup, comm::World& world, const Argu
                          FaultPoints& points) {
   points.arm(world, setup);
   agree(setup, world);
+  config::place_reference(setup.job, setup.out);
+  train::prepare_reference(setup, world, [](const std::string& text) {
+    fmt::print("{}\n", text);
+    std::fflush(stdout);
+  });
   setup.tensors = &charged_here();
   return train::train(setup, world,
                       world.rank() == 0 ? make_callbacks(setup, arguments) : train::Callbacks());

@@ -10,7 +10,7 @@
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/text/tokenizer.h"
 #include "trireme/model/blocks/generate.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 
 namespace trireme::app {
 namespace {

@@ -72,9 +72,27 @@ constexpr FamilyInfo language_model(Family family, std::string_view name, Decode
           .fp16_on_cpu = true};
 }
 
+constexpr FamilyInfo llama() {
+  FamilyInfo family = language_model(Family::kLlama, "llama", DecoderBlock::kLlama);
+  family.keys = "model.*,llama.*";
+  family.resolve = resolve_llama;
+  return family;
+}
+
+constexpr FamilyInfo neox() {
+  FamilyInfo family = language_model(Family::kNeox, "neox", DecoderBlock::kNeox);
+  family.keys =
+      "model.layers,model.hidden,model.heads,model.kv_heads,model.ffn,model.vocab,model.seq_len,"
+      "model.tied,model.norm_eps,model.rope_theta,model.init_std,neox.*";
+  family.resolve = resolve_neox;
+  family.fp16_on_cpu = false;
+  return family;
+}
+
 constexpr std::array kFamilies = {
     language_model(Family::kGpt, "gpt", DecoderBlock::kGpt),
-    language_model(Family::kLlama, "llama", DecoderBlock::kLlama),
+    llama(),
+    neox(),
     FamilyInfo{.family = Family::kVit,
                .name = "vit",
                .keys = kImageTower,
@@ -147,9 +165,9 @@ constexpr std::array kFamilies = {
 };
 
 // Sections of which a family must name what it uses.
-constexpr std::array<std::string_view, 12> kSections = {
-    "model.", "vision.", "contrastive.", "jepa.",   "action.",    "probe.",
-    "hnet.",  "chunk.",  "vicreg.",      "arrcoc.", "projector.", "vlm."};
+constexpr std::array<std::string_view, 14> kSections = {
+    "model.", "llama.", "neox.",  "vision.", "contrastive.", "jepa.",      "action.",
+    "probe.", "hnet.",  "chunk.", "vicreg.", "arrcoc.",      "projector.", "vlm."};
 
 bool named(std::string_view patterns, std::string_view key) {
   return std::ranges::any_of(split_list(patterns), [&](std::string_view pattern) {
@@ -165,6 +183,16 @@ const FamilyInfo& info(Family family) {
   const FamilyInfo* found = find_entry(families(), family);
   TRIREME_CHECK(found != nullptr, "model.family {} has no record", static_cast<int>(family));
   return *found;
+}
+
+DecoderTraits traits(DecoderBlock block) {
+  switch (block) {
+    case DecoderBlock::kNone: break;
+    case DecoderBlock::kGpt: return {.biased = true, .fused_heads = true};
+    case DecoderBlock::kLlama: return {.gated = true, .rotary = true, .llama_keys = true};
+    case DecoderBlock::kNeox: return {.biased = true, .rotary = true};
+  }
+  return {};
 }
 
 std::string names_where(bool (*holds)(const FamilyInfo&)) {

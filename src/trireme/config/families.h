@@ -14,7 +14,19 @@ namespace trireme::config {
 struct DatasetFacts;
 
 // Kinds of blocks of decoders. Families share them: vlm and arrcoc have Llama's after their towers.
-enum class DecoderBlock { kNone, kGpt, kLlama };
+enum class DecoderBlock { kNone, kGpt, kLlama, kNeox };
+
+// Of what blocks of a kind are made.
+struct DecoderTraits {
+  bool biased = false;  // linear layers have biases, and norms are LayerNorm; else RMSNorm
+  bool gated = false;   // feed-forward layers are SwiGLU, with two wide layers
+  bool rotary =
+      false;  // queries and keys turn; else positions are a table, which fixes the longest sequence
+  bool fused_heads = false;  // queries, keys and values are one layer
+  bool llama_keys =
+      false;  // has key-value heads, heads of any width, windows and scaled rotary positions
+};
+DecoderTraits traits(DecoderBlock block);
 
 // How pictures are seen: in the tower's size, as tiles of it, or region by region.
 enum class Pictures { kResized, kTiles, kRegions };

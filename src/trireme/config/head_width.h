@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "trireme/config/model_sections.h"
+#include "trireme/config/sections/model.h"
 
 namespace trireme::config {
 

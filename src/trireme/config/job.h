@@ -11,9 +11,11 @@
 #include "trireme/base/bytes.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/tier.h"
-#include "trireme/config/model_sections.h"
 #include "trireme/config/optimizers.h"
 #include "trireme/config/precision.h"
+#include "trireme/config/sections/data.h"
+#include "trireme/config/sections/model.h"
+#include "trireme/config/sections/preference.h"
 #include "trireme/plan/mesh/context_method.h"
 
 namespace trireme::config {
@@ -23,37 +25,6 @@ enum class RecomputePolicy { kNone, kFull, kSelective, kAuto };
 enum class OptimizerStates { kMaster, kInt8 };
 enum class Device { kCpu, kCuda };
 enum class LrSchedule { kConstant, kLinear, kCosine, kWsd };
-
-// Kind of samples.
-enum class DataSource {
-  kText,
-  kChat,
-  kStripes,
-  kSquares,
-  kArm,
-  kScenes,
-  kImages,
-  kPairs,
-  kClips,
-  kTrajectories,
-  kWords,
-  kAffine,
-  kQuadrants,
-};
-
-struct Data {
-  DataSource source = DataSource::kText;
-  std::int64_t samples = 4096;      // samples of an epoch of a synthetic source
-  std::string path;                 // empty: the quick start's text
-  std::string tokenizer = "bytes";  // "bytes", "characters", "bpe:N" or a tokenizer.json
-  std::int64_t seed = 1;
-  double validation = 0.1;  // held out (base/held_out.h)
-  bool documents = false;   // attention ends where a document begins
-  std::string chat{};       // of source chat: a template and its options (config/chat.h)
-  std::string weights{};    // of several data sets in path; empty: path is one
-  bool antialias = true;    // pixels are averaged where pictures shrink
-  bool operator==(const Data&) const = default;
-};
 
 struct Parallel {
   int pp = 1;
@@ -104,8 +75,7 @@ struct Optim {
   double warmup_lr = 0;          // that warm-up begins at
   std::int64_t decay_steps = 0;  // step at which min_lr is reached, warm-up included; 0: run.steps
   LrSchedule schedule = LrSchedule::kCosine;
-  double wsd_decay_fraction = 0.1;
-  double weight_decay = 0.1;
+  double wsd_decay_fraction = 0.1, weight_decay = 0.1;
   std::optional<double> weight_decay_end{};  // at the last step; none: the same
   std::vector<ParamGroup> groups{};          // a parameter is of the last one that matches
   std::array<double, 2> betas = {0.9, 0.95};
@@ -154,6 +124,8 @@ struct Job {
   Jepa jepa;
   Action action;
   Probe probe;
+  Llama llama;
+  Neox neox;
   Hnet hnet;
   Chunk chunk;
   Vicreg vicreg;
@@ -162,6 +134,7 @@ struct Job {
   Vlm vlm;
   Lora lora;
   Data data;
+  Preference preference;
   Parallel parallel;
   Precision precision;
   Network network;
@@ -184,8 +157,7 @@ void apply_set(Job& job, std::string_view assignment);
 // YAML with every key; parse_job(print_yaml(job), "") == job.
 std::string print_yaml(const Job& job);
 
-// Hash of that text.
-std::uint64_t digest(const Job& job);
+std::uint64_t digest(const Job& job);  // hash of that text
 
 // A key whose value differs, with both values as YAML.
 struct Difference {

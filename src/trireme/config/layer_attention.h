@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/config/model_sections.h"
+#include "trireme/config/sections/model.h"
 
 namespace trireme::config {
 

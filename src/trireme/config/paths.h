@@ -9,6 +9,6 @@
 namespace trireme::config {
 
 // All but model.weights and data.tokenizer. Hosts may have them elsewhere: what they hold is compared, not where they lie.
-std::array<std::string*, 5> paths_of(Job& job);
+std::array<std::string*, 6> paths_of(Job& job);
 
 }  // namespace trireme::config

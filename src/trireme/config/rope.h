@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/config/model_sections.h"
+#include "trireme/config/sections/model.h"
 
 namespace trireme::config {
 

@@ -48,8 +48,12 @@ std::string_view files_of(DataSource source) {
   }
 }
 
+bool reads_conversations(DataSource source) {
+  return source == DataSource::kChat || source == DataSource::kPreferences;
+}
+
 bool reads_text(DataSource source) {
-  return source == DataSource::kText || source == DataSource::kChat;
+  return source == DataSource::kText || reads_conversations(source);
 }
 
 bool is_text(DataSource source) {

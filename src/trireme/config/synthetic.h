@@ -24,6 +24,8 @@ const SyntheticSource* synthetic_source(DataSource source);
 // As data.source spells one that reads a user's pictures, clips or trajectories: "images"; empty for the others.
 std::string_view files_of(DataSource source);
 
+// Whether samples are conversations of a user, with marked answers.
+bool reads_conversations(DataSource source);
 // Whether samples are tokens of a user's text, with a vocabulary.
 bool reads_text(DataSource source);
 // Whether samples are tokens and nothing else.

@@ -68,8 +68,9 @@ std::string print_job_for(const Job& job, const Path& weights) {
   std::string text;
   std::string_view section;
   for (const Field& field : fields()) {
+    const bool adapters = job.lora.rank > 0 && field.section() == "lora";
     const bool written =
-        field.inherited || field.key == "model.weights" || field.key == "data.source";
+        field.inherited || adapters || field.key == "model.weights" || field.key == "data.source";
     if (!written || !uses(job.model.family, field.key)) continue;
     if (field.section() != section) {
       section = field.section();

@@ -58,6 +58,8 @@ struct BlockContext {
 class Block {
  public:
   virtual ~Block() = default;
+  // The block that computes, where this one only converts types around it.
+  virtual const Block& innermost() const { return *this; }
 
   // Called once: `params` are views into unit buffers in node_params order, in the compute type.
   // The block keeps them; their bytes come and go with unshard and reshard. A trainable one has a grad()

@@ -21,7 +21,7 @@ class TypedBlock : public Block {
         typed_reads_(std::move(typed_reads)),
         typed_writes_(std::move(typed_writes)) {}
 
-  const Block& inner() const { return *inner_; }
+  const Block& innermost() const override { return inner_->innermost(); }
   void bind(std::vector<at::Tensor> params) override { inner_->bind(std::move(params)); }
   at::Tensor initial_value(std::size_t index) const override {
     return inner_->initial_value(index);

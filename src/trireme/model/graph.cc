@@ -73,14 +73,15 @@ std::vector<plan::ValueId> Graph::node(plan::Node node, const Work& work,
   }
   node.writes = ids;
   spec_.program.nodes.push_back(std::move(node));
-  row_wise_.push_back(false);
+  spec_.row_wise.push_back(false);
   spec_.node_params.emplace_back();
   spec_.adapted.emplace_back();
+  spec_.layers.emplace_back();
   for (const plan::UnitId unit : units) bind_all(unit);
   return ids;
 }
 
-void Graph::spread_rows() { row_wise_.back() = true; }
+void Graph::spread_rows() { spec_.row_wise.back() = true; }
 
 void Graph::bind_all(plan::UnitId unit) {
   spec_.program.nodes.back().units.push_back(unit);
@@ -103,7 +104,7 @@ void Graph::adapt(std::vector<int> weights, UnitSpec adapters) {
 
 ModelSpec Graph::build() && {
   types_.apply(spec_.program);
-  share_rows(spec_.program, row_wise_, reached_, rank_);
+  share_rows(spec_.program, spec_.row_wise, reached_, rank_);
   plan::check_program(spec_.program);
   return std::move(spec_);
 }

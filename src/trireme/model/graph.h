@@ -60,8 +60,7 @@ class Graph {
   const Training& training_;
   NodeTypes types_;
   ModelSpec spec_;
-  std::vector<bool> reached_;   // parallel to values
-  std::vector<bool> row_wise_;  // parallel to nodes: its rows are spread
+  std::vector<bool> reached_;  // parallel to values
 };
 
 }  // namespace trireme::model

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trireme/model/cut.h"
+#include "trireme/model/layers/layer.h"
 #include "trireme/plan/program.h"
 
 namespace trireme::model {
@@ -75,6 +76,10 @@ struct ModelSpec {
       node_params;  // parallel to program.nodes: what each block binds
   // The same: indices of weights with an adapter, whose A and B follow the node's other parameters, in this order.
   std::vector<std::vector<int>> adapted;
+  // The same: a block that runs layers one by one has them here.
+  std::vector<std::vector<Layer>> layers;
+  // The same: its block works on a cp rank's rows of its first input and first result (model/spread.h).
+  std::vector<bool> row_wise;
   // Counts of a loss node in addition to its loss, in their order (exec::Counts).
   std::vector<std::string> metrics;
   std::int64_t sample_tokens = 0;  // that a sample counts as in rates

@@ -86,32 +86,30 @@ RowStats join_ranks(const RowStats& own, const TensorParallel& tp) {
 }
 
 // Rows in order, in fp64: the sum does not depend on threads.
-at::Tensor total_loss(const RowStats& stats, const at::Tensor& targets) {
-  if (!has_kernels(stats.log_sums)) return aten::total_loss(stats.log_sums, stats.chosen, targets);
-  at::Tensor loss = at::empty({}, stats.log_sums.options());
+at::Tensor total_loss(const at::Tensor& losses, const at::Tensor& targets) {
+  if (!has_kernels(losses)) return aten::total_loss(losses, targets);
+  at::Tensor loss = at::empty({}, losses.options());
   AT_DISPATCH_FLOATING_TYPES(loss.scalar_type(), "cross_entropy", [&] {
     const std::int64_t* const target = elements<std::int64_t>(targets);
     double sum = 0;
     for (std::int64_t r = 0; r < targets.numel(); ++r)
-      if (target[r] != kNoTarget)
-        sum += static_cast<double>(elements<scalar_t>(stats.log_sums)[r] -
-                                   elements<scalar_t>(stats.chosen)[r]);
+      if (target[r] != kNoTarget) sum += static_cast<double>(elements<scalar_t>(losses)[r]);
     *elements<scalar_t>(loss) = static_cast<scalar_t>(sum);
   });
   return loss;
 }
 
-// Logits become the gradient of seed * loss; `seed` is a scalar.
+// Logits become the gradient of the sum of seed * loss over rows; `seeds` are one a row, or a scalar.
 void to_gradient(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first,
-                 const at::Tensor& log_sums, const at::Tensor& seed) {
-  if (!has_kernels(logits)) return aten::to_gradient(logits, targets, first, log_sums, seed);
-  const double factor = seed.item<double>();
+                 const at::Tensor& log_sums, const at::Tensor& seeds) {
+  if (!has_kernels(logits)) return aten::to_gradient(logits, targets, first, log_sums, seeds);
   TRIREME_DISPATCH(logits.scalar_type(), "cross_entropy_backward", [&] {
+    using A = kernels::Wide<scalar_t>;
     const kernels::LogitRows view = logit_rows(logits, targets, first);
     for_rows(logits.size(0), 4 * view.count, [&](std::int64_t begin, std::int64_t end) {
       kernels::score_kernels<scalar_t>().cross_entropy_backward(
-          view, elements<scalar_t>(logits), elements<kernels::Wide<scalar_t>>(log_sums), factor,
-          begin, end);
+          view, elements<scalar_t>(logits), elements<A>(log_sums),
+          {.seeds = elements<A>(seeds), .stride = seeds.dim()}, begin, end);
     });
   });
 }
@@ -159,7 +157,7 @@ at::Tensor output_gradient(const variable_list& dlogits, const at::Tensor& input
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& targets, std::int64_t first_row,
-                            const TensorParallel& tp, bool keep_logits,
+                            const TensorParallel& tp, bool keep_logits, bool sum,
                             const WeightGradientsPtr& gradients) {
     context->saved_data["first_row"] = first_row;
     context->saved_data["kept"] = keep_logits;
@@ -179,18 +177,20 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     variable_list saved = {reads_x ? x : at::Tensor(), weight, targets, stats.log_sums};
     saved.insert(saved.end(), pieces.begin(), pieces.end());
     context->save_for_backward(std::move(saved));
-    return total_loss(stats, targets);
+    const at::Tensor losses = stats.chosen.neg_().add_(stats.log_sums);
+    return sum ? total_loss(losses, targets) : losses.masked_fill_(targets.eq(kNoTarget), 0);
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
+    const at::Tensor seeds = grads[0].contiguous();
     variable_list result = context->saved_data["kept"].toBool()
-                               ? backward_kept(context, grads[0])
-                               : backward_recomputed(context, grads[0]);
-    result.resize(7);
+                               ? backward_kept(context, seeds)
+                               : backward_recomputed(context, seeds);
+    result.resize(8);
     return result;
   }
 
-  static variable_list backward_kept(AutogradContext* context, const at::Tensor& seed) {
+  static variable_list backward_kept(AutogradContext* context, const at::Tensor& seeds) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2];
     const variable_list pieces(saved.begin() + 4, saved.end());
@@ -203,7 +203,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     at::Tensor dx = input_gradient(context, targets, weight);
     for_pieces(weight, [&](std::int64_t first, const at::Tensor& rows) {
       const at::Tensor& logits = pieces[first / kLogitColumns];
-      to_gradient(logits, targets, first_row + first, saved[3], seed);
+      to_gradient(logits, targets, first_row + first, saved[3], seeds);
       if (dx.defined()) add_product(logits, rows, dx);
     });
     Pending summed = sum_ranks(std::move(dx), weight, tp);
@@ -220,7 +220,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     return result;
   }
 
-  static variable_list backward_recomputed(AutogradContext* context, const at::Tensor& seed) {
+  static variable_list backward_recomputed(AutogradContext* context, const at::Tensor& seeds) {
     const WeightGradientsPtr gradients = saved_weight_gradients(context);
     TRIREME_CHECK(!deferring(gradients), "a backward that recomputes logits cannot be split");
     const variable_list saved = context->get_saved_variables();
@@ -233,7 +233,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     if (weight.requires_grad()) dweight.emplace(weight, gradients);
     for_pieces(weight, [&](std::int64_t first, const at::Tensor& rows) {
       const at::Tensor logits = product(input, rows.t());
-      to_gradient(logits, targets, first_row + first, saved[3], seed);
+      to_gradient(logits, targets, first_row + first, saved[3], seeds);
       if (dx.defined()) add_product(logits, rows, dx);
       if (dweight) dweight->add(first, logits, input);
     });
@@ -257,16 +257,30 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   }
 };
 
+at::Tensor token_losses(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& targets,
+                        std::int64_t first_row, const TensorParallel& tp, Logits logits, bool sum,
+                        const WeightGradientsPtr& gradients) {
+  const at::Tensor wanted = targets.reshape({-1}).contiguous();
+  check_ids("target", wanted, kNoTarget, first_row, weight.size(0), tp);
+  return LinearCrossEntropy::apply(as_rows(x).contiguous(), weight, wanted, first_row, tp,
+                                   logits == Logits::kKept, sum, gradients);
+}
+
 }  // namespace
 
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& targets, std::int64_t first_row,
                                 const TensorParallel& tp, Logits logits,
                                 const WeightGradientsPtr& gradients) {
-  const at::Tensor wanted = targets.reshape({-1}).contiguous();
-  check_ids("target", wanted, kNoTarget, first_row, weight.size(0), tp);
-  return LinearCrossEntropy::apply(as_rows(x).contiguous(), weight, wanted, first_row, tp,
-                                   logits == Logits::kKept, gradients);
+  return token_losses(x, weight, targets, first_row, tp, logits, /*sum=*/true, gradients);
+}
+
+at::Tensor linear_token_losses(const at::Tensor& x, const at::Tensor& weight,
+                               const at::Tensor& targets, std::int64_t first_row,
+                               const TensorParallel& tp, Logits logits,
+                               const WeightGradientsPtr& gradients) {
+  return token_losses(x, weight, targets, first_row, tp, logits, /*sum=*/false, gradients)
+      .view(targets.sizes());
 }
 
 }  // namespace trireme::ops

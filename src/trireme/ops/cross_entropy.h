@@ -31,4 +31,10 @@ at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const TensorParallel& tp = {}, Logits logits = Logits::kKept,
                                 const WeightGradientsPtr& gradients = {});
 
+// The same of each row without the sum, in targets' shape; 0 for a row without a target.
+at::Tensor linear_token_losses(const at::Tensor& x, const at::Tensor& weight,
+                               const at::Tensor& targets, std::int64_t first_row = 0,
+                               const TensorParallel& tp = {}, Logits logits = Logits::kKept,
+                               const WeightGradientsPtr& gradients = {});
+
 }  // namespace trireme::ops

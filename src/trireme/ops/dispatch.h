@@ -23,6 +23,8 @@ inline at::ScalarType wide(at::ScalarType type) {
   return type == at::kDouble ? at::kDouble : at::kFloat;
 }
 
+inline at::Tensor widened(const at::Tensor& x) { return x.to(wide(x.scalar_type())); }
+
 // Whether our kernels compute on x. Tests build ops as if they never did, which proves aten/ without a GPU.
 inline bool has_kernels(const at::Tensor& x) {
 #ifdef TRIREME_ATEN_EVERYWHERE

@@ -12,15 +12,20 @@
 
 namespace trireme::ops {
 
-// gelu(x) weight^T + bias with gelu(x) = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel
-// 2016). x: [.., in]; weight: [out, in]; bias: [out]. Keeps x.
+// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) or 0.5 x (1 + erf(x / sqrt(2))) (Hendrycks & Gimpel 2016).
+enum class Gelu { kTanh, kExact };
+
+// gelu(x) weight^T + bias. x: [.., in]; weight: [out, in]; bias: [out]. Keeps x.
 at::Tensor gelu_linear(const Operand& x, const at::Tensor& weight, const at::Tensor& bias,
                        const TensorParallel& tp = {}, const WeightGradientsPtr& gradients = {},
-                       const Adapter& adapter = {});
+                       const Adapter& adapter = {}, Gelu kind = Gelu::kTanh);
 
-// (silu(gate) * up) weight^T (Shazeer 2020). gate, up: [.., in]. Keeps both.
-at::Tensor swiglu_linear(const Operand& gate, const Operand& up, const at::Tensor& weight,
-                         const TensorParallel& tp = {}, const WeightGradientsPtr& gradients = {},
-                         const Adapter& adapter = {});
+// Gates of Shazeer (2020): x / (1 + exp(-x)), or gelu's approximation by a tanh.
+enum class Gate { kSilu, kGeluTanh };
+
+// (activation(gate) * up) weight^T. gate, up: [.., in]. Keeps both.
+at::Tensor gated_linear(const Operand& gate, const Operand& up, const at::Tensor& weight,
+                        const TensorParallel& tp = {}, const WeightGradientsPtr& gradients = {},
+                        const Adapter& adapter = {}, Gate kind = Gate::kSilu);
 
 }  // namespace trireme::ops

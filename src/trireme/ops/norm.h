@@ -14,10 +14,13 @@ namespace trireme::ops {
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias,
                       double eps, const WeightGradientsPtr& gradients = {});
 
+// What an RMS norm multiplies by: its gain, or 1 + gain (Gemma), added in the type of sums.
+enum class Gain { kWhole, kFromOne };
+
 // x / sqrt(mean of squares + eps) * gain (Zhang & Sennrich 2019). x may be in the type of sums, such as a residual
 // stream in fp32 with a gain in bf16. The result has the gain's type. Keeps x and one number a row.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps,
-                    const WeightGradientsPtr& gradients = {});
+                    const WeightGradientsPtr& gradients = {}, Gain factor = Gain::kWhole);
 
 // A residual stream and its normed copy for the next branch.
 struct Branching {
@@ -30,6 +33,7 @@ struct Branching {
 // stream is kept; `normed` can be recomputed from it.
 Branching residual_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& gain,
                         const at::Tensor& bias, double eps,
-                        const WeightGradientsPtr& gradients = {}, Keep normed = Keep::kYes);
+                        const WeightGradientsPtr& gradients = {}, Keep normed = Keep::kYes,
+                        Gain factor = Gain::kWhole);
 
 }  // namespace trireme::ops

@@ -54,8 +54,8 @@ std::int64_t saved_bytes(const PlanSet& plan, int rank, bool trainable_only) {
   for (const SavedRange& range : ranges_of_island(plan, rank, trainable_only)) {
     const Unit& unit = plan.program.units[range.unit];
     const std::int64_t count = range.end - range.begin;
-    const DType type = has_master_copy(recipe, unit) ? recipe.master : param_type(recipe, unit);
-    const std::int64_t params = count * static_cast<std::int64_t>(size_of(type));
+    const std::int64_t params =
+        count * static_cast<std::int64_t>(size_of(stored_type(recipe, unit)));
     if (common || has_outer(recipe, unit)) bytes += params;
     if (unit.trainable) bytes += state_bytes(recipe, unit, count);
     if (sums_at_low_rank(recipe) && codes(recipe, unit)) {

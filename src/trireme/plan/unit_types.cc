@@ -21,6 +21,10 @@ bool has_master_copy(const Recipe& recipe, const Unit& unit) {
          (unit.trainable || unit.ema_of >= 0);
 }
 
+DType stored_type(const Recipe& recipe, const Unit& unit) {
+  return has_master_copy(recipe, unit) ? recipe.master : param_type(recipe, unit);
+}
+
 bool splits_masters(const Recipe& recipe, const Unit& unit) {
   return has_master_copy(recipe, unit) && recipe.master == DType::kF32 &&
          param_type(recipe, unit) == DType::kBF16 && !gathers_codes(recipe, unit) &&

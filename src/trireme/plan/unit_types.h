@@ -18,6 +18,9 @@ DType param_type(const Recipe& recipe, const Unit& unit);
 // Whether what the optimizer steps is a second copy of the parameters.
 bool has_master_copy(const Recipe& recipe, const Unit& unit);
 
+// Type of the parameters in checkpoints: that of the copy if there is one.
+DType stored_type(const Recipe& recipe, const Unit& unit);
+
 // Whether such a copy holds only the bits beyond the parameters. bf16 is the upper half of fp32, and the lower half is
 // enough if both are in memory all the time, and parameters are no codes.
 bool splits_masters(const Recipe& recipe, const Unit& unit);

@@ -274,9 +274,12 @@ void JobSession::look_at(std::int64_t step, const Load& load, exec::Observer& ob
   session_.step(args);
 }
 
-exec::StepResult JobSession::evaluate(std::int64_t step, std::int64_t batch, const Load& load) {
-  return session_.evaluate(
-      {.step = step, .skip_overflow = scales_dynamically(), .load = of_batch(batch, load)});
+exec::StepResult JobSession::evaluate(std::int64_t step, std::int64_t batch, const Load& load,
+                                      exec::Observer* observer) {
+  return session_.evaluate({.step = step,
+                            .skip_overflow = scales_dynamically(),
+                            .load = of_batch(batch, load),
+                            .observer = observer});
 }
 
 }  // namespace trireme::train

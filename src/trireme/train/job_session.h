@@ -98,7 +98,8 @@ class JobSession {
   void look_at(std::int64_t step, const Load& load, exec::Observer& observer);
   // The sum of losses over the batch-th global batch after `step` steps, without gradients or noise. Where steps that
   // overflow are skipped it may be none, else that throws Error{kNonFinite}.
-  exec::StepResult evaluate(std::int64_t step, std::int64_t batch, const Load& load);
+  exec::StepResult evaluate(std::int64_t step, std::int64_t batch, const Load& load,
+                            exec::Observer* observer = nullptr);
 
   // What step `step` (from 0) merges over islands.
   plan::OuterWork merges(std::int64_t step) const;

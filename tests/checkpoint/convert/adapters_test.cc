@@ -11,8 +11,11 @@
 #include "tests/checkpoint/convert/seeds.h"
 #include "tests/formats/scratch.h"
 #include "trireme/base/json.h"
+#include "trireme/checkpoint/convert/hugging_face.h"
+#include "trireme/checkpoint/convert/peft_weights.h"
 #include "trireme/checkpoint/convert/state_reader.h"
 #include "trireme/formats/safetensors.h"
+#include "trireme/model/training.h"
 
 namespace trireme::convert::adapters_test {
 namespace {
@@ -64,6 +67,9 @@ TEST_P(Adapters, HavePeftsNamesAndOurBits) {
       EXPECT_EQ(floats(tensor->bytes), ours(param.name)) << param.name;
     }
   EXPECT_EQ(file.tensors().size(), adapters);
+  EXPECT_EQ(peft_tensors(one_.job, one_.model).size(), adapters);
+  for (const formats::TensorInfo& info : peft_tensors(seed(), one_.job, one_.model))
+    EXPECT_EQ(file.find(info.name)->shape, info.shape);
   const Json config = parse_json(read_file(scratch_ / "peft/adapter_config.json"), "config");
   const bool gpt = GetParam() == Family::kGpt;
   EXPECT_EQ(config["fan_in_fan_out"], gpt);
@@ -113,6 +119,94 @@ TEST_P(Adapters, OtherUnitsThatTrainedNeedAMerge) {
               HasSubstr("unit head trained too (lora.also=head), which adapters cannot hold"));
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "peft"));
   merged_to_hugging_face(seed(), one_.job, one_.model, scratch_ / "merged");
+}
+
+TEST_P(Adapters, ComeBackFromPeftWithTheirBits) {
+  for (const char* targets : {"all", "attention", "mlp"}) {
+    begin({std::string("lora.targets=") + targets});
+    const Path peft = scratch_ / targets / "peft", base = scratch_ / targets / "base";
+    to_peft(seed(), one_.job, one_.model, peft);
+    const Target plain = target_of(decoder(GetParam(), 17), {});
+    write_seed(plain, scratch_ / targets / "plain");
+    to_hugging_face(scratch_ / targets / "plain/step-3", plain.job, plain.model, base);
+    const PeftWeights back(peft, base);
+    EXPECT_EQ(back.job().lora, one_.job.lora);
+    const HuggingFaceWeights model(base);
+    const StateReader whole(scratch_ / targets / "plain/step-3", plain.model.units);
+    for (const model::UnitSpec& unit : back.model().units)
+      for (const model::ParamSpec& param : unit.params)
+        EXPECT_EQ(floats(back.read(param)),
+                  model::holds_adapters(unit.name) ? ours(param.name) : floats(model.read(param)))
+            << param.name;
+    std::filesystem::remove_all(scratch_ / "seed");
+  }
+}
+
+TEST_P(Adapters, OtherTensorsThanThoseOfTheTargetsAreRefused) {
+  begin({"lora.targets=attention"});
+  to_peft(seed(), one_.job, one_.model, scratch_ / "peft");
+  const Target plain = target_of(decoder(GetParam(), 17), {});
+  write_seed(plain, scratch_ / "plain");
+  to_hugging_face(scratch_ / "plain/step-3", plain.job, plain.model, scratch_ / "base");
+  const Path file = scratch_ / "peft" / kAdapterModelName;
+  const formats::SafetensorsFile read(file);
+  const auto write = [&](const std::function<void(std::vector<formats::TensorInfo>&)>& change) {
+    std::vector<formats::TensorInfo> infos;
+    for (const formats::Tensor& tensor : read.tensors())
+      infos.push_back({.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape});
+    change(infos);
+    std::vector<std::byte> zeros;
+    std::filesystem::remove_all(scratch_ / "other");
+    std::filesystem::create_directories(scratch_ / "other");
+    std::filesystem::copy(scratch_ / "peft" / kAdapterConfigName, scratch_ / "other");
+    formats::stream_safetensors(scratch_ / "other" / kAdapterModelName, infos, {},
+                                formats::TensorOrder::kOfficial, [&](std::size_t index) {
+                                  std::size_t count = 1;
+                                  for (const std::int64_t size : infos[index].shape)
+                                    count *= static_cast<std::size_t>(size);
+                                  zeros.resize(count * size_of(infos[index].dtype));
+                                  return std::span<const std::byte>(zeros);
+                                });
+    return formats::refusal([&] { PeftWeights(scratch_ / "other", scratch_ / "base"); },
+                            ErrorKind::kData);
+  };
+  EXPECT_THAT(write([](auto& infos) { infos.pop_back(); }), HasSubstr("has no base_model.model."));
+  EXPECT_THAT(write([](auto& infos) {
+                infos.push_back({.name = "lm_head.lora_A.weight", .shape = {2, 2}});
+              }),
+              HasSubstr("lm_head.lora_A.weight\" is no adapter of a linear layer of this model"));
+  EXPECT_THAT(write([](auto& infos) { infos[0].shape[0] += 1; }),
+              HasSubstr("rank 2 of this model needs ["));
+  EXPECT_THAT(write([](auto& infos) { infos[0].dtype = DType::kI64; }),
+              HasSubstr("is int64; needs numbers"));
+}
+
+TEST(PeftConfig, WhatNoJobSaysIsRefused) {
+  const std::string start = R"({"peft_type":"LORA","r":4,"lora_alpha":8)";
+  const auto read = [&](const std::string& more) {
+    return peft_config(start + more + "}", "a.json");
+  };
+  EXPECT_EQ(read("").lora.rank, 4);
+  EXPECT_EQ(read(R"(,"use_rslora":true)").lora.alpha, 16);
+  EXPECT_EQ(read(R"(,"lora_dropout":0.1,"base_model_name_or_path":"a/b")").base, "a/b");
+  EXPECT_EQ(read(R"(,"base_model_name_or_path":null,"use_dora":false,"rank_pattern":{})").base, "");
+  for (const char* more :
+       {R"("use_dora":true)", R"("bias":"all")", R"("modules_to_save":["lm_head"])",
+        R"("rank_pattern":{"q_proj":8})", R"("alpha_pattern":{"q_proj":8})", R"("lora_bias":true)",
+        R"("layer_replication":[[0,1]])", R"("target_parameters":["x"])"}) {
+    const std::string key = std::string(more).substr(1, std::string(more).find(':') - 2);
+    EXPECT_THAT(formats::refusal([&] { read(std::string(",") + more); }, ErrorKind::kData),
+                testing::AllOf(HasSubstr("a.json: " + key + "="), HasSubstr("PEFT")))
+        << more;
+  }
+  for (const char* text :
+       {R"({"peft_type":"IA3","r":4,"lora_alpha":8})", R"({"r":4,"lora_alpha":8})",
+        R"({"peft_type":"LORA","lora_alpha":8})", R"({"peft_type":"LORA","r":0,"lora_alpha":8})",
+        R"({"peft_type":"LORA","r":4})", R"({"peft_type":"LORA","r":4,"lora_alpha":"8"})", "[]",
+        "{"})
+    EXPECT_THAT(formats::refusal([&] { peft_config(text, "a.json"); }, ErrorKind::kData),
+                HasSubstr("a.json"))
+        << text;
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Adapters, testing::Values(Family::kGpt, Family::kLlama));

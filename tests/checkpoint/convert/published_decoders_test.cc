@@ -11,7 +11,7 @@
 #include "trireme/checkpoint/convert/hugging_face.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/account/flops.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 
 namespace trireme::convert::published_decoders_test {
 namespace {
@@ -106,20 +106,106 @@ std::vector<Published> published() {
        3'075'098'624, "", "3xfull,nope"}};
 }
 
+// With fused layers.
+std::vector<Published> published_fused() {
+  const Json pythia{{"hidden_act", "gelu"},
+                    {"rotary_pct", 0.25},
+                    {"rotary_emb_base", 10000},
+                    {"use_parallel_residual", true}};
+  return {{"Phi-3-mini-4k",
+           config("phi3", {3072, 32, 8192, 32, 32, 32064},
+                  {{"sliding_window", 2047}, {"embd_pdrop", 0.0}, {"rope_scaling", nullptr}}),
+           3'821'079'552, "", "sliding:2047", "mistral"},
+          {"Phi-4",
+           config("phi3", {5120, 40, 17920, 40, 10, 100352},
+                  {{"sliding_window", nullptr}, {"rope_theta", 250000}}),
+           14'659'507'200, "", "", "llama"},
+          {"Pythia-70m", config("gpt_neox", {512, 6, 2048, 8, 8, 50304}, pythia), 70'426'624},
+          {"Pythia-160m", config("gpt_neox", {768, 12, 3072, 12, 12, 50304}, pythia), 162'322'944},
+          {"GPT-NeoX-20B",
+           config("gpt_neox", {6144, 44, 24576, 64, 64, 50432},
+                  {{"hidden_act", "gelu_fast"}, {"rotary_emb_base", 10000}}),
+           20'554'567'680}};
+}
+
+// What section `llama` of a job has.
+std::vector<Published> published_relatives() {
+  const auto gemma = [](const Sizes& sizes, Json more) {
+    more.update({{"hidden_activation", "gelu_pytorch_tanh"},
+                 {"head_dim", 256},
+                 {"tie_word_embeddings", true},
+                 {"rope_theta", 1e6},
+                 {"rope_local_base_freq", 1e4},
+                 {"query_pre_attn_scalar", 256}});
+    return config("gemma3_text", sizes, more);
+  };
+  return {{"OLMo-2-1B", config("olmo2", {2048, 16, 8192, 16, 16, 100352}, Json::object()),
+           1'484'916'736},
+          {"OLMo-2-7B", config("olmo2", {4096, 32, 11008, 32, 32, 100352}, Json::object()),
+           7'298'617'344},
+          {"OLMo-2-32B", config("olmo2", {5120, 64, 27648, 40, 8, 100352}, Json::object()),
+           32'234'279'936},
+          {"OLMo-3-7B",
+           config("olmo3", {4096, 32, 11008, 32, 32, 100278},
+                  {{"sliding_window", 4096},
+                   {"rope_scaling",
+                    {{"rope_type", "yarn"},
+                     {"factor", 8.0},
+                     {"original_max_position_embeddings", 8192}}}}),
+           7'298'011'136, "yarn factor=8 original=8192", "3xsliding:4096,full"},
+          {"Gemma-3-270m", gemma({640, 18, 2048, 4, 1, 262144}, {{"sliding_window", 512}}),
+           268'098'176, "", "5xsliding:512,full"},
+          {"Gemma-3-1B", gemma({1152, 26, 6912, 4, 1, 262144}, {{"sliding_window", 512}}),
+           999'885'952, "", "5xsliding:512,full"},
+          {"Gemma-3-4B, its text",
+           gemma({2560, 34, 10240, 8, 4, 262208},
+                 {{"sliding_window", 1024},
+                  {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}}),
+           3'880'263'168, "linear factor=8", "5xsliding:1024,full"},
+          {"Gemma-3-4B",
+           {{"model_type", "gemma3"},
+            {"text_config",
+             {{"hidden_size", 2560},
+              {"intermediate_size", 10240},
+              {"model_type", "gemma3_text"},
+              {"num_hidden_layers", 34},
+              {"rope_scaling", {{"factor", 8.0}, {"rope_type", "linear"}}},
+              {"sliding_window", 1024}}},
+            {"vision_config", {{"hidden_size", 1152}}}},
+           3'880'263'168,
+           "linear factor=8",
+           "5xsliding:1024,full",
+           "gemma3_text"},
+          {"Granite-3.0-8B",
+           config("granite", {4096, 40, 12800, 32, 8, 49155},
+                  {{"tie_word_embeddings", true},
+                   {"embedding_multiplier", 12},
+                   {"residual_multiplier", 0.22},
+                   {"attention_multiplier", 0.0078125},
+                   {"logits_scaling", 16}}),
+           8'170'848'256}};
+}
+
 nlohmann::json unordered(const Json& json) { return nlohmann::json::parse(json.dump()); }
 
 TEST(PublishedDecoders, HaveTheirParametersAndComeBack) {
-  for (const Published& model : published()) {
+  std::vector<Published> all = published();
+  std::ranges::move(published_fused(), std::back_inserter(all));
+  std::ranges::move(published_relatives(), std::back_inserter(all));
+  for (const Published& model : all) {
     SCOPED_TRACE(model.name);
     const config::Job job = config::resolve(job_of_config(model.config.dump(), model.name), 1, {});
     EXPECT_EQ(model::describe(job).parameters(), model.parameters);
-    EXPECT_EQ(model::count_parameters(job.model).total, model.parameters);
+    EXPECT_EQ(model::count_parameters(job.model, job.llama).total, model.parameters);
     EXPECT_EQ(job.model.rope_scaling, model.rope);
     EXPECT_EQ(job.model.attention_layers, model.layers);
     const Json written = Json::parse(hugging_face_config(job));
     EXPECT_EQ(written.at("model_type"),
               model.written != nullptr ? Json(model.written) : model.config.at("model_type"));
-    EXPECT_EQ(config::resolve(job_of_config(written.dump(), ""), 1, {}).model, job.model);
+    const config::Job back = config::resolve(job_of_config(written.dump(), ""), 1, {});
+    EXPECT_EQ(back.model, job.model);
+    EXPECT_EQ(back.neox, job.neox);
+    EXPECT_EQ(back.llama, job.llama);
     if (model.rope.starts_with("llama3")) {
       EXPECT_EQ(unordered(written.at("rope_scaling")), unordered(model.config.at("rope_scaling")));
     }
@@ -208,6 +294,71 @@ TEST(PublishedDecoders, RefusesWhatItCannotCompute) {
               HasSubstr("no_rope_layers has 2 numbers for 4 layers"));
   EXPECT_THAT(refused("smollm3", {{"use_sliding_window", true}}),
               HasSubstr("use_sliding_window is \"true\""));
+}
+
+TEST(PublishedDecoders, RelativesAreReadAsTheirFilesSay) {
+  const auto job = [](const char* type, const Json& more) {
+    return job_of_config(tiny(type, more).dump(), "config.json");
+  };
+  const Json both{
+      {"rope_parameters",
+       {{"full_attention", {{"rope_type", "linear"}, {"rope_theta", 3e6}, {"factor", 8.0}}},
+        {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 2e4}}}}},
+      {"hidden_activation", "gelu_pytorch_tanh"},
+      {"sliding_window_pattern", 2},
+      {"sliding_window", 32}};
+  const config::Job gemma = job("gemma3_text", both);
+  EXPECT_EQ(gemma.model.rope_theta, 3e6) << "as transformers 5 writes it";
+  EXPECT_EQ(gemma.model.rope_scaling, "linear factor=8");
+  EXPECT_EQ(gemma.llama.sliding_theta, 2e4);
+  EXPECT_EQ(gemma.llama.embedding_multiplier, 8) << "sqrt(64)";
+  EXPECT_EQ(gemma.model.head_dim, 256) << "the default of the class";
+  EXPECT_EQ(gemma.llama.attention_multiplier, 0) << "heads are as wide as the scalar";
+  EXPECT_EQ(job("granite", Json::object()).llama.attention_multiplier, 1);
+  EXPECT_EQ(job("olmo3", {{"sliding_window", 8}}).llama.sliding_theta, 0)
+      << "both kinds of layers turn alike";
+  EXPECT_THAT(refused("gemma3_text", {{"attn_logit_softcapping", 50.0}}),
+              HasSubstr("attn_logit_softcapping is"));
+  EXPECT_THAT(refused("gemma3_text", {{"hidden_activation", "gelu"}}),
+              HasSubstr("hidden_activation is"));
+  EXPECT_THAT(refused("olmo2", {{"attention_bias", true}}), HasSubstr("attention_bias is"));
+  EXPECT_THAT(refused("olmo3", {{"layer_types", {"chunked", "x", "x", "x"}}}),
+              HasSubstr("layer_types has \"chunked\""));
+}
+
+TEST(PublishedDecoders, NeoxIsReadAsItsFilesSay) {
+  const auto neox = [](const Json& more) {
+    Json json{{"hidden_act", "gelu"}};
+    json.update(more);
+    return job_of_config(tiny("gpt_neox", json).dump(), "config.json");
+  };
+  EXPECT_EQ(neox(Json::object()).neox, config::Neox()) << "what its class has by default";
+  const config::Job other = neox({{"use_parallel_residual", false},
+                                  {"hidden_act", "gelu_new"},
+                                  {"rotary_pct", 1.0},
+                                  {"rotary_emb_base", 20000}});
+  EXPECT_FALSE(other.neox.parallel_residual);
+  EXPECT_EQ(other.neox.activation, config::Activation::kGeluTanh);
+  EXPECT_EQ(other.neox.rotary_fraction, 1);
+  EXPECT_EQ(other.model.rope_theta, 20000);
+  const config::Job next =
+      neox({{"rope_parameters",
+             {{"rope_type", "default"}, {"rope_theta", 5000.0}, {"partial_rotary_factor", 0.5}}}});
+  EXPECT_EQ(next.neox.rotary_fraction, 0.5) << "as transformers 5 writes it";
+  EXPECT_EQ(next.model.rope_theta, 5000);
+  EXPECT_THAT(refused("gpt_neox", {{"hidden_act", "relu"}}),
+              HasSubstr("hidden_act is \"relu\"; family neox has gelu and gelu_new"));
+  EXPECT_THAT(refused("gpt_neox", {{"hidden_act", "gelu"}, {"attention_bias", false}}),
+              HasSubstr("attention_bias is \"false\""));
+  EXPECT_THAT(refused("gpt_neox", {{"hidden_act", "gelu"}, {"rope_scaling", {{"type", "linear"}}}}),
+              HasSubstr("rope_scaling is"));
+}
+
+TEST(PublishedDecoders, PhiWithPartialOrLongRotaryPositionsIsRefused) {
+  EXPECT_THAT(refused("phi3", {{"partial_rotary_factor", 0.75}}),
+              HasSubstr("partial_rotary_factor is \"0.75\""));
+  EXPECT_THAT(refused("phi3", {{"rope_scaling", {{"type", "longrope"}}}}),
+              HasSubstr("type is \"longrope\""));
 }
 
 // A pattern that no class has keys for names its key.

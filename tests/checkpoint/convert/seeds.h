@@ -11,7 +11,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/formats/checkpoint_draft.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/passes/compile.h"
 

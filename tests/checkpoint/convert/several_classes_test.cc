@@ -74,6 +74,20 @@ struct Case {
   std::vector<std::string> idle;
 };
 
+// Half of each head's channels turn, and they lie elsewhere than there.
+Case neox() {
+  config::Job job = decoder(config::Family::kNeox, 17);
+  job.model.hidden = 48;
+  job.neox.rotary_fraction = 0.5;
+  return {"gpt_neox",
+          job,
+          {{"gpt_neox.layers.0.attention.query_key_value.bias", {144}},
+           {"gpt_neox.layers.1.attention.dense.weight", {48, 48}},
+           {"gpt_neox.layers.1.attention.query_key_value.weight", {144, 48}}},
+          "",
+          {"gpt_neox.layers.0.attention.bias", "gpt_neox.layers.1.attention.masked_bias"}};
+}
+
 std::vector<Case> cases() {
   const Shapes decoder = {{"language_model.model.embed_tokens.weight", {260, 24}},
                           {"language_model.model.layers.1.self_attn.o_proj.weight", {24, 36}},
@@ -114,6 +128,7 @@ std::vector<Case> cases() {
            {{"model.layers.0.self_attn.q_norm.weight", {6}},
             {"model.layers.1.self_attn.k_norm.weight", {6}},
             {"model.layers.1.self_attn.k_proj.weight", {18, 24}}}},
+          neox(),
           {"clip_vision_model",
            clip_tower(),
            {{"vision_model.embeddings.class_embedding", {24}},
@@ -210,6 +225,7 @@ TEST_P(SeveralClasses, ConfigDescribesTheModel) {
   EXPECT_EQ(read.vision, one_.job.vision);
   EXPECT_EQ(read.projector, one_.job.projector);
   EXPECT_EQ(read.vlm, one_.job.vlm);
+  EXPECT_EQ(read.neox, one_.job.neox);
   EXPECT_EQ(read.data, one_.job.data);
 }
 

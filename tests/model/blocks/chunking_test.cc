@@ -18,8 +18,8 @@
 #include "trireme/exec/units/initial_values.h"
 #include "trireme/model/blocks/hnet/hnet_block.h"
 #include "trireme/model/blocks/hnet/mamba.h"
-#include "trireme/model/families/hnet.h"
-#include "trireme/model/families/hnet_params.h"
+#include "trireme/model/families/hnet/hnet.h"
+#include "trireme/model/families/hnet/hnet_params.h"
 
 namespace trireme::blocks::chunking_test {
 namespace {

@@ -15,7 +15,7 @@
 #include "trireme/config/synthetic.h"
 #include "trireme/exec/session.h"
 #include "trireme/model/blocks/towers/clip.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/optim/adamw.h"
 
 namespace trireme::blocks::clip_scale_test {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/model/families.h"
+#include "trireme/model/families/families.h"
 
 namespace trireme::blocks::families_test {
 namespace {

@@ -23,7 +23,7 @@
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/blocks/generate.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/plan/memory.h"
 
 namespace trireme::blocks::gated_cross_test {

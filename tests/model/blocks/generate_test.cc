@@ -55,19 +55,25 @@ TEST(Sample, RefusesWhatHasNoMeaning) {
   EXPECT_THROW(sample(at::full({2}, NAN), {}, 0), Error);
 }
 
+config::Job small_job(config::Family family, std::int64_t seq_len) {
+  config::Job job;
+  job.model = {.family = family,
+               .layers = 2,
+               .hidden = 16,
+               .heads = 2,
+               .kv_heads = 2,
+               .ffn = 32,
+               .vocab = 31,
+               .seq_len = seq_len,
+               .init_std = 0.5};
+  return job;
+}
+
 TEST(Generate, ReadsTheWindowAndRepeats) {
-  for (config::Family family : {config::Family::kGpt, config::Family::kLlama}) {
-    config::Job job;
-    job.model = {.family = family,
-                 .layers = 2,
-                 .hidden = 16,
-                 .heads = 2,
-                 .kv_heads = 2,
-                 .ffn = 32,
-                 .vocab = 31,
-                 .seq_len = 8,
-                 .dropout = family == config::Family::kGpt ? 0.5 : 0.0,
-                 .init_std = 0.5};
+  for (config::Family family :
+       {config::Family::kGpt, config::Family::kLlama, config::Family::kNeox}) {
+    config::Job job = small_job(family, 8);
+    if (family == config::Family::kGpt) job.model.dropout = 0.5;
     harness::BoundModel bound(build(job), at::kFloat);
     GenerateArgs args{.prompt = {3, 1, 4},
                       .max_tokens = 20,
@@ -106,7 +112,7 @@ TEST(Generate, ReadsEachTokenOnce) {
     std::string layers;
   };
   for (const Case& one :
-       {Case{Family::kGpt, 2, 2, ""}, Case{Family::kLlama, 4, 2, ""},
+       {Case{Family::kGpt, 2, 2, ""}, Case{Family::kNeox, 2, 2, ""}, Case{Family::kLlama, 4, 2, ""},
         Case{Family::kLlama, 4, 4, ""}, Case{Family::kLlama, 4, 1, "sliding:3,nope"},
         Case{Family::kLlama, 2, 1, "sliding:1,full"}}) {
     config::Job job;
@@ -131,6 +137,32 @@ TEST(Generate, ReadsEachTokenOnce) {
       EXPECT_LT((growing.next_logits(so_far) - whole).abs().max().item<double>(), 1e-12)
           << one.layers << one.kv_heads << end;
     }
+  }
+}
+
+// The sum over its tokens of what next_logits() says of each.
+TEST(LogLikelihood, IsThatOfOneTokenAfterTheOther) {
+  for (config::Family family :
+       {config::Family::kGpt, config::Family::kLlama, config::Family::kNeox}) {
+    config::Job job = small_job(family, 12);
+    job.precision.compute = DType::kF64;
+    harness::BoundModel bound(build(job), at::kDouble);
+    const std::vector<std::int64_t> text = {3, 1, 4, 1, 5, 9, 2, 6};
+    for (const std::size_t begin : {1U, 4U, 7U}) {
+      double sum = 0;
+      for (std::size_t i = begin; i < text.size(); ++i)
+        sum += next_logits(bound.model(), {text.begin(), text.begin() + static_cast<int>(i)}, 12)
+                   .log_softmax(0)[text[i]]
+                   .item<double>();
+      EXPECT_NEAR(log_likelihood(bound.model(), text, begin, 12), sum, 1e-10) << begin;
+    }
+    // Of a longer context the last tokens are read.
+    std::vector<std::int64_t> longer(20, 7);
+    longer.insert(longer.end(), text.begin(), text.end());
+    const std::vector<std::int64_t> kept(longer.end() - 13, longer.end());
+    EXPECT_EQ(log_likelihood(bound.model(), longer, longer.size() - 3, 12),
+              log_likelihood(bound.model(), kept, kept.size() - 3, 12));
+    EXPECT_THROW(log_likelihood(bound.model(), longer, 2, 12), Error);
   }
 }
 

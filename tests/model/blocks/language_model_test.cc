@@ -27,6 +27,7 @@ config::Job job(Family family, DType compute, bool tied = true) {
                   .vocab = 53,
                   .seq_len = 70,
                   .tied = tied};
+  result.neox.rotary_fraction = 0.7;  // four of the six channels of a head
   result.precision.compute = compute;
   result.run.micro_batch = 2;
   return result;
@@ -60,7 +61,8 @@ class LanguageModel : public testing::TestWithParam<Case> {
 
 INSTANTIATE_TEST_SUITE_P(Families, LanguageModel,
                          testing::Values(Case{Family::kGpt, true}, Case{Family::kGpt, false},
-                                         Case{Family::kLlama, true}, Case{Family::kLlama, false}));
+                                         Case{Family::kLlama, true}, Case{Family::kLlama, false},
+                                         Case{Family::kNeox, true}, Case{Family::kNeox, false}));
 
 TEST_P(LanguageModel, DocumentsOfASampleAreAsIfEachStoodAlone) {
   const config::Job job = this->job(DType::kF64);

@@ -16,7 +16,7 @@ namespace {
 using config::Family;
 using harness::BoundModel;
 
-constexpr Family kFamilies[] = {Family::kGpt, Family::kLlama};
+constexpr Family kFamilies[] = {Family::kGpt, Family::kLlama, Family::kNeox};
 
 config::Job job_of(Family family, const std::vector<std::string>& sets) {
   config::Job job;
@@ -28,6 +28,7 @@ config::Job job_of(Family family, const std::vector<std::string>& sets) {
                .ffn = 40,
                .vocab = 53,
                .seq_len = 30};
+  if (family == Family::kNeox) job.neox.rotary_fraction = 0.7;  // four of six channels
   job.precision.compute = DType::kF64;
   job.run.micro_batch = job.run.global_batch = 2;
   for (const std::string& set : sets) config::apply_set(job, set);
@@ -73,9 +74,11 @@ std::vector<Pair> adapters_of(const BoundModel& model) {
 // The loss of merged weights W + s B A is the adapted model's, and gradients follow by the chain rule from theirs.
 TEST(Lora, IsTheModelWithMergedWeights) {
   for (const Family family : kFamilies)
-    for (const auto& [targets, layers] : {std::pair("all", family == Family::kGpt ? 4 : 7),
+    for (const auto& [targets, layers] : {std::pair("all", family == Family::kGpt     ? 4
+                                                           : family == Family::kLlama ? 7
+                                                                                      : 6),
                                           std::pair("attention", family == Family::kGpt ? 2 : 4),
-                                          std::pair("mlp", family == Family::kGpt ? 2 : 3)}) {
+                                          std::pair("mlp", family == Family::kLlama ? 3 : 2)}) {
       const config::Job plain = job_of(family, {});
       const config::Job job = job_of(family, {"lora.rank=3", "lora.alpha=4.5", "lora.also=head",
                                               std::string("lora.targets=") + targets});
@@ -112,8 +115,9 @@ TEST(Lora, IsTheModelWithMergedWeights) {
         EXPECT_FALSE(param.grad().defined()) << name;
       }
       EXPECT_GT(frozen, 10);
-      const char* const norm =
-          family == Family::kGpt ? "transformer.ln_f.weight" : "model.norm.weight";
+      const char* const norm = family == Family::kGpt     ? "transformer.ln_f.weight"
+                               : family == Family::kLlama ? "model.norm.weight"
+                                                          : "gpt_neox.final_layer_norm.weight";
       EXPECT_TRUE(at::allclose(by_name(model).at(norm).grad(), whole.at(norm).grad()));
     }
 }

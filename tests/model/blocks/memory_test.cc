@@ -12,7 +12,7 @@
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/build.h"
-#include "trireme/model/families/language_model.h"
+#include "trireme/model/families/decoders/language_model.h"
 #include "trireme/model/layout.h"
 
 namespace trireme::blocks::memory_test {
@@ -28,14 +28,15 @@ constexpr bool kHasHalf = true;
 #endif
 
 TEST(SavedBytes, EveryNodeKeepsWhatItDeclares) {
-  for (config::Family family : {config::Family::kGpt, config::Family::kLlama})
+  for (config::Family family :
+       {config::Family::kGpt, config::Family::kLlama, config::Family::kNeox})
     for (auto [type, parts] :
          {std::pair(DType::kF32, ""), std::pair(DType::kBF16, ""), std::pair(DType::kF64, ""),
           std::pair(DType::kF32, "logits"), std::pair(DType::kF32, "norms"),
           std::pair(DType::kF32, "attention"), std::pair(DType::kF32, "mlp"),
           std::pair(DType::kBF16, "norms,attention,mlp,logits"), std::pair(DType::kF16, ""),
           std::pair(DType::kBF16, "nodes")}) {
-      if (type == DType::kF16 && !kHasHalf) continue;
+      if (type == DType::kF16 && (!kHasHalf || family == config::Family::kNeox)) continue;
       config::Job job;
       if (parts == std::string_view("nodes")) {
         job.precision.nodes = "*=fp32";
@@ -176,7 +177,8 @@ TEST(SavedBytes, OfLayersThatAttendInTheirWayAreDeclared) {
 }
 
 TEST(SavedBytes, AreThoseOfTheRanksPart) {
-  for (config::Family family : {config::Family::kGpt, config::Family::kLlama})
+  for (config::Family family :
+       {config::Family::kGpt, config::Family::kLlama, config::Family::kNeox})
     for (const std::vector<std::string>& layout : std::vector<std::vector<std::string>>{
              {"parallel.tp=2"},
              {"parallel.tp=4"},

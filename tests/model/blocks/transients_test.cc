@@ -7,9 +7,14 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <string>
+#include <vector>
+
 #include "tests/harness/bound_model.h"
 #include "tests/harness/count_allocations.h"
+#include "tests/harness/relatives.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/config/families.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/plan/memory.h"
 
@@ -27,6 +32,8 @@ struct Case {
   bool logits = true;
   bool qwen = false;  // biases and norms of queries and keys, wider heads
   const char* layers = "";
+  bool serial = false;  // of neox: feed-forward layers after attention
+  const char* relative = "";
 };
 
 config::Job job_of(const Case& one) {
@@ -41,12 +48,15 @@ config::Job job_of(const Case& one) {
                .vocab = 193,
                .seq_len = 160};
   job.model.dropout = one.dropout;
+  job.neox.parallel_residual = !one.serial;
   if (one.qwen) job.model.head_dim = 48;
   job.model.qkv_bias = job.model.qk_norm = one.qwen;
   job.model.attention_layers = one.layers;
   job.precision.compute = one.type;
   job.run.micro_batch = one.micro_batch;
   job.recompute.logits = !one.logits;
+  if (*one.relative != 0)
+    for (const std::string& set : harness::kRelatives.at(one.relative)) config::apply_set(job, set);
   return job;
 }
 
@@ -127,13 +137,26 @@ TEST_P(Transients, AreWhatNodesDeclare) {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (config::Family family : {config::Family::kGpt, config::Family::kLlama})
-    for (DType type : {DType::kF32, DType::kBF16, DType::kF16, DType::kF64})
+  using config::Family;
+  for (Family family : {Family::kGpt, Family::kLlama, Family::kNeox})
+    for (DType type : {DType::kF32, DType::kBF16, DType::kF16, DType::kF64}) {
+      if (family == Family::kNeox && type == DType::kF16) continue;  // no GELU of LibTorch
       for (std::int64_t micro_batch : {1, 3})
         for (bool logits : {true, false}) all.push_back({family, type, micro_batch, 0, logits});
+    }
+  all.push_back({.family = Family::kNeox, .type = DType::kF32, .micro_batch = 3, .serial = true});
   all.push_back({config::Family::kGpt, DType::kF32, 2, 0.1});
   for (DType type : {DType::kF32, DType::kBF16, DType::kF64})
     all.push_back({config::Family::kLlama, type, 3, 0, true, true});
+  for (const char* relative : {"olmo", "gemma", "granite"})
+    for (DType type : {DType::kF32, DType::kBF16, DType::kF64})
+      all.push_back(
+          {.family = config::Family::kLlama, .type = type, .micro_batch = 3, .relative = relative});
+  all.push_back({.family = config::Family::kLlama,
+                 .type = DType::kF32,
+                 .micro_batch = 3,
+                 .layers = "nope",
+                 .relative = "granite"});
   for (const char* layers : {"sliding:20", "nope"})
     for (const bool qwen : {false, true})
       all.push_back({config::Family::kLlama, DType::kF32, 3, 0, true, qwen, layers});
@@ -142,12 +165,13 @@ std::vector<Case> cases() {
 
 INSTANTIATE_TEST_SUITE_P(Nodes, Transients, testing::ValuesIn(cases()), [](const auto& info) {
   const Case& c = info.param;
-  return fmt::format("{}_{}_mb{}{}{}{}{}", c.family == config::Family::kGpt ? "gpt" : "llama",
-                     name(c.type), c.micro_batch, c.dropout > 0 ? "_dropout" : "",
-                     c.logits ? "" : "_logits", c.qwen ? "_qwen" : "",
+  return fmt::format("{}_{}_mb{}{}{}{}{}{}{}{}", config::name(c.family), name(c.type),
+                     c.micro_batch, c.dropout > 0 ? "_dropout" : "", c.logits ? "" : "_logits",
+                     c.qwen ? "_qwen" : "",
                      *c.layers == 's'   ? "_sliding"
                      : *c.layers == 'n' ? "_nope"
-                                        : "");
+                                        : "",
+                     c.serial ? "_serial" : "", *c.relative != 0 ? "_" : "", c.relative);
 });
 
 }  // namespace

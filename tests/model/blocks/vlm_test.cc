@@ -28,7 +28,7 @@
 #include "trireme/model/blocks/generate.h"
 #include "trireme/model/blocks/towers/projector.h"
 #include "trireme/model/blocks/towers/tower.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 
 namespace trireme::blocks::vlm_test {
 namespace {

@@ -1,5 +1,6 @@
 #include "trireme/checkpoint/convert/adapters.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -14,8 +15,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
+#include "trireme/checkpoint/convert/adapter_tensors.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
-#include "trireme/checkpoint/convert/hugging_face_names.h"
 #include "trireme/checkpoint/convert/state_reader.h"
 #include "trireme/checkpoint/convert/turn.h"
 #include "trireme/checkpoint/convert/values.h"
@@ -23,49 +24,15 @@
 #include "trireme/config/families.h"
 #include "trireme/formats/manifest.h"
 #include "trireme/formats/safetensors.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/model/training.h"
+#include "trireme/plan/unit_types.h"
 
 namespace trireme::convert {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-
-// Parameters of a model by name, with their place among its units.
-struct Slot {
-  std::size_t unit = 0, index = 0;
-  const model::ParamSpec* param = nullptr;
-};
-using Slots = std::map<std::string, Slot, std::less<>>;
-
-Slots slots_of(const model::ModelSpec& model) {
-  Slots slots;
-  for (std::size_t unit = 0; unit < model.units.size(); ++unit)
-    for (std::size_t i = 0; i < model.units[unit].params.size(); ++i) {
-      const model::ParamSpec& param = model.units[unit].params[i];
-      slots[param.name] = {unit, i, &param};
-    }
-  return slots;
-}
-
-// "q_proj.lora_A.weight" of "q_proj.weight".
-std::string adapter_name(const std::string& weight, std::string_view matrix) {
-  const std::size_t last = weight.rfind('.');
-  return fmt::format("{}.{}{}", weight.substr(0, last), matrix, weight.substr(last));
-}
-
-// The one tensor of theirs that is a weight with an adapter.
-Part part_of(const config::Job& job, const model::ParamSpec& weight) {
-  std::vector<Part> parts = parts_of(*names_of(job).front(), job, weight);
-  TRIREME_CHECK(parts.size() == 1, "{} is {} tensors there", weight.name, parts.size());
-  return std::move(parts.front());
-}
-
-config::Job without_adapters(config::Job job) {
-  job.lora = {};
-  job.checkpoint.trainable_only = false;
-  return job;
-}
 
 void make_new(const Path& out) {
   std::error_code cause;
@@ -74,22 +41,42 @@ void make_new(const Path& out) {
   make_directories(out);
 }
 
-void refuse_other_units(const Path& checkpoint, const config::Job& job,
-                        const model::ModelSpec& model) {
+// Throws Error{kUsage} for a model that PEFT's files cannot hold.
+void check_peft(const std::string& what, const config::Job& job, const model::ModelSpec& model) {
   for (std::size_t unit = 0; unit < model.units.size(); ++unit)
     if (model.program.units[unit].trainable && !model::holds_adapters(model.units[unit].name))
       fail(
           ErrorKind::kUsage,
           "{}: unit {} trained too (lora.also={}), which adapters cannot hold; merge them into the "
           "weights with --merge",
-          checkpoint.string(), model.units[unit].name, job.lora.also);
+          what, model.units[unit].name, job.lora.also);
+  hugging_face_config(without_adapters(job));
+  const Path base = job.model.weights;
+  if (base.empty() || !is_hugging_face(base)) return;
+  const std::string_view names = names_of(job).front()->name;
+  if (const HuggingFaceWeights weights(base); weights.names() != names)
+    fail(ErrorKind::kUsage,
+         "{}: its model, {}, has the layers of a {}, which PEFT would not find by the names of a "
+         "{}; write merged weights with --merge",
+         what, base.string(), weights.names(), names);
+}
+
+template <typename TypeOf>  // (unit)
+std::vector<formats::TensorInfo> infos_of(const std::vector<AdapterTensor>& tensors,
+                                          const TypeOf& type_of) {
+  std::vector<formats::TensorInfo> infos;
+  for (const AdapterTensor& tensor : tensors)
+    infos.push_back({.name = tensor.name,
+                     .dtype = type_of(tensor.slot.unit),
+                     .shape = tensor.slot.param->shape});
+  return infos;
 }
 
 // The layers that have adapters, as PEFT finds them by the ends of their names. Names in a block of GPT-2 need the part
 // of the block too.
-std::string target_of(config::DecoderBlock block, std::string_view module) {
+std::string target_of(bool in_block, std::string_view module) {
   std::size_t dot = module.rfind('.');
-  if (block == config::DecoderBlock::kGpt) dot = module.rfind('.', dot - 1);
+  if (in_block) dot = module.rfind('.', dot - 1);
   return std::string(module.substr(dot + 1));
 }
 
@@ -97,7 +84,8 @@ Json whole_if_whole(double number) {
   return number == std::floor(number) ? Json(static_cast<std::int64_t>(number)) : Json(number);
 }
 
-std::string adapter_config(const config::Job& job, const std::set<std::string>& targets) {
+std::string adapter_config(const config::Job& job, const std::set<std::string>& targets,
+                           bool turned) {
   const Json json = {{"peft_type", "LORA"},
                      {"task_type", "CAUSAL_LM"},
                      {"base_model_name_or_path", job.model.weights},
@@ -106,7 +94,7 @@ std::string adapter_config(const config::Job& job, const std::set<std::string>& 
                      {"lora_dropout", job.lora.dropout},
                      {"target_modules", targets},
                      {"bias", "none"},
-                     {"fan_in_fan_out", config::info(job).decoder == config::DecoderBlock::kGpt},
+                     {"fan_in_fan_out", turned},
                      {"use_rslora", false},
                      {"use_dora", false},
                      {"modules_to_save", nullptr},
@@ -211,40 +199,105 @@ void add_product(std::vector<float>& w, const std::vector<float>& b, const std::
   }
 }
 
+// A tensor of theirs, and the elements of our parameters that it is made of.
+struct Merged {
+  struct Piece {
+    std::string param;
+    std::int64_t begin = 0;
+    Part part;
+  };
+  formats::TensorInfo info;
+  std::vector<Piece> pieces;  // those of a parameter follow one another
+};
+
+std::vector<Merged> merged_tensors(const config::Job& job, const model::ModelSpec& whole,
+                                   const Parameters& parameters) {
+  std::vector<Merged> made;
+  std::map<std::string, std::size_t> places;
+  for (const auto& [name, weight] : slots_of(whole)) {
+    std::int64_t begin = 0;
+    for (Part& part : parts_of(*names_of(job).front(), job, *weight.param)) {
+      const auto [place, added] = places.try_emplace(part.name, made.size());
+      if (added)
+        made.push_back(
+            {.info = {.name = part.name, .dtype = parameters.type(name), .shape = part.shape}});
+      const std::int64_t count = part.count;
+      made[place->second].pieces.push_back(
+          {.param = name, .begin = begin, .part = std::move(part)});
+      begin += count;
+    }
+  }
+  return made;
+}
+
+// With what its adapter adds, if it has one.
+std::vector<float> merged_values(const std::string& name, const Parameters& parameters,
+                                 const config::Lora& lora) {
+  std::vector<float> values = parameters.read(name);
+  if (const std::string a = adapter_name(name, "lora_A"); parameters.has(a))
+    add_product(values, parameters.read(adapter_name(name, "lora_B")), parameters.read(a),
+                static_cast<std::size_t>(lora.rank),
+                static_cast<float>(lora.alpha / static_cast<double>(lora.rank)));
+  return values;
+}
+
+Bytes contents(const Merged& made, const Parameters& parameters, const config::Lora& lora) {
+  const std::size_t width = size_of(made.info.dtype);
+  Bytes all;
+  std::string name;
+  std::vector<float> values;
+  for (const Merged::Piece& piece : made.pieces) {
+    if (piece.param != name) values = merged_values(name = piece.param, parameters, lora);
+    const auto first = values.begin() + piece.begin;
+    Bytes now = narrowed({first, first + piece.part.count}, made.info.dtype);
+    if (piece.part.form == Form::kTurned)
+      now = turn(now, piece.part.shape[1], piece.part.shape[0], width);
+    const std::size_t at = static_cast<std::size_t>(piece.part.offset) * width;
+    all.resize(std::max(all.size(), at + now.size()));
+    std::ranges::copy(now, all.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  return all;
+}
+
 }  // namespace
+
+std::vector<formats::TensorInfo> peft_tensors(const config::Job& job,
+                                              const model::ModelSpec& model) {
+  check_peft("the job", job, model);
+  const plan::Recipe recipe = model::recipe_of(job);
+  return infos_of(adapter_tensors(job, model), [&](std::size_t unit) {
+    return plan::stored_type(recipe, model.program.units[unit]);
+  });
+}
+
+std::vector<formats::TensorInfo> peft_tensors(const Path& checkpoint, const config::Job& job,
+                                              const model::ModelSpec& model) {
+  check_peft(checkpoint.string(), job, model);
+  const StateReader stored(checkpoint, model.units);
+  return infos_of(adapter_tensors(job, model),
+                  [&](std::size_t unit) { return kind_of_params(stored, unit).type; });
+}
 
 void to_peft(const Path& checkpoint, const config::Job& job, const model::ModelSpec& model,
              const Path& out) {
-  refuse_other_units(checkpoint, job, model);
-  const config::Job plain = without_adapters(job);
-  hugging_face_config(plain);  // refuses what has no class
-  const model::ModelSpec whole = model::describe(plain);
-  const Slots slots = slots_of(model);
+  check_peft(checkpoint.string(), job, model);
   const StateReader stored(checkpoint, model.units);
-  std::vector<formats::TensorInfo> infos;
-  std::vector<Slot> sources;  // parallel to infos
+  const std::vector<AdapterTensor> tensors = adapter_tensors(job, model);
+  const std::vector<formats::TensorInfo> infos =
+      infos_of(tensors, [&](std::size_t unit) { return kind_of_params(stored, unit).type; });
   std::set<std::string> targets;
-  for (const auto& [name, weight] : slots_of(whole))
-    for (const char* matrix : {"lora_A", "lora_B"}) {
-      const auto found = slots.find(adapter_name(name, matrix));
-      if (found == slots.end()) continue;
-      const std::string theirs = part_of(plain, *weight.param).name;
-      targets.insert(target_of(config::info(job).decoder, theirs.substr(0, theirs.rfind('.'))));
-      infos.push_back({.name = "base_model.model." + adapter_name(theirs, matrix),
-                       .dtype = kind_of_params(stored, found->second.unit).type,
-                       .shape = found->second.param->shape});
-      sources.push_back(found->second);
-    }
+  for (const AdapterTensor& tensor : tensors)
+    targets.insert(target_of(config::traits(config::info(job).decoder).fused_heads, tensor.layer));
   make_new(out);
   Bytes now;
   formats::stream_safetensors(out / kAdapterModelName, infos, {{"format", "pt"}},
                               formats::TensorOrder::kOfficial, [&](std::size_t index) {
-                                const Slot& slot = sources[index];
+                                const Slot& slot = tensors[index].slot;
                                 now = stored.read_whole(slot.unit, slot.index,
                                                         kind_of_params(stored, slot.unit));
                                 return std::span<const std::byte>(now);
                               });
-  write_file_synced(out / kAdapterConfigName, adapter_config(job, targets));
+  write_file_synced(out / kAdapterConfigName, adapter_config(job, targets, tensors.front().turned));
 }
 
 void merged_to_hugging_face(const Path& checkpoint, const config::Job& job,
@@ -253,29 +306,16 @@ void merged_to_hugging_face(const Path& checkpoint, const config::Job& job,
   const std::string config = hugging_face_config(plain);
   const model::ModelSpec whole = model::describe(plain);
   const Parameters parameters(checkpoint, job, model);
+  const std::vector<Merged> made = merged_tensors(plain, whole, parameters);
   std::vector<formats::TensorInfo> infos;
-  std::vector<std::pair<std::string, Part>> sources;  // parallel to infos
-  for (const auto& [name, weight] : slots_of(whole)) {
-    Part part = part_of(plain, *weight.param);
-    infos.push_back({.name = part.name, .dtype = parameters.type(name), .shape = part.shape});
-    sources.emplace_back(name, std::move(part));
-  }
+  for (const Merged& one : made) infos.push_back(one.info);
   make_new(out);
   Bytes now;
-  formats::stream_safetensors(
-      out / kModelName, infos, {{"format", "pt"}}, formats::TensorOrder::kOfficial,
-      [&](std::size_t index) {
-        const auto& [name, part] = sources[index];
-        std::vector<float> values = parameters.read(name);
-        if (const std::string a = adapter_name(name, "lora_A"); parameters.has(a))
-          add_product(values, parameters.read(adapter_name(name, "lora_B")), parameters.read(a),
-                      static_cast<std::size_t>(job.lora.rank),
-                      static_cast<float>(job.lora.alpha / static_cast<double>(job.lora.rank)));
-        now = narrowed(values, infos[index].dtype);
-        if (part.form == Form::kTurned)
-          now = turn(now, part.shape[1], part.shape[0], size_of(infos[index].dtype));
-        return std::span<const std::byte>(now);
-      });
+  formats::stream_safetensors(out / kModelName, infos, {{"format", "pt"}},
+                              formats::TensorOrder::kOfficial, [&](std::size_t index) {
+                                now = contents(made[index], parameters, job.lora);
+                                return std::span<const std::byte>(now);
+                              });
   write_file_synced(out / kConfigName, config);
 }
 

@@ -1,14 +1,24 @@
 // Low-rank adapters of a checkpoint: as files of Hugging Face's PEFT, and merged into the weights that they adapt.
 #pragma once
 
+#include <vector>
+
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
+#include "trireme/formats/safetensors.h"
 #include "trireme/model/spec.h"
 
 namespace trireme::convert {
 
 inline constexpr char kAdapterConfigName[] = "adapter_config.json";
 inline constexpr char kAdapterModelName[] = "adapter_model.safetensors";
+
+// The tensors that to_peft writes for the resolved job of a model with adapters, and of a checkpoint with its own types.
+// Throws as to_peft.
+std::vector<formats::TensorInfo> peft_tensors(const config::Job& job,
+                                              const model::ModelSpec& model);
+std::vector<formats::TensorInfo> peft_tensors(const Path& checkpoint, const config::Job& job,
+                                              const model::ModelSpec& model);
 
 // Writes adapter_config.json and adapter_model.safetensors into a new directory. Tensors have the type and the bits of the
 // checkpoint. `job` is the checkpoint's and `model` its description. Throws Error{kData}, or Error{kUsage} for a model of a

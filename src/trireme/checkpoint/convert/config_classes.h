@@ -14,16 +14,29 @@ namespace trireme::convert {
 // a feature that no family here has.
 void read_gpt2(const formats::JsonFields& fields, config::Job& job);
 void write_gpt2(const config::Job& job, Json& json);
+void read_neox(const formats::JsonFields& fields, config::Job& job);
+void write_neox(const config::Job& job, Json& json);
 void read_llama(const formats::JsonFields& fields, config::Job& job);
 void write_llama(const config::Job& job, Json& json);
 void read_mistral(const formats::JsonFields& fields, config::Job& job);
 void write_mistral(const config::Job& job, Json& json);
+void read_phi3(const formats::JsonFields& fields, config::Job& job);
 void read_qwen2(const formats::JsonFields& fields, config::Job& job);
 void write_qwen2(const config::Job& job, Json& json);
 void read_qwen3(const formats::JsonFields& fields, config::Job& job);
 void write_qwen3(const config::Job& job, Json& json);
 void read_smollm3(const formats::JsonFields& fields, config::Job& job);
 void write_smollm3(const config::Job& job, Json& json);
+void read_olmo2(const formats::JsonFields& fields, config::Job& job);
+void write_olmo2(const config::Job& job, Json& json);
+void read_olmo3(const formats::JsonFields& fields, config::Job& job);
+void write_olmo3(const config::Job& job, Json& json);
+void read_gemma3(const formats::JsonFields& fields, config::Job& job);
+void write_gemma3(const config::Job& job, Json& json);
+// The decoder of a model with a tower.
+void read_gemma3_with_tower(const formats::JsonFields& fields, config::Job& job);
+void read_granite(const formats::JsonFields& fields, config::Job& job);
+void write_granite(const config::Job& job, Json& json);
 void read_vit(const formats::JsonFields& fields, config::Job& job);
 void write_vit(const config::Job& job, Json& json);
 void read_clip(const formats::JsonFields& fields, config::Job& job);
@@ -63,11 +76,15 @@ std::span<const HuggingFaceClass> hugging_face_classes();
 // Of several classes of a family the first that can say most of the job; null: it has none.
 const HuggingFaceClass* class_of(const config::Job& job);
 
-// Rotary positions of a file: read after model.seq_len.
-void read_rope(const formats::JsonFields& fields, config::Model& model);
+// Rotary positions of a file: read after model.seq_len; model.rope_theta is what holds if a file says nothing. transformers
+// 5 may have them by kind of layer: a class without `sliding_theta`, for layers with a window, refuses that.
+void read_rope(const formats::JsonFields& fields, config::Model& model,
+               double* sliding_theta = nullptr);
 void write_rope(const config::Model& model, Json& json);
 // Whether a number of first layers, or all, attend to everything before and the others within one window.
 bool slides_last(const config::Model& model);
+// Whether all layers have rotary positions, and those with a window have the same.
+bool slides_alike(const config::Model& model);
 
 // Number of mask tokens in a written predictor. A single trained token is copied as often as published predictors have
 // tokens, because readers of the files may take any of them.

@@ -101,9 +101,12 @@ void read_parts(const JsonFields& fields, Job& job) {
   read_clip_vision(tower, job);
   job.vlm.layer = layer_of(fields, job.vision.layers);
   const std::string where = fields.where() + ": text_config";
-  const Job text = job_of_config(nested(fields, "text_config", "llama").dump(), where);
+  const Json decoder = nested(fields, "text_config", "llama");
+  const Job text = job_of_config(decoder.dump(), where);
   const config::Family own = job.model.family;
-  if (text.model.family != config::decoder_alone(own))
+  // Fused layers have no place among the tensors of these classes.
+  if (text.model.family != config::decoder_alone(own) || text.llama != config::Llama{} ||
+      decoder.at("model_type") == "phi3")
     fail(ErrorKind::kData,
          "{}: model_type is another than llama, mistral, qwen2, qwen3 and smollm3, which family "
          "vlm has for decoders",

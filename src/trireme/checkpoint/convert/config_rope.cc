@@ -68,15 +68,36 @@ std::string checked_text(const RopeScaling& scaling, const JsonFields& rope) {
 
 }  // namespace
 
-void read_rope(const JsonFields& fields, Model& model) {
+namespace {
+
+constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";
+
+void read_own_rope(const JsonFields& rope, Model& model) {
+  model.rope_theta = number_or(rope, "rope_theta", model.rope_theta);
+  model.rope_scaling = checked_text(scaling_of(rope, model), rope);
+}
+
+}  // namespace
+
+void read_rope(const JsonFields& fields, Model& model, double* sliding_theta) {
   need(fields, "partial_rotary_factor", 1.0);
-  model.rope_theta = number_or(fields, "rope_theta", 10000);
+  model.rope_theta = number_or(fields, "rope_theta", model.rope_theta);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!says(fields, key)) continue;
-    const JsonFields rope(fields.object(key), fmt::format("{}: {}", fields.where(), key));
-    for (const char* kind : {"full_attention", "sliding_attention"}) need(rope, kind, nullptr);
-    model.rope_theta = number_or(rope, "rope_theta", model.rope_theta);
-    model.rope_scaling = checked_text(scaling_of(rope, model), rope);
+    const std::string where = fmt::format("{}: {}", fields.where(), key);
+    const JsonFields rope(fields.object(key), where);
+    if (sliding_theta == nullptr)
+      for (const char* kind : {kFull, kSliding}) need(rope, kind, nullptr);
+    if (!says(rope, kFull) && !says(rope, kSliding)) {
+      read_own_rope(rope, model);
+      continue;
+    }
+    if (says(rope, kFull))
+      read_own_rope(JsonFields(rope.object(kFull), fmt::format("{}: {}", where, kFull)), model);
+    if (!says(rope, kSliding)) continue;
+    const JsonFields sliding(rope.object(kSliding), fmt::format("{}: {}", where, kSliding));
+    need(sliding, "rope_type", "default");
+    *sliding_theta = number_or(sliding, "rope_theta", *sliding_theta);
   }
 }
 

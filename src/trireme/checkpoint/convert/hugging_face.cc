@@ -32,7 +32,8 @@ struct Made {
   formats::TensorInfo info;
   Form form = Form::kSame;
   Kind kind;
-  std::vector<PartRange> from;
+  // By where they begin in the tensor.
+  std::vector<std::pair<std::int64_t, PartRange>> from;
 };
 
 // How each unit's parameters are kept.
@@ -57,11 +58,14 @@ std::vector<Made> made_tensors(const KindOf& kind_of, const config::Job& job,
                           .kind = kind});
         }
         for (std::int64_t copy = 0; copy < part.copies; ++copy)
-          made[place->second].from.push_back({.unit = unit, .offset = begin, .count = part.count});
+          made[place->second].from.push_back(
+              {part.offset, {.unit = unit, .offset = begin, .count = part.count}});
         begin += part.count;
       }
     }
   }
+  for (Made& one : made)
+    std::ranges::stable_sort(one.from, {}, &std::pair<std::int64_t, PartRange>::first);
   return made;
 }
 
@@ -83,11 +87,10 @@ std::vector<formats::TensorInfo> by_name(std::vector<formats::TensorInfo> infos)
 
 void refuse_adapters(const config::Job& job, const std::string& what) {
   if (job.lora.rank > 0)
-    fail(
-        ErrorKind::kUsage,
-        "{}has adapters (lora.rank={}), which config.json cannot describe; without --list, convert "
-        "writes them as files of PEFT or, with --merge, merges them",
-        what, job.lora.rank);
+    fail(ErrorKind::kUsage,
+         "{}has adapters (lora.rank={}), which config.json cannot describe; write them as files of "
+         "PEFT, or merge them",
+         what, job.lora.rank);
 }
 
 StateReader whole_checkpoint(const Path& checkpoint, const model::ModelSpec& model) {
@@ -103,7 +106,7 @@ StateReader whole_checkpoint(const Path& checkpoint, const model::ModelSpec& mod
 Bytes contents(const StateReader& stored, const Made& made) {
   const std::size_t width = size_of(made.kind.type);
   Bytes bytes;
-  for (const PartRange& range : made.from) {
+  for (const auto& [at, range] : made.from) {
     const std::size_t begin = bytes.size();
     bytes.resize(begin + static_cast<std::size_t>(range.count) * width);
     stored.read(range, made.kind, std::span(bytes).subspan(begin));
@@ -120,10 +123,7 @@ std::vector<formats::TensorInfo> hugging_face_tensors(const config::Job& job,
   hugging_face_config(job);  // refuses what has no class
   const plan::Recipe recipe = model::recipe_of(job);
   const auto kind_of = [&](std::size_t unit) -> Kind {
-    const plan::Unit& one = model.program.units[unit];
-    return {
-        .name = "param",
-        .type = plan::has_master_copy(recipe, one) ? recipe.master : plan::param_type(recipe, one)};
+    return {.name = "param", .type = plan::stored_type(recipe, model.program.units[unit])};
   };
   return by_name(infos_of(made_tensors(kind_of, job, model)));
 }
@@ -163,13 +163,13 @@ std::vector<std::string> to_hugging_face(const Path& checkpoint, const config::J
   return left_out;
 }
 
-Path from_hugging_face(const HuggingFaceWeights& weights, const std::string& vocabulary,
-                       const std::string& build, const Path& out) {
+Path write_weights(const config::Job& job, const model::ModelSpec& model, const ReadParam& read,
+                   const std::string& vocabulary, const std::string& build, const Path& out) {
   const std::string file = "rank-00000.safetensors";
   std::vector<formats::TensorInfo> infos;
   std::vector<const model::ParamSpec*> params;  // parallel to infos
   std::vector<formats::ManifestUnit> units;
-  for (const model::UnitSpec& spec : weights.model().units) {
+  for (const model::UnitSpec& spec : model.units) {
     units.push_back(manifest_unit(spec, 0, 1));
     std::int64_t offset = 0;
     for (const model::ParamSpec& param : spec.params) {
@@ -190,16 +190,23 @@ Path from_hugging_face(const HuggingFaceWeights& weights, const std::string& voc
   formats::ManifestFile written =
       formats::write_shard(os::real_file_system(), formats::CheckpointDraft::directory(out, 0),
                            file, 0, infos, [&](std::size_t index) {
-                             now = weights.read(*params[index]);
+                             now = read(*params[index]);
                              return std::span<const std::byte>(now);
                            });
   return draft.commit({.world = 1,
                        .layout = manifest_layout(mesh::Mesh()),
                        .vocabulary = vocabulary,
-                       .job = config::print_yaml(weights.job()),
+                       .job = config::print_yaml(job),
                        .build = build,
                        .files = {std::move(written)},
                        .units = std::move(units)});
+}
+
+Path from_hugging_face(const HuggingFaceWeights& weights, const std::string& vocabulary,
+                       const std::string& build, const Path& out) {
+  return write_weights(
+      weights.job(), weights.model(),
+      [&](const model::ParamSpec& param) { return weights.read(param); }, vocabulary, build, out);
 }
 
 }  // namespace trireme::convert

@@ -1,7 +1,9 @@
-// Checkpoints to and from files of Hugging Face's transformers: config.json and safetensors. Families: gpt, llama, vit,
+// Checkpoints to and from files of Hugging Face's transformers: config.json and safetensors. Families: gpt, llama, neox, vit,
 // clip, jepa, probe, vlm and hnet (with the config.json of its reference code).
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -41,8 +43,12 @@ std::vector<formats::TensorInfo> hugging_face_tensors(const Path& checkpoint,
 std::vector<std::string> to_hugging_face(const Path& checkpoint, const config::Job& job,
                                          const model::ModelSpec& model, const Path& out);
 
-// Writes OUT/step-0 for model.weights: the parameters alone, in fp32, one in memory at a time. `vocabulary` is the
-// digest of their tokenizer, empty where it is not known. Returns its path.
+// Writes OUT/step-0 of a resolved job, for model.weights: the parameters alone, in fp32, one in memory at a time.
+// `vocabulary` is the digest of their tokenizer, empty where it is not known. Returns its path. Throws Error{kUsage} where
+// one is already there.
+using ReadParam = std::function<std::vector<std::byte>(const model::ParamSpec&)>;
+Path write_weights(const config::Job& job, const model::ModelSpec& model, const ReadParam& read,
+                   const std::string& vocabulary, const std::string& build, const Path& out);
 Path from_hugging_face(const HuggingFaceWeights& weights, const std::string& vocabulary,
                        const std::string& build, const Path& out);
 

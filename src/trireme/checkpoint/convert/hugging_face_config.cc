@@ -1,5 +1,8 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <vector>
 
 #include "trireme/base/error.h"
@@ -18,6 +21,14 @@ using formats::JsonFields;
 std::string type_of(const JsonFields& fields) {
   const bool hnet = fields.has("arch_layout") && !fields.has("model_type");
   return hnet ? "hnet" : fields.string("model_type");
+}
+
+// In the order of the table, each once.
+std::vector<std::string_view> readable_types() {
+  std::vector<std::string_view> types;
+  for (const HuggingFaceClass& entry : hugging_face_classes())
+    if (std::ranges::find(types, entry.type) == types.end()) types.push_back(entry.type);
+  return types;
 }
 
 // What `job` says that the class of an entry cannot.
@@ -83,11 +94,8 @@ Job job_of_config(const std::string& text, const std::string& what) {
   const std::string type = type_of(fields);
   const HuggingFaceClass* entry = entry_of(fields, type);
   if (entry == nullptr)
-    fail(ErrorKind::kData,
-         "{}: model_type is {}; gpt2, llama, mistral, qwen2, qwen3, smollm3, vit, clip, "
-         "clip_vision_model, llava, llava_next and vjepa2 can be read, and H-Net's, which has an "
-         "arch_layout",
-         what, formats::shown(type));
+    fail(ErrorKind::kData, "{}: model_type is {}; {} can be read, the last by its arch_layout",
+         what, formats::shown(type), fmt::join(readable_types(), ", "));
   Job job;
   job.model.family = entry->family;
   job.data.source = entry->source;

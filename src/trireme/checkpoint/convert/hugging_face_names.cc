@@ -6,6 +6,8 @@
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
 #include "trireme/checkpoint/convert/config_classes.h"
+#include "trireme/config/head_width.h"
+#include "trireme/config/neox.h"
 #include "trireme/config/resolve/resolve_vlm.h"
 
 namespace trireme::convert {
@@ -71,6 +73,10 @@ std::vector<std::int64_t> formed(Form form, std::vector<std::int64_t> shape,
     case Form::kWithoutOne: shape.erase(shape.begin()); break;
     case Form::kWithOne: shape.insert(shape.begin(), 1); break;
     case Form::kStacked: shape.insert(shape.begin(), written_mask_tokens(job.jepa)); break;
+    case Form::kFused: break;  // part_of_fused
+    case Form::kQueries:
+    case Form::kKeys:
+    case Form::kValues: shape[0] *= 3; break;
   }
   return shape;
 }
@@ -78,6 +84,50 @@ std::vector<std::int64_t> formed(Form form, std::vector<std::int64_t> shape,
 // Which of several tensors a name with a number at its end is.
 std::int64_t number_of(std::string_view name) {
   return std::stoll(std::string(name.substr(name.rfind('.') + 1)));
+}
+
+// Of a fused layer of Llama's the rows before those of a layer of ours, and all.
+struct FusedRows {
+  std::int64_t before = 0, all = 0;
+};
+FusedRows fused_rows(std::string_view name, const config::Model& model) {
+  const std::int64_t q = config::attended_width(model);
+  const std::int64_t kv = config::head_width(model) * model.kv_heads;
+  const auto is = [&](std::string_view layer) { return name.find(layer) != name.npos; };
+  if (is(".gate_proj.") || is(".up_proj."))
+    return {.before = is(".up_proj.") ? model.ffn : 0, .all = 2 * model.ffn};
+  return {.before = is(".q_proj.") ? 0 : is(".k_proj.") ? q : q + kv, .all = q + 2 * kv};
+}
+
+Part part_of_fused(Part part, const model::ParamSpec& param, const config::Job& job) {
+  const FusedRows rows = fused_rows(param.name, job.model);
+  part.offset = rows.before * (param.numel() / param.shape[0]);
+  part.shape[0] = rows.all;
+  return part;
+}
+
+bool of_heads(Form form) {
+  return form == Form::kQueries || form == Form::kKeys || form == Form::kValues;
+}
+
+// Ranges of rows of every head, in the order of our channels.
+std::vector<Part> parts_of_heads(const Part& whole, const config::Job& job) {
+  const std::int64_t width = config::head_width(job.model);
+  const std::int64_t elements = whole.count / (job.model.heads * width);  // of a row
+  const std::int64_t turned = whole.form == Form::kValues ? 0 : config::rotated_channels(job);
+  const std::int64_t half = turned / 2, still = width / 2 - half;
+  const std::int64_t third = whole.form == Form::kQueries ? 0 : whole.form == Form::kKeys ? 1 : 2;
+  std::vector<Part> parts;
+  for (std::int64_t head = 0; head < job.model.heads; ++head)
+    for (const auto& [first, rows] : {std::pair{std::int64_t{0}, half}, std::pair{turned, still},
+                                      std::pair{half, half}, std::pair{turned + still, still}}) {
+      if (rows == 0) continue;
+      Part part = whole;
+      part.offset = ((head * 3 + third) * width + first) * elements;
+      part.count = rows * elements;
+      parts.push_back(std::move(part));
+    }
+  return parts;
 }
 
 std::vector<Part> parts_by(const Rule& rule, const std::vector<std::string>& stars,
@@ -96,7 +146,8 @@ std::vector<Part> parts_by(const Rule& rule, const std::vector<std::string>& sta
                      .offset = stacked ? number_of(param.name) * count : 0,
                      .count = count,
                      .copies = stacked ? shape[0] / job.jepa.mask_tokens : 1});
-  return parts;
+  if (rule.form == Form::kFused) return {part_of_fused(std::move(parts.front()), param, job)};
+  return of_heads(rule.form) ? parts_of_heads(parts.front(), job) : parts;
 }
 
 // By the first that fits.

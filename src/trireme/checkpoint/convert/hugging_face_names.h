@@ -21,7 +21,13 @@ enum class Form {
   kWithoutOne,  // [n] for [1, n], [] for [1]
   kWithOne,     // [1, m, n] for [m, n]
   kStacked,     // [several, ..] for [..]: the one whose number ends our name
-  kNumbered,    // as here, but one of several, whose number ends both names
+  kFused,  // rows of all queries, keys and values, or of all gates and what they gate: one of these
+  // Rows of each head's queries, keys and values, one after the other: one of the three. Of queries and keys channels
+  // [0, turned) turn in pairs (i, i + turned / 2) there, (i, i + head width / 2) here.
+  kQueries,
+  kKeys,
+  kValues,
+  kNumbered,  // as here, but one of several, whose number ends both names
 };
 
 // Names are segments between dots. `*` matches one segment, and a last `**` the rest; the matched segments of our name

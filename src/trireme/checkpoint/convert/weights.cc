@@ -23,7 +23,7 @@
 #include "trireme/data/text/vocabulary.h"
 #include "trireme/formats/safetensors.h"
 #include "trireme/formats/shown.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 
 namespace trireme::convert {
 namespace {
@@ -198,6 +198,8 @@ HuggingFaceWeights::HuggingFaceWeights(const Path& directory, config::Job job)
 
 HuggingFaceWeights::~HuggingFaceWeights() = default;
 HuggingFaceWeights::HuggingFaceWeights(HuggingFaceWeights&&) noexcept = default;
+
+std::string_view HuggingFaceWeights::names() const { return tensors_->names().name; }
 
 DType HuggingFaceWeights::type(const model::ParamSpec& param) const {
   const std::vector<Part> parts = parts_of(tensors_->names(), job_, param);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/base/dtype.h"
@@ -36,6 +37,8 @@ class HuggingFaceWeights {
   // Resolved.
   const config::Job& job() const { return job_; }
   const model::ModelSpec& model() const { return model_; }
+  // Whose names the files have: a class of models, or a form of publishing.
+  std::string_view names() const;
   // Type of the tensor that a parameter of model() is in.
   DType type(const model::ParamSpec& param) const;
   // The elements of a parameter of model() in fp32.

@@ -18,7 +18,6 @@ namespace {
 constexpr std::string_view kNames[] = {"bf16", "q8",    "q4",  "f4",  "sign",
                                        "topk", "randk", "i8x", "i4x", "lowrank"};
 constexpr std::string_view kStochastic = ":stochastic";
-constexpr int kMostRank = 1024;
 
 std::string_view name(Kind kind) { return kNames[static_cast<std::size_t>(kind)]; }
 

@@ -22,6 +22,8 @@ enum class Kind : std::uint8_t {
   kLowRank,  // factors of whole matrices, which low_rank.h makes of them
 };
 
+inline constexpr int kMostRank = 1024;  // columns of a low-rank codec's factors
+
 // Sparse codecs send `share` of a block's elements, at least one, in `bits` (1 to 8, 16 or 32) each. `stochastic` codes,
 // those of q8 and q4 only, are rounded by noise in place of to nearest. Factors have `rank` columns.
 struct Codec {

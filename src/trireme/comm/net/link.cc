@@ -91,7 +91,7 @@ void SocketLink::keep_connected() {
     epoll_event event{.events = EPOLLIN, .data = {.ptr = &channel}};
     ::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, channel.stream->descriptor(), &event);
     pending_.insert(&channel);
-    channel.control ? flush_controls(*channel.peer) : pump(channel);
+    channel.control ? flush_controls(*channel.peer) : pump_again(channel);
   };
   mesh_->keep({.arrived =
                    [this, channel_of](int rank, int stream) {

@@ -23,8 +23,8 @@ namespace trireme::comm {
 class SocketLink final : public Network, public std::enable_shared_from_this<SocketLink> {
  public:
   struct Options {
-    bool tls = false;  // needs config.agent_token
-    int streams = 2;   // of data to each rank, besides the one of control messages
+    bool tls = false;                 // needs config.agent_token
+    int streams = net::kDataStreams;  // to each rank, besides the one of control messages
   };
   // Connects to every other rank; all ranks must call it with the same options. Throws as Mesh.
   SocketLink(std::shared_ptr<Rendezvous> rendezvous, const Options& options);
@@ -94,8 +94,11 @@ class SocketLink final : public Network, public std::enable_shared_from_this<Soc
 
   void send_control(Peer& peer, const net::Control& control, const std::byte* small);
   void flush_controls(Peer& peer);
+  // Sends chunks while streams have space; again after one of them has got some.
   void pump(Peer& peer);
-  void pump(Channel& channel);
+  void pump_again(Channel& channel);
+  Channel* emptiest(Peer& peer);
+  void fill(Channel& channel);
   // Whether the segment has been sent completely.
   bool advance(Channel& channel, net::Outbound& out);
   void await_room(Channel& channel, bool wanted);

@@ -5,17 +5,19 @@
 #include <stdexcept>
 #include <utility>
 
+#include "trireme/base/os/unsent.h"
 #include "trireme/comm/net/link.h"
 
 // The link's thread: receives, and sends when a socket has space.
 namespace trireme::comm {
 
 using net::bytes_of_chunk;
+using net::chunk_size;
 using net::chunks_of;
 using net::Control;
 using net::Inbound;
-using net::kChunk;
 using net::kInline;
+using net::kMostChunk;
 using net::Outbound;
 using net::Piece;
 
@@ -89,8 +91,12 @@ void SocketLink::handle(Channel& channel, std::uint32_t events) {
   look_after(channel);
   // Acknowledgements may have made space for further bytes.
   const bool waits = channel.resumable != nullptr && channel.awaits_room;
-  if ((events & EPOLLOUT) == 0 && !waits) return;
-  channel.control ? flush_controls(*channel.peer) : pump(channel);
+  if ((events & EPOLLOUT) == 0 && !waits) {
+    // An acknowledgement may have found no space.
+    if (!channel.awaits_room) await_room(channel, false);
+    return;
+  }
+  channel.control ? flush_controls(*channel.peer) : pump_again(channel);
 }
 
 bool SocketLink::read_control(Channel& channel) {
@@ -124,7 +130,7 @@ bool SocketLink::read_data(Channel& channel) {
   }
   const std::size_t done = in.got - sizeof(Piece);
   std::byte* const into = in.into == nullptr ? unwanted_.data() : in.into + done;
-  const std::size_t most = in.into == nullptr ? unwanted_.size() : kChunk;
+  const std::size_t most = in.into == nullptr ? unwanted_.size() : kMostChunk;
   const std::size_t n = channel.stream->read(into, std::min(most, in.piece.bytes - done));
   if (n == 0) return false;
   in.got += n;
@@ -154,7 +160,7 @@ void SocketLink::take(Peer& peer, const Control& control, const net::Small& smal
         const std::size_t chunk = message.queued;
         const auto bytes = static_cast<std::uint32_t>(bytes_of_chunk(message.stamp, chunk));
         peer.pieces.push_back({.piece = {message.id, static_cast<std::uint32_t>(chunk), bytes},
-                               .data = message.data + chunk * kChunk,
+                               .data = message.data + chunk * chunk_size(message.stamp.bytes),
                                .left = &message.left});
       }
       return pump(peer);
@@ -183,13 +189,13 @@ std::byte* SocketLink::destination(Peer& peer, const Piece& piece) {
     if (piece.chunk >= chunks || piece.bytes != bytes_of_chunk(stamp, piece.chunk))
       throw std::runtime_error(kNonsense);
   };
-  if (piece.bytes > kChunk) throw std::runtime_error(kNonsense);
+  if (piece.bytes > kMostChunk) throw std::runtime_error(kNonsense);
   if (piece.back != 0) {
     const auto found = peer.departures.find(piece.id);
     if (found == peer.departures.end()) return nullptr;
     check_return(found->second->stamp);
     fits(found->second->stamp, found->second->queued);
-    return found->second->data + piece.chunk * kChunk;
+    return found->second->data + piece.chunk * chunk_size(found->second->stamp.bytes);
   }
   const auto found = peer.arrivals.find(piece.id);
   if (found == peer.arrivals.end()) return nullptr;
@@ -234,28 +240,52 @@ void SocketLink::flush_controls(Peer& peer) {
   }
 }
 
-void SocketLink::pump(Peer& peer) {
-  for (Channel& channel : peer.channels)
-    if (!channel.control && !channel.ended && !channel.awaits_room) pump(channel);
+// Chunks are added in their order, so the stream with the least on its way takes the next one.
+net::Channel* SocketLink::emptiest(Peer& peer) {
+  Channel* found = nullptr;
+  std::pair<bool, std::size_t> least;
+  for (Channel& channel : peer.channels) {
+    if (channel.control || channel.ended || channel.awaits_room) continue;
+    if (!channel.out && peer.pieces.empty()) continue;
+    const std::pair load(channel.is_cut, channel.stream->backlog());
+    if (found != nullptr && load >= least) continue;
+    found = &channel;
+    least = load;
+  }
+  return found;
 }
 
-void SocketLink::pump(Channel& channel) {
+void SocketLink::pump(Peer& peer) {
+  // Others are looked at before the next ones leave.
+  constexpr int kPieces = 8;
+  Channel* next = nullptr;
+  for (int i = 0; i < kPieces && (next = emptiest(peer)) != nullptr; ++i) fill(*next);
+  for (Channel& channel : peer.channels) {
+    if (channel.control || channel.ended || channel.awaits_room) continue;
+    channel.rests = channel.out || !peer.pieces.empty();
+    await_room(channel, channel.rests);
+  }
+}
+
+void SocketLink::pump_again(Channel& channel) {
+  channel.awaits_room = false;
+  os::keep_little_unsent(channel.stream->descriptor());
+  for (Channel& other : channel.peer->channels)
+    if (std::exchange(other.rests, false)) other.awaits_room = false;
+  pump(*channel.peer);
+}
+
+void SocketLink::fill(Channel& channel) {
   Peer& peer = *channel.peer;
   try {
-    // Others are looked at before the next ones leave.
-    constexpr int kPieces = 4;
-    for (int i = 0; i < kPieces; ++i) {
-      if (!channel.out) {
-        if (peer.pieces.empty()) return await_room(channel, false);
-        channel.out = peer.pieces.front();
-        peer.pieces.pop_front();
-      }
-      if (!advance(channel, *channel.out)) return await_room(channel, true);
-      channel.out->left->mark(channel.out->piece.chunk);
-      channel.out.reset();
-      bell_.ring();
+    if (!channel.out) {
+      channel.out = peer.pieces.front();
+      peer.pieces.pop_front();
     }
-    await_room(channel, channel.out || !peer.pieces.empty());
+    if (!advance(channel, *channel.out)) return await_room(channel, true);
+    channel.out->left->mark(channel.out->piece.chunk);
+    channel.out.reset();
+    bell_.ring();
   } catch (const std::runtime_error& error) {
     end(channel, error.what());
   }

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -17,6 +18,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/net/mesh.h"
+#include "trireme/comm/net/wire.h"
 
 namespace trireme::comm {
 namespace {
@@ -153,7 +155,8 @@ class LinkMeasurement {
     std::vector<int> others;
     for (int rank = 0; rank < size_; ++rank)
       if (rank != own_) others.push_back(rank);
-    mesh_ = std::make_unique<Mesh>(rendezvous_, others, 1, tls ? &*tls : nullptr);
+    // As many as training has: a stream that loses packets does not fill a link.
+    mesh_ = std::make_unique<Mesh>(rendezvous_, others, net::kDataStreams, tls ? &*tls : nullptr);
     streams_ = mesh_->connect();
     for (int from = 0; from < size_; ++from)
       for (int to = 0; to < size_; ++to)
@@ -164,19 +167,30 @@ class LinkMeasurement {
   }
 
  private:
-  Stream& stream_to(int rank) { return *streams_.at(rank).front(); }
+  using Flows = std::vector<std::unique_ptr<Flow>>;
+
+  // Adds flows on all streams of the rank.
+  void add_flows(Flows& flows, int rank, bool sends, bool receives) {
+    for (const auto& stream : streams_.at(rank))
+      flows.push_back(std::make_unique<Flow>(*stream, sends, receives));
+  }
+  static double rate(std::span<const std::unique_ptr<Flow>> flows) {
+    double rate = 0;
+    for (const auto& flow : flows) rate += flow->rate();
+    return rate;
+  }
 
   // The receiver knows the rate, and all read it: a pair begins when the one before has ended.
   algorithm::PairLink alone(int from, int to) {
     std::string found;
     if (own_ == from || own_ == to) {
-      Stream& stream = stream_to(own_ == from ? to : from);
-      const double there_and_back = ping(stream, own_ == from);
-      std::vector<std::unique_ptr<Flow>> flows;
-      flows.push_back(std::make_unique<Flow>(stream, own_ == from, own_ == to));
+      const int other = own_ == from ? to : from;
+      const double there_and_back = ping(*streams_.at(other).front(), own_ == from);
+      Flows flows;
+      add_flows(flows, other, own_ == from, own_ == to);
       run(flows, seconds_);
-      found = fmt::format("{} {} {}", flows.front()->rate(), there_and_back / 2,
-                          mesh_->relayed(own_ == from ? to : from) ? 1 : 0);
+      found =
+          fmt::format("{} {} {}", rate(flows), there_and_back / 2, mesh_->relayed(other) ? 1 : 0);
     }
     const std::string text = rendezvous_.text_of(to, fmt::format("pair from {}", from), found);
     algorithm::PairLink pair{.from = from, .to = to};
@@ -189,18 +203,20 @@ class LinkMeasurement {
   }
 
   void at_once() {
-    std::vector<std::unique_ptr<Flow>> flows;
-    std::map<int, Flow*> from;
-    for (auto& [rank, streams] : streams_) {
-      flows.push_back(std::make_unique<Flow>(*streams.front(), true, true));
-      from[rank] = flows.back().get();
-    }
+    Flows flows;
+    for (const auto& [rank, streams] : streams_) add_flows(flows, rank, true, true);
     run(flows, seconds_);
+    std::map<int, double> from;
+    for (std::span<const std::unique_ptr<Flow>> rest = flows;
+         const auto& [rank, streams] : streams_) {
+      from[rank] = rate(rest.first(streams.size()));
+      rest = rest.subspan(streams.size());
+    }
     std::vector<double> up(links_.hosts.size());
     for (int to = 0; to < size_; ++to) {
       std::string mine;
       for (int rank = 0; rank < size_; ++rank)
-        mine += fmt::format("{} ", to == own_ && rank != own_ ? from.at(rank)->rate() : 0.0);
+        mine += fmt::format("{} ", to == own_ && rank != own_ ? from.at(rank) : 0.0);
       std::istringstream rates(rendezvous_.text_of(to, "rates at once", mine));
       double down = 0;
       for (int rank = 0; rank < size_; ++rank) {

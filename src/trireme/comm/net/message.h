@@ -55,7 +55,7 @@ struct Arrival {
   Progress arrived, returned;  // chunks that have come, and that have left for their sender
 
   std::byte* place(std::size_t chunk) {
-    return memory + (places == 0 ? chunk : chunk % places) * net::kChunk;
+    return memory + (places == 0 ? chunk : chunk % places) * net::chunk_size(stamp.bytes);
   }
 };
 

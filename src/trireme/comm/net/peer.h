@@ -41,6 +41,7 @@ struct Channel {
   std::unique_ptr<Stream> stream;
   ResumableStream* resumable = nullptr;  // the same, where it outlives its connection
   bool control = false, ended = false, awaits_room = false;
+  bool rests = false;          // has space, but other ranks' turn comes first
   bool watches_space = false;  // of the socket
   bool is_cut = false;         // until it has a new connection
   Inbound in;

@@ -12,15 +12,18 @@ ResumableStream::ResumableStream(std::unique_ptr<Stream> connection)
 
 std::size_t ResumableStream::write(const std::byte* data, std::size_t bytes, bool) {
   const std::size_t space = kWindow - static_cast<std::size_t>(end_ - acknowledged_);
-  const std::size_t taken = std::min(bytes, space);
-  for (std::size_t done = 0; done < taken;) {
-    const auto at = static_cast<std::size_t>(end_ % kWindow);
-    const std::size_t part = std::min(taken - done, kWindow - at);
-    std::memcpy(kept_.data() + at, data + done, part);
-    end_ += part;
-    done += part;
-  }
+  const std::size_t most = std::min(bytes, space);
+  std::size_t taken = 0;
   flush();
+  // Other streams may take what the connection does not take.
+  while (taken < most && (!connection_ || unsent() == 0)) {
+    const auto at = static_cast<std::size_t>(end_ % kWindow);
+    const std::size_t part = std::min({most - taken, kWindow - at, kPart});
+    std::memcpy(kept_.data() + at, data + taken, part);
+    end_ += part;
+    taken += part;
+    flush();
+  }
   return taken;
 }
 
@@ -43,6 +46,16 @@ bool ResumableStream::start_piece() {
   }
   out_done_ = 0;
   return has_out_ = true;
+}
+
+std::size_t ResumableStream::unsent() const {
+  const std::size_t piece = has_out_ ? sizeof out_ + out_.bytes - out_done_ : 0;
+  return static_cast<std::size_t>(end_ - sent_) + piece;
+}
+
+std::size_t ResumableStream::backlog() const {
+  return connection_ ? unsent() + connection_->backlog()
+                     : static_cast<std::size_t>(end_ - acknowledged_);
 }
 
 bool ResumableStream::flush() {

@@ -15,6 +15,7 @@ namespace trireme::comm {
 class ResumableStream final : public Stream {
  public:
   static constexpr std::size_t kPiece = std::size_t{256} << 10;
+  static constexpr std::size_t kPart = std::size_t{64} << 10;   // bytes that are taken at a time
   static constexpr std::size_t kWindow = std::size_t{4} << 20;  // bytes that are kept
 
   explicit ResumableStream(std::unique_ptr<Stream> connection);
@@ -29,6 +30,7 @@ class ResumableStream final : public Stream {
     return connection_ && connection_->waits_for_space(writing);
   }
   bool accepts() const override { return connection_ && end_ - acknowledged_ < kWindow; }
+  std::size_t backlog() const override;
   bool flush() override;
   void shut() override;
 
@@ -52,6 +54,7 @@ class ResumableStream final : public Stream {
 
   bool start_piece();
   void take_header();
+  std::size_t unsent() const;
 
   std::unique_ptr<Stream> connection_;
   std::string why_;

@@ -1,8 +1,10 @@
 #include "trireme/comm/net/stream.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -12,6 +14,7 @@
 #include <utility>
 
 #include "trireme/base/os/tcp.h"
+#include "trireme/base/os/unsent.h"
 
 namespace trireme::comm {
 namespace {
@@ -22,6 +25,7 @@ void prepare(int socket) {
   const int yes = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   os::outlive_cuts(socket);
+  os::keep_little_unsent(socket);
   const int flags = ::fcntl(socket, F_GETFL);
   if (flags < 0 || ::fcntl(socket, F_SETFL, flags | O_NONBLOCK) != 0)
     throw std::runtime_error(std::string("fcntl: ") + std::strerror(errno));
@@ -91,6 +95,11 @@ class TlsStream final : public Stream {
 };
 
 }  // namespace
+
+std::size_t Stream::backlog() const {
+  int bytes = 0;
+  return ::ioctl(descriptor(), SIOCOUTQ, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
+}
 
 std::unique_ptr<Stream> make_plain_stream(os::Descriptor socket) {
   return std::make_unique<PlainStream>(std::move(socket));

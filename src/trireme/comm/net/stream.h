@@ -28,6 +28,8 @@ class Stream {
   virtual bool waits_for_space(bool writing) const { return writing; }
   // Whether write() would take bytes once the socket has space; else it waits for the other side.
   virtual bool accepts() const { return true; }
+  // Bytes that write() has taken and the other side's kernel has not.
+  virtual std::size_t backlog() const;
   // Sends what write() has taken and the stream still keeps; whether all has left that can leave now.
   virtual bool flush() { return true; }
   // The other side reads the end after the bytes written so far.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -10,8 +11,8 @@
 namespace trireme::comm {
 namespace {
 
+using net::chunk_size;
 using net::chunks_of;
-using net::kChunk;
 using net::kInline;
 
 // Chunks in which a message there and back returns.
@@ -21,12 +22,12 @@ std::size_t returns(const Stamp& stamp) {
 
 class SocketTransport final : public Transport {
  public:
-  // Chunks under way to this rank from each of `others`.
+  // Bytes under way to this rank from each of `others`.
   SocketTransport(std::shared_ptr<SocketLink> link, std::uint64_t channel, std::size_t others)
       : link_(std::move(link)),
         channel_(channel),
-        ahead_(std::clamp<std::size_t>(kAheadOfAll / std::max<std::size_t>(others, 1), 2, kAhead)) {
-  }
+        ahead_(std::clamp(std::bit_floor(kAheadOfAll / std::max<std::size_t>(others, 1)),
+                          2 * net::kMostChunk, kAhead)) {}
 
   std::unique_ptr<Outgoing> send(int rank, const Stamp& stamp, std::byte* data) override;
   std::unique_ptr<Incoming> recv(int rank) override;
@@ -41,12 +42,13 @@ class SocketTransport final : public Transport {
     link_->wait(rank, ready);
     awaits(watch::kNoRank);
   }
-  std::size_t ahead() const { return ahead_; }
+  // Chunks of a message of so many bytes that are under way.
+  std::size_t ahead(std::size_t bytes) const { return ahead_ / chunk_size(bytes); }
 
-  // Memory of as many chunks as a message has under way, one way or both; kept for the next message.
+  // Memory of what a message has under way, one way or both; kept for the next message.
   using Chunks = std::unique_ptr<std::byte[]>;
   Chunks borrow() {
-    if (free_.empty()) return std::make_unique_for_overwrite<std::byte[]>(2 * ahead_ * kChunk);
+    if (free_.empty()) return std::make_unique_for_overwrite<std::byte[]>(2 * ahead_);
     Chunks chunks = std::move(free_.back());
     free_.pop_back();
     return chunks;
@@ -57,7 +59,7 @@ class SocketTransport final : public Transport {
 
  private:
   // 2 MiB hide 100 ms at 160 Mbit/s.
-  static constexpr std::size_t kAhead = 8, kAheadOfAll = 64;
+  static constexpr std::size_t kAhead = std::size_t{2} << 20, kAheadOfAll = std::size_t{16} << 20;
 
   std::shared_ptr<SocketLink> link_;
   std::uint64_t channel_;
@@ -145,10 +147,10 @@ class SocketIncoming final : public Incoming {
   void stream() override {
     if (small()) return;
     kept_ = transport_.borrow();
-    take_chunks(kept_.get(), 2 * transport_.ahead());
-    transport_.link().grant(arrival_, std::min(chunks(), transport_.ahead()));
+    take_chunks(kept_.get(), 2 * ahead());
+    transport_.link().grant(arrival_, std::min(chunks(), ahead()));
   }
-  std::size_t chunk() const override { return kChunk; }
+  std::size_t chunk() const override { return chunk_size(arrival_.stamp.bytes); }
   std::byte* lend() override {
     if (small()) return arrival_.small.data();
     wait_for(lent_);
@@ -161,7 +163,7 @@ class SocketIncoming final : public Incoming {
     if (back) transport_.link().send_back(arrival_, lent_);
     ++lent_;
     if (small()) return;
-    const std::size_t upto = std::min(chunks(), lent_ + transport_.ahead());
+    const std::size_t upto = std::min(chunks(), lent_ + ahead());
     // The next chunk reuses the place of one that has been read and, if necessary, returned.
     if (back && upto > arrival_.places) wait_for_returns(upto - arrival_.places);
     transport_.link().grant(arrival_, upto);
@@ -170,6 +172,7 @@ class SocketIncoming final : public Incoming {
  private:
   bool small() { return stamp().bytes <= kInline; }
   std::size_t chunks() { return chunks_of(stamp().bytes); }
+  std::size_t ahead() { return transport_.ahead(stamp().bytes); }
   void take_chunks(std::byte* memory, std::size_t places) {
     arrival_.memory = memory;
     arrival_.places = places;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -11,17 +12,25 @@
 
 namespace trireme::comm::net {
 
+// Streams of a pair, besides the one of control messages.
+inline constexpr int kDataStreams = 2;
 // Messages up to this size travel within their announcement.
 inline constexpr std::size_t kInline = 992;
-// Larger ones travel in chunks, each a header and its bytes on any data stream with free space.
-inline constexpr std::size_t kChunk = std::size_t{256} << 10;
+// Larger ones travel in chunks, each a header and its bytes on any data stream with free space. A chunk is added when it
+// is complete, so there are several dozens: on a slow link the first and the last one take little of the time.
+inline constexpr std::size_t kMostChunk = std::size_t{256} << 10;
+constexpr std::size_t chunk_size(std::size_t bytes) {
+  constexpr std::size_t kLeast = std::size_t{32} << 10, kChunks = 64;
+  return std::clamp(std::bit_floor(bytes / kChunks), kLeast, kMostChunk);
+}
 
 constexpr std::size_t chunks_of(std::size_t bytes) {
-  return bytes <= kInline ? 0 : (bytes + kChunk - 1) / kChunk;
+  return bytes <= kInline ? 0 : (bytes + chunk_size(bytes) - 1) / chunk_size(bytes);
 }
 
 constexpr std::size_t bytes_of_chunk(const Stamp& stamp, std::size_t chunk) {
-  return std::min<std::size_t>(kChunk, stamp.bytes - chunk * kChunk);
+  const std::size_t size = chunk_size(stamp.bytes);
+  return std::min<std::size_t>(size, stamp.bytes - chunk * size);
 }
 
 // One message of one direction of a pair.

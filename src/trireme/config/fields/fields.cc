@@ -10,12 +10,13 @@ namespace trireme::config {
 const std::vector<Field>& fields() {
   static const std::vector<Field> kFields = [] {
     std::vector<Field> list;
-    for (auto* section :
-         {model_fields,     vision_fields,    contrastive_fields, jepa_fields,     action_fields,
-          probe_fields,     hnet_fields,      chunk_fields,       vicreg_fields,   arrcoc_fields,
-          projector_fields, vlm_fields,       data_fields,        parallel_fields, precision_fields,
-          network_fields,   recompute_fields, offload_fields,     optim_fields,    lora_fields,
-          run_fields,       checkpoint_fields})
+    for (auto* section : {model_fields,     vision_fields,    contrastive_fields, jepa_fields,
+                          action_fields,    probe_fields,     llama_fields,       neox_fields,
+                          hnet_fields,      chunk_fields,     vicreg_fields,      arrcoc_fields,
+                          projector_fields, vlm_fields,       data_fields,        preference_fields,
+                          parallel_fields,  precision_fields, network_fields,     recompute_fields,
+                          offload_fields,   optim_fields,     lora_fields,        run_fields,
+                          checkpoint_fields})
       std::ranges::move(section(), std::back_inserter(list));
     return list;
   }();

@@ -21,7 +21,8 @@ Field family_field() {
   for (const FamilyInfo& one : families()) names.emplace_back(one.name, one.family);
   return inherited(fixed(choice(
       KEY(model.family),
-      "Architecture. Language models: gpt (GPT-2), llama (Llama, Qwen), hnet (H-Net: bytes in "
+      "Architecture. Language models: gpt (GPT-2), llama (Llama, Qwen), neox (GPT-NeoX, Pythia), "
+      "hnet (H-Net: bytes in "
       "learned chunks). Images: vit (classifier), clip (CLIP, SigLIP). Vision-language: vlm, "
       "arrcoc (token budget per image region). Video: jepa (V-JEPA 2), hvjepa (with chunks), "
       "probe (classifier on a frozen encoder), jepa_ac (actions).",
@@ -67,10 +68,11 @@ std::vector<Field> model_fields() {
           KEY(model.qk_norm),
           "RMS norms of each head's queries and keys before rotation (llama; true for Qwen3).")),
       attention_layers_field(),
-      of_weights(integer(KEY(model.ffn),
-                         "Width of the feed-forward layers. 0: 4 x hidden (gpt), or 8/3 x hidden "
-                         "rounded up to a multiple of 256 (llama).",
-                         from(0, 1 << 24))),
+      of_weights(
+          integer(KEY(model.ffn),
+                  "Width of the feed-forward layers. 0: 4 x hidden (gpt, neox), or 8/3 x hidden "
+                  "rounded up to a multiple of 256 (llama).",
+                  from(0, 1 << 24))),
       of_weights(integer(KEY(model.vocab),
                          "Rows of the token embedding, at least the data set's vocabulary. 0: "
                          "exactly that vocabulary.",
@@ -81,8 +83,8 @@ std::vector<Field> model_fields() {
           boolean(KEY(model.tied), "Weight tying: the output layer shares the token embedding.")),
       inherited(fixed(number(KEY(model.dropout), "Dropout probability (gpt).", half_open(0, 1)))),
       of_weights(number(KEY(model.norm_eps), "Epsilon of LayerNorm and RMSNorm.", above(0, 1))),
-      of_weights(
-          number(KEY(model.rope_theta), "Base of the rotary frequencies (llama).", above(1, 1e9))),
+      of_weights(number(KEY(model.rope_theta), "Base of the rotary frequencies (llama, neox).",
+                        above(1, 1e9))),
       rope_scaling_field(),
       fixed(init_std_field()),
       fixed(text(
@@ -97,30 +99,39 @@ std::vector<Field> model_fields() {
   };
 }
 
+namespace {
+
+Field source_field() {
+  return fixed(choice(
+      KEY(data.source),
+      "Source of samples. Text: text (token data sets and text files), chat (conversations, "
+      "docs/chat.md), preferences (compared answers, docs/preferences.md). Synthetic text: words "
+      "(random words), affine (sequences x <- (a x + 1) mod 251). Synthetic images: stripes "
+      "(labelled patterns), scenes (shapes with captions or questions), quadrants (patterns "
+      "and a question). Synthetic clips: squares (moving squares), arm (a square moved by "
+      "actions). Files (docs/data.md): images (labelled), pairs (with captions or questions), "
+      "clips (videos), trajectories (robot videos with actions).",
+      {{"text", DataSource::kText},
+       {"chat", DataSource::kChat},
+       {"preferences", DataSource::kPreferences},
+       {"words", DataSource::kWords},
+       {"affine", DataSource::kAffine},
+       {"stripes", DataSource::kStripes},
+       {"scenes", DataSource::kScenes},
+       {"squares", DataSource::kSquares},
+       {"arm", DataSource::kArm},
+       {"quadrants", DataSource::kQuadrants},
+       {"images", DataSource::kImages},
+       {"pairs", DataSource::kPairs},
+       {"clips", DataSource::kClips},
+       {"trajectories", DataSource::kTrajectories}}));
+}
+
+}  // namespace
+
 std::vector<Field> data_fields() {
   return {
-      fixed(choice(
-          KEY(data.source),
-          "Source of samples. Text: text (token data sets and text files), chat (conversations, "
-          "docs/chat.md). Synthetic text: words (random words), affine (sequences x <- (a x + 1) "
-          "mod 251). Synthetic images: stripes "
-          "(labelled patterns), scenes (shapes with captions or questions), quadrants (patterns "
-          "and a question). Synthetic clips: squares (moving squares), arm (a square moved by "
-          "actions). Files (docs/data.md): images (labelled), pairs (with captions or questions), "
-          "clips (videos), trajectories (robot videos with actions).",
-          {{"text", DataSource::kText},
-           {"chat", DataSource::kChat},
-           {"words", DataSource::kWords},
-           {"affine", DataSource::kAffine},
-           {"stripes", DataSource::kStripes},
-           {"scenes", DataSource::kScenes},
-           {"squares", DataSource::kSquares},
-           {"arm", DataSource::kArm},
-           {"quadrants", DataSource::kQuadrants},
-           {"images", DataSource::kImages},
-           {"pairs", DataSource::kPairs},
-           {"clips", DataSource::kClips},
-           {"trajectories", DataSource::kTrajectories}})),
+      source_field(),
       fixed(
           integer(KEY(data.samples), "Samples per epoch of a synthetic source.", from(2, kMaxIds))),
       // Not fixed: a dataset may move; a checkpoint knows its content by digest.
@@ -144,7 +155,8 @@ std::vector<Field> data_fields() {
                     "Document masking: attention and positions stay within a document. false: each "
                     "sample is one text.")),
       fixed(text(KEY(data.chat),
-                 "Chat template of data.source=chat, auto or a name, with options: date=2026-03-09 "
+                 "Chat template of data.source=chat and preferences, auto or a name, with options: "
+                 "date=2026-03-09 "
                  "(of templates that write today's date), long=cut or long=split (conversations "
                  "beyond model.seq_len, which are refused by default), special=forbid (special "
                  "tokens within messages are refused). Empty: auto.")),

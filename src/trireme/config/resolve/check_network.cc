@@ -1,5 +1,7 @@
 #include "trireme/config/resolve/check_network.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -26,7 +28,7 @@ int exchanging(const Parallel& parallel) {
                                   : parallel.dp_shard * parallel.dp_replicate;
 }
 
-codec::Codec codec_of(const std::string& text, const std::string& seen, const char* more) {
+codec::Codec codec_of(const std::string& text, const std::string& seen, std::string_view more) {
   try {
     return codec::parse(text);
   } catch (const Error&) {
@@ -35,7 +37,7 @@ codec::Codec codec_of(const std::string& text, const std::string& seen, const ch
 }
 
 // Codecs of what no residual follows.
-void check_plain(const std::string& text, const std::string& seen, const char* more = "") {
+void check_plain(const std::string& text, const std::string& seen, std::string_view more = {}) {
   const codec::Codec codec = codec_of(text, seen, more);
   if (codec::is_integer(codec))
     fail(ErrorKind::kUsage,
@@ -52,9 +54,11 @@ void check_codecs(const Network& network) {
   const auto [text, residual, residuals, back, warmup] = sum_codecs(network);
   const codec::Codec codec =
       codec_of(text, "network.codec=" + network.codec,
-               ", alone or with the type of residuals, such as q4:bf16, or i8x, i4x, sign:fp32, "
-               "topk:SHARE:BITS:fp32, randk:SHARE:BITS, lowrank:RANK or lowrank:RANK:STEPS, whose "
-               "first STEPS are not coded; /CODEC is that of the way back");
+               fmt::format(", alone or with the type of residuals, such as q4:bf16, or i8x, i4x, "
+                           "sign:fp32, topk:SHARE:BITS:fp32, randk:SHARE:BITS, lowrank:RANK or "
+                           "lowrank:RANK:STEPS, whose first STEPS are not coded. SHARE is up to 1, "
+                           "BITS 1 to 8, 16 or 32, RANK 1 to {}. /CODEC is that of the way back",
+                           codec::kMostRank));
   if (codec::needs_residual(codec) && !residual)
     fail(ErrorKind::kUsage,
          "network.codec={}: this codec diverges without residuals; set network.codec={}:fp32, or "

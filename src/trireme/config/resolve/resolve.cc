@@ -189,7 +189,7 @@ void check_training(const Job& job) {
     fail(ErrorKind::kUsage, "lora.rank={}: family {} has no adapters; set lora.rank=0", lora.rank,
          name(job.model.family));
   if (lora.rank > 0 && lora.targets == LoraTargets::kQueryValue &&
-      info(job).decoder == DecoderBlock::kGpt)
+      traits(info(job).decoder).fused_heads)
     fail(ErrorKind::kUsage,
          "lora.targets=query_value: queries, keys and values of family {} are one layer; set "
          "lora.targets=attention",

@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/config/chat.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/head_width.h"
 #include "trireme/config/layer_attention.h"
 #include "trireme/config/pixels.h"
+#include "trireme/config/resolve/resolve_conversations.h"
 #include "trireme/config/rope.h"
 #include "trireme/config/synthetic.h"
 
@@ -31,28 +31,40 @@ std::int64_t nearest_divisor(std::int64_t whole, std::int64_t wanted) {
   return whole;
 }
 
-// Rows have several conversations each, which do not see each other.
-void resolve_chat(Job& job) {
-  constexpr auto kPacks = [](const FamilyInfo& one) { return one.packs_conversations; };
-  if (!kPacks(info(job)))
-    fail(ErrorKind::kUsage, "data.source=chat: family {} does not pack conversations; {} do",
-         name(job.model.family), names_where(kPacks));
-  if (job.data.path.empty())
-    fail(
-        ErrorKind::kUsage,
-        "data.source=chat needs data.path: a .jsonl file of conversations, or a directory of them");
-  job.data.chat = print(parse_chat(job.data.chat));
-  job.data.documents = true;
+// Keys of Llama that others leave alone.
+void check_plain_decoder(const Model& model) {
+  const std::string_view family = name(model.family);
+  if (model.kv_heads != model.heads)
+    fail(ErrorKind::kUsage,
+         "model.kv_heads={}: family {} has one key-value head per head; needs {} (or 0)",
+         model.kv_heads, family, model.heads);
+  if (model.head_dim != 0 || model.qkv_bias || model.qk_norm)
+    fail(ErrorKind::kUsage,
+         "model.head_dim={}, model.qkv_bias={}, model.qk_norm={}: family {} has heads of hidden / "
+         "heads with biases and without norms; leave them out, or choose model.family=llama",
+         model.head_dim, model.qkv_bias, model.qk_norm, family);
+  if (traits(info(model.family).decoder).rotary) return;
+  if (model.rope_theta != Model{}.rope_theta || !model.rope_scaling.empty())
+    fail(ErrorKind::kUsage,
+         "model.rope_theta={}, model.rope_scaling={}: family {} has no rotary positions; leave "
+         "them out",
+         model.rope_theta, model.rope_scaling, family);
+  if (!model.attention_layers.empty())
+    fail(ErrorKind::kUsage,
+         "model.attention_layers={}: every layer of family {} attends to everything before; leave "
+         "it out, or choose model.family=llama",
+         model.attention_layers, family);
 }
 
 // What language models read.
 void resolve_text(Job& job) {
   Data& data = job.data;
-  if (data.source == DataSource::kChat) return resolve_chat(job);
+  if (reads_conversations(data.source)) return resolve_conversations(job);
   if (data.source == DataSource::kText) return;
   if (!is_text(data.source))
     fail(ErrorKind::kUsage,
-         "data.source: family {} reads tokens; set data.source=text, chat, words or affine",
+         "data.source: family {} reads tokens; set data.source=text, chat, preferences, words or "
+         "affine",
          name(job.model.family));
   if (!data.path.empty() || data.tokenizer != Data{}.tokenizer || data.documents)
     fail(ErrorKind::kUsage,
@@ -94,39 +106,22 @@ void resolve_decoder(Model& model, const DatasetFacts& data) {
          "model.kv_heads={}",
          model.heads, model.kv_heads, nearest_divisor(model.heads, model.kv_heads));
   resolve_vocab(model, data);
-  const bool llama = info(model.family).decoder == DecoderBlock::kLlama;
-  if (model.ffn == 0) model.ffn = llama ? swiglu_width(model.hidden) : 4 * model.hidden;
-  if (llama && model.head_dim % 2 != 0)
+  const DecoderTraits has = traits(info(model.family).decoder);
+  const std::string_view family = name(model.family);
+  if (model.ffn == 0) model.ffn = has.gated ? swiglu_width(model.hidden) : 4 * model.hidden;
+  if (has.rotary && model.head_dim % 2 != 0)
     fail(ErrorKind::kUsage,
-         "model.head_dim={} is odd; llama rotates pairs and needs an even one, such as {}",
-         model.head_dim, model.head_dim + 1);
-  if (llama && head_width(model) % 2 != 0)
+         "model.head_dim={} is odd; {} rotates pairs and needs an even one, such as {}",
+         model.head_dim, family, model.head_dim + 1);
+  if (has.rotary && head_width(model) % 2 != 0)
     fail(ErrorKind::kUsage,
-         "model.hidden={} / model.heads={} = {} per head is odd; llama rotates pairs and needs an "
+         "model.hidden={} / model.heads={} = {} per head is odd; {} rotates pairs and needs an "
          "even one",
-         model.hidden, model.heads, head_width(model));
-  if (llama && model.dropout != 0)
-    fail(ErrorKind::kUsage, "model.dropout={}: family llama has no dropout; needs 0",
-         model.dropout);
-  if (!llama && model.kv_heads != model.heads)
-    fail(ErrorKind::kUsage,
-         "model.kv_heads={}: family gpt has one key-value head per head; needs {} (or 0)",
-         model.kv_heads, model.heads);
-  if (!llama && (model.head_dim != 0 || model.qkv_bias || model.qk_norm))
-    fail(ErrorKind::kUsage,
-         "model.head_dim={}, model.qkv_bias={}, model.qk_norm={}: family gpt has heads of hidden / "
-         "heads with biases and without norms; leave them out, or choose model.family=llama",
-         model.head_dim, model.qkv_bias, model.qk_norm);
-  if (!llama && (model.rope_theta != Model{}.rope_theta || !model.rope_scaling.empty()))
-    fail(ErrorKind::kUsage,
-         "model.rope_theta={}, model.rope_scaling={}: family gpt has no rotary positions; leave "
-         "them out",
-         model.rope_theta, model.rope_scaling);
-  if (!llama && !model.attention_layers.empty())
-    fail(ErrorKind::kUsage,
-         "model.attention_layers={}: every layer of family gpt attends to everything before; leave "
-         "it out, or choose model.family=llama",
-         model.attention_layers);
+         model.hidden, model.heads, head_width(model), family);
+  if (has.rotary && model.dropout != 0)
+    fail(ErrorKind::kUsage, "model.dropout={}: family {} has no dropout; needs 0", model.dropout,
+         family);
+  if (!has.llama_keys) check_plain_decoder(model);
   model.attention_layers = print(layer_attention(model));
   model.rope_scaling = print(parse_rope_scaling(model.rope_scaling));
 }
@@ -144,9 +139,7 @@ void check_idle_keys(const Job& job) {
 }
 
 void resolve_family(Job& job, const DatasetFacts& data) {
-  if (job.data.source != DataSource::kChat && !job.data.chat.empty())
-    fail(ErrorKind::kUsage, "data.chat={}: only data.source=chat uses it; leave it out",
-         job.data.chat);
+  check_idle_conversations(job);
   if (info(job).reads_tokens) resolve_text(job);
   info(job).resolve(job, data);
   if (uses(job.model.family, "vision.pixels")) pixel_scale(job);  // is well written

@@ -21,6 +21,12 @@ void resolve_vocab(Model& model, const DatasetFacts& data);
 // A language model that is a decoder alone.
 void resolve_language_model(Job& job, const DatasetFacts& data);
 
+// Llama and its relatives.
+void resolve_llama(Job& job, const DatasetFacts& data);
+
+// GPT-NeoX's sizes.
+void resolve_neox(Job& job, const DatasetFacts& data);
+
 // An H-Net's stages, and how they may be laid out.
 void resolve_hnet(Job& job, const DatasetFacts& data);
 

@@ -58,8 +58,7 @@ std::string content_of(const JsonFields& message, const char* key) {
 void refuse_keys(const JsonFields& fields, std::initializer_list<const char*> keys) {
   for (const char* key : keys)
     if (fields.has(key) && !fields.any(key).is_null() && !fields.any(key).empty())
-      fail(ErrorKind::kData, "{}: has {}, which data.source=chat does not read; remove the key",
-           fields.where(), key);
+      fail(ErrorKind::kData, "{}: has {}, which is not read; remove the key", fields.where(), key);
 }
 
 // Of the loss of an answer: OpenAI's 0 or 1.
@@ -116,6 +115,96 @@ Conversation read_conversation(std::string_view json, const std::string& what) {
   }
   if (all.empty()) fail(ErrorKind::kData, "{}: has no message", what);
   return all;
+}
+
+namespace {
+
+// The answers of a sample as messages, each with its prompt if the lists have it.
+std::vector<Conversation> sides_of(const JsonFields& sample) {
+  std::vector<Conversation> sides;
+  for (const char* key : {"chosen", "rejected"}) {
+    add_side(sample, key, Role::kAssistant, sides.emplace_back());
+    if (sides.back().empty()) fail(ErrorKind::kData, "{}: {} has no message", sample.where(), key);
+  }
+  return sides;
+}
+
+// Moves the longest common beginning of the answers into the prompt.
+void split_prompt(const std::string& what, Preferred& sample) {
+  Conversation &chosen = sample.answers[0], &rejected = sample.answers[1];
+  const auto [end, other_end] = std::ranges::mismatch(chosen, rejected);
+  if (end == chosen.end() || other_end == rejected.end())
+    fail(ErrorKind::kData,
+         "{}: {} is the beginning of the other answer, so nothing remains to compare; correct or "
+         "remove the line",
+         what, end == chosen.end() ? "chosen" : "rejected");
+  sample.prompt.assign(chosen.begin(), end);
+  const auto count = sample.prompt.size();
+  for (Conversation* answer : {&chosen, &rejected})
+    answer->erase(answer->begin(), answer->begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+// A prompt that is given next to lists that begin with it.
+void check_prompt(const Conversation& given, const std::string& what, const Preferred& sample) {
+  const auto same = [](const Message& a, const Message& b) {
+    return a.role == b.role && a.content == b.content;
+  };
+  const bool ends_with = given.size() <= sample.prompt.size() &&
+                         std::equal(given.rbegin(), given.rend(), sample.prompt.rbegin(), same);
+  if (!ends_with)
+    fail(ErrorKind::kData,
+         "{}: prompt is not what chosen and rejected begin with; correct it, or remove the key",
+         what);
+}
+
+void check_answered(const std::string& what, const char* key, const Conversation& answer) {
+  if (std::ranges::none_of(answer, &Message::trained))
+    fail(ErrorKind::kData, "{}: {} has no answer of the assistant after the prompt", what, key);
+}
+
+}  // namespace
+
+Conversation Preferred::whole(const Conversation& answer) const {
+  Conversation all = prompt;
+  for (Message& message : all) message.trained = false;
+  all.insert(all.end(), answer.begin(), answer.end());
+  return all;
+}
+
+Preferred read_preferred(std::string_view json, const std::string& what) {
+  const Json parsed = parse_json(json, what);
+  const JsonFields fields(parsed, what);
+  refuse_keys(fields, {"tools", "functions", "system"});
+  Preferred sample;
+  if (fields.has("prompt")) add_side(fields, "prompt", Role::kUser, sample.prompt);
+  const bool pair = fields.has("chosen") && fields.has("rejected");
+  if (pair == (fields.has("completion") && fields.has("label")))
+    fail(ErrorKind::kData, "{}: needs chosen and rejected, or prompt, completion and label", what);
+  if (!pair) {
+    if (sample.prompt.empty()) fail(ErrorKind::kData, "{}: prompt is missing or empty", what);
+    add_side(fields, "completion", Role::kAssistant, sample.answers.emplace_back());
+    sample.label = fields.boolean("label");
+    check_answered(what, "completion", sample.answers[0]);
+    return sample;
+  }
+  sample.answers = sides_of(fields);
+  const auto begins = [](const Conversation& side) {
+    return side.front().role != Role::kAssistant;
+  };
+  if (sample.prompt.empty() || std::ranges::all_of(sample.answers, begins)) {
+    const Conversation given = std::exchange(sample.prompt, {});
+    split_prompt(what, sample);
+    check_prompt(given, what, sample);
+  }
+  if (sample.prompt.empty())
+    fail(ErrorKind::kData,
+         "{}: chosen and rejected do not begin with the same message, and there is no prompt",
+         what);
+  check_answered(what, "chosen", sample.answers[0]);
+  check_answered(what, "rejected", sample.answers[1]);
+  if (sample.answers[0] == sample.answers[1])
+    fail(ErrorKind::kData, "{}: chosen and rejected are equal; correct or remove the line", what);
+  return sample;
 }
 
 }  // namespace trireme::chat

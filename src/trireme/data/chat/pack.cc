@@ -77,4 +77,37 @@ std::vector<std::vector<PackedPiece>> packed_documents(const text::TokenFile& to
   return rows;
 }
 
+std::vector<std::vector<PackedPiece>> packed_comparisons(const text::TokenFile& tokens,
+                                                         std::int64_t seq_len,
+                                                         config::Chat::Long longer) {
+  std::vector<PackedPiece> pieces;
+  std::vector<std::int64_t> lengths;
+  std::int64_t too_long = 0, longest = 0;
+  for (std::int64_t k = 0; k + 1 < tokens.documents(); k += 2) {
+    PackedPiece first{k, 0, tokens.document(k).count - 1},
+        second{k + 1, 0, tokens.document(k + 1).count - 1};
+    if (first.count + second.count > seq_len) {
+      ++too_long;
+      longest = std::max(longest, first.count + second.count);
+      const std::int64_t half = seq_len / 2;  // and what the shorter one leaves of its own
+      first.count = std::min(first.count, std::max(half, seq_len - second.count));
+      second.count = std::min(second.count, seq_len - first.count);
+    }
+    pieces.insert(pieces.end(), {first, second});
+    lengths.push_back(first.count + second.count);
+  }
+  if (too_long > 0 && longer == config::Chat::Long::kRefuse)
+    fail(ErrorKind::kData,
+         "model.seq_len={}: {} of {} comparisons are longer with both conversations, up to {} "
+         "tokens. Raise model.seq_len, or add long=cut to data.chat",
+         seq_len, too_long, tokens.documents() / 2, longest);
+  std::vector<std::vector<PackedPiece>> rows;
+  for (const std::vector<std::int64_t>& packed : best_fit_rows(lengths, seq_len)) {
+    rows.emplace_back();
+    for (const std::int64_t index : packed)
+      rows.back().insert(rows.back().end(), {pieces[2 * index], pieces[2 * index + 1]});
+  }
+  return rows;
+}
+
 }  // namespace trireme::chat

@@ -23,4 +23,10 @@ std::vector<std::vector<PackedPiece>> packed_documents(const text::TokenFile& to
                                                        std::int64_t seq_len,
                                                        config::Chat::Long longer);
 
+// Documents 2k and 2k + 1 as comparison k, packed in the same way: both lie in one row, one after the other. Those that
+// need more than a row are refused (Error{kData}) or cut, each to half of a row or to what the other one leaves.
+std::vector<std::vector<PackedPiece>> packed_comparisons(const text::TokenFile& tokens,
+                                                         std::int64_t seq_len,
+                                                         config::Chat::Long longer);
+
 }  // namespace trireme::chat

@@ -35,6 +35,10 @@ std::vector<Line> lines_of(const std::vector<std::string>& texts) {
   return lines;
 }
 
+std::string what_of(const Line& line, const PrepareOptions& options) {
+  return fmt::format("{}:{}", options.sources[line.source].path.string(), line.number);
+}
+
 double place_of(const Line& line) { return static_cast<double>(hash64(line.json) >> 11) * 0x1p-53; }
 
 // The place below which lines are held out.
@@ -43,7 +47,7 @@ double limit_of(const std::vector<Line>& lines, double validation) {
   const auto count = static_cast<std::int64_t>(validation);
   if (count >= std::ssize(lines))
     fail(ErrorKind::kUsage,
-         "data.validation={}: there are {} conversations, of which some have to be left to train "
+         "data.validation={}: there are {} lines, of which some have to be left to train "
          "on; hold out fewer, or a fraction such as data.validation=0.1",
          validation, lines.size());
   std::vector<double> places;
@@ -96,16 +100,17 @@ struct Split {
   text::SplitInfo info;
 };
 
-Encoded encoded_line(const Line& line, const PrepareOptions& options, const std::string& what,
-                     std::size_t& text_bytes) {
-  const Conversation conversation = read_conversation(line.json, what);
+// A conversation as a document; `what` begins errors. Tokens with loss have the number `mark`.
+void add(const Conversation& conversation, const PrepareOptions& options, const std::string& what,
+         std::int32_t mark, Split& split) {
   try {
     if (std::ranges::none_of(conversation, &Message::trained))
       fail(ErrorKind::kData, "has no answer of the assistant to train on");
     if (options.forbid) refuse_special(conversation, options.tokenizer, options.shape);
     const std::vector<Segment> segments = render(options.shape, conversation, options.style);
-    text_bytes = text_of(segments).size();
-    return encode(segments, options.tokenizer);
+    Encoded encoded = encode(segments, options.tokenizer);
+    for (std::int32_t& trained : encoded.trained) trained *= mark;
+    split.add(encoded, text_of(segments).size());
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kData) throw;
     fail(ErrorKind::kData, "{}: {}", what, error.what());
@@ -122,6 +127,73 @@ void check_splits(const Split& train, const Split& val, double validation) {
          train.info.documents == 0 ? "training" : "validation");
 }
 
+// A line of preferences.
+struct PreferredLine {
+  Preferred sample;
+  std::string what;
+  bool held_out = false;
+};
+
+// Throws Error{kData} for a line of another kind than the first.
+std::vector<PreferredLine> read_preferences(const std::vector<Line>& lines,
+                                            const PrepareOptions& options, double limit) {
+  std::vector<PreferredLine> all;
+  for (const Line& line : lines) {
+    const std::string what = what_of(line, options);
+    all.push_back({read_preferred(line.json, what), what, place_of(line) < limit});
+    if (all.back().sample.label.has_value() != all[0].sample.label.has_value())
+      fail(ErrorKind::kData,
+           "{}: is {}, and {} is not; a data set has lines of one kind, so put the others into "
+           "another one",
+           what, all.back().sample.label ? "an answer with a label" : "a pair of answers",
+           all[0].what);
+  }
+  return all;
+}
+
+void add_preferences(const std::vector<PreferredLine>& all, const PrepareOptions& options,
+                     bool held_out, Split& split) {
+  using config::Answer;
+  std::vector<const PreferredLine*> lines;
+  for (const PreferredLine& line : all)
+    if (line.held_out == held_out) lines.push_back(&line);
+  const auto add_as = [&](const PreferredLine& line, const Conversation& answer, Answer mark) {
+    add(line.sample.whole(answer), options, line.what, static_cast<std::int32_t>(mark), split);
+  };
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const PreferredLine& line = *lines[i];
+    const Preferred& sample = line.sample;
+    if (!sample.label) {
+      add_as(line, sample.answers[0], Answer::kChosen);
+      add_as(line, sample.answers[1], Answer::kRejected);
+      continue;
+    }
+    if (lines.size() == 1)
+      fail(ErrorKind::kData,
+           "{}: is the only answer {}, and labels need the answer of another line to compare with; "
+           "add lines, or change data.validation",
+           line.what, held_out ? "held out" : "to train on");
+    add_as(line, sample.answers[0], *sample.label ? Answer::kWanted : Answer::kUnwanted);
+    add_as(line, lines[(i + 1) % lines.size()]->sample.answers[0], Answer::kMismatched);
+  }
+}
+
+void add_lines(const std::vector<Line>& lines, const PrepareOptions& options, Split& train,
+               Split& val) {
+  const double limit = limit_of(lines, options.validation);
+  if (options.preferences) {
+    const std::vector<PreferredLine> all = read_preferences(lines, options, limit);
+    add_preferences(all, options, /*held_out=*/false, train);
+    add_preferences(all, options, /*held_out=*/true, val);
+    return;
+  }
+  for (const Line& line : lines) {
+    const std::string what = what_of(line, options);
+    add(read_conversation(line.json, what), options, what, /*mark=*/1,
+        place_of(line) < limit ? val : train);
+  }
+}
+
 }  // namespace
 
 text::Dataset prepare(const PrepareOptions& options) {
@@ -131,17 +203,10 @@ text::Dataset prepare(const PrepareOptions& options) {
   if (lines.empty())
     fail(ErrorKind::kData, "{}: has no line; needs one conversation a line",
          options.sources.empty() ? "data.path" : options.sources[0].path.string());
-  const double limit = limit_of(lines, options.validation);
   os::Staging staging(options.out);
   Split train(staging.path(), "train", options.tokenizer.vocab_size()),
       val(staging.path(), "val", options.tokenizer.vocab_size());
-  for (const Line& line : lines) {
-    const std::string what =
-        fmt::format("{}:{}", options.sources[line.source].path.string(), line.number);
-    std::size_t text_bytes = 0;
-    const Encoded encoded = encoded_line(line, options, what, text_bytes);
-    (place_of(line) < limit ? val : train).add(encoded, text_bytes);
-  }
+  add_lines(lines, options, train, val);
   check_splits(train, val, options.validation);
   text::DatasetRecord record{.train = train.info, .val = val.info};
   record.files.resize(text::kVocabularyIndex + 1);
@@ -156,6 +221,20 @@ text::Dataset prepare(const PrepareOptions& options) {
   write_record(staging.path(), options.tokenizer, record);
   staging.publish();
   return text::open_dataset(options.out);
+}
+
+void check_preferences(const text::Dataset& dataset, config::PreferenceLoss loss) {
+  const text::TokenRange first = dataset.train_loss->document(0);
+  std::vector<std::int32_t> marks(static_cast<std::size_t>(first.count));
+  dataset.train_loss->read(first.first, std::span<std::int32_t>(marks));
+  const auto mark = static_cast<config::Answer>(std::ranges::max(marks));
+  const bool labels = mark == config::Answer::kWanted || mark == config::Answer::kUnwanted;
+  if (labels == config::labels_answers(loss)) return;
+  fail(ErrorKind::kUsage,
+       "preference.loss={} compares {}, and the data have {}; set preference.loss={}, or data.path "
+       "to other files",
+       config::name(loss), labels ? "pairs of answers" : "answers with labels",
+       labels ? "answers with labels" : "pairs", labels ? "kto" : "dpo");
 }
 
 }  // namespace trireme::chat

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/config/sections/preference.h"
 #include "trireme/data/chat/template.h"
 #include "trireme/data/text/dataset.h"
 #include "trireme/data/text/sources.h"
@@ -17,12 +18,19 @@ struct PrepareOptions {
   text::Tokenizer tokenizer;
   const Template& shape;
   Style style{};
-  bool forbid = false;    // special tokens within messages
-  double validation = 0;  // held-out conversations: a fraction or a number (base/held_out.h)
+  bool forbid = false;       // special tokens within messages
+  double validation = 0;     // held-out conversations: a fraction or a number (base/held_out.h)
+  bool preferences = false;  // lines are samples of read_preferred()
 };
 
 // Writes the conversations to `out`, one document each, with the tokens that have loss. Which ones are held out
 // depends on their text alone, so that equal ones are never divided. Throws Error{kData} naming file, line and key.
+// Of preferences two documents a line, whose tokens of answers have the number of their config::Answer: chosen and
+// rejected, or the answer with a label and its prompt with the answer of the split's next line.
 text::Dataset prepare(const PrepareOptions& options);
+
+// Throws Error{kUsage} where a data set's samples are not those that the loss compares, pairs or answers with labels, and
+// Error{kData} for a data set without compared answers.
+void check_preferences(const text::Dataset& dataset, config::PreferenceLoss loss);
 
 }  // namespace trireme::chat

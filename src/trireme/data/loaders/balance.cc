@@ -4,7 +4,7 @@
 #include <map>
 #include <numeric>
 
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/model/families/vlm.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/compile/microbatch.h"

@@ -7,6 +7,7 @@
 #include "trireme/data/loaders/samples/synthetic_images.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/loaders/tokens/chat_source.h"
+#include "trireme/data/loaders/tokens/preference_source.h"
 #include "trireme/data/loaders/tokens/synthetic_tokens.h"
 #include "trireme/data/loaders/tokens/text_source.h"
 
@@ -21,6 +22,7 @@ Sources open_sources(const config::Job& job, const Path& dataset, Evaluated eval
   switch (job.data.source) {
     case config::DataSource::kText: return open_text(job, dataset, evaluated);
     case config::DataSource::kChat: return open_chat(job, dataset, evaluated);
+    case config::DataSource::kPreferences: return open_preferences(job, dataset, evaluated);
     case config::DataSource::kSquares: return family_samples(job).squares(job);
     case config::DataSource::kArm: return open_arm(job);
     case config::DataSource::kQuadrants: return open_quadrants(job);

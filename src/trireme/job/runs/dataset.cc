@@ -168,11 +168,10 @@ text::Tokenizer chat_tokenizer(const config::Data& data) {
   const text::TokenizerChoice choice = text::parse_tokenizer(data.tokenizer);
   if (choice.by == By::kFile) return text::read_vocabulary(choice.file);
   if (choice.by == By::kBytes) return text::Tokenizer::bytes();
-  fail(
-      ErrorKind::kUsage,
-      "data.tokenizer={}: data.source=chat learns no vocabulary; set data.tokenizer to the model's "
-      "directory or tokenizer.json, or to bytes",
-      data.tokenizer);
+  fail(ErrorKind::kUsage,
+       "data.tokenizer={}: no vocabulary is learned from conversations; set data.tokenizer to the "
+       "model's directory or tokenizer.json, or to bytes",
+       data.tokenizer);
 }
 
 LocatedDataset from_chat(const config::Data& data, const DataPlaces& places,
@@ -185,8 +184,9 @@ LocatedDataset from_chat(const config::Data& data, const DataPlaces& places,
   chat::render(shape, chat::Conversation(1),
                {.prompt = true, .date = chat.date});  // refuses a missing date
   const std::vector<text::SourceFile> sources = text::collect_sources({data.path}, {".jsonl"});
-  const std::string made_by =
-      fmt::format("{} {} {}", chat.shape, chat.date, chat.forbid);  // rows are packed later
+  const bool compares = data.source == config::DataSource::kPreferences;
+  const std::string made_by = fmt::format("{} {} {}{}", chat.shape, chat.date, chat.forbid,
+                                          compares ? " preferences" : "");  // rows are packed later
   std::uint64_t key = mix(mix(key_of(data), hash64(made_by)), sources.size());
   for (const text::SourceFile& source : sources) key = stamped(key, source.path);
   text::Dataset dataset = prepared(places.cache, key, data.path, say, [&](const Path& out) {
@@ -196,17 +196,19 @@ LocatedDataset from_chat(const config::Data& data, const DataPlaces& places,
                           .shape = shape,
                           .style = {.date = chat.date},
                           .forbid = chat.forbid,
-                          .validation = data.validation});
+                          .validation = data.validation,
+                          .preferences = compares});
   });
   LocatedDataset result{.directory = dataset.directory,
                         .digest = dataset.digest,
                         .facts = {.vocab = tokenizer.vocab_size()},
                         .tokenizer = data.tokenizer,
                         .chat = config::print(chat)};
+  const std::int64_t each = compares ? 2 : 1;  // conversations of a sample
   result.what =
-      fmt::format("{}: {} conversations to train on ({} tokens), {} held out, template {}",
-                  data.path, dataset.train_info.documents, dataset.train_info.tokens,
-                  dataset.val_info.documents, chat.shape);
+      fmt::format("{}: {} {} to train on ({} tokens), {} held out, template {}", data.path,
+                  dataset.train_info.documents / each, compares ? "comparisons" : "conversations",
+                  dataset.train_info.tokens, dataset.val_info.documents / each, chat.shape);
   result.text = std::move(dataset);
   return result;
 }
@@ -310,12 +312,12 @@ LocatedDataset locate_dataset(const config::Data& data, const DataPlaces& places
          "prepared dataset",
          data.path);
   const bool is_prepared = fs::exists(Path(data.path) / kDatasetFile, cause);
-  if (data.source == config::DataSource::kChat && is_prepared)
+  if (config::reads_conversations(data.source) && is_prepared)
     fail(ErrorKind::kUsage,
-         "data.path={}: is a prepared data set, and data.source=chat reads .jsonl files of "
+         "data.path={}: is a prepared data set, and data.source={} reads .jsonl files of "
          "conversations; name these",
-         data.path);
-  if (data.source == config::DataSource::kChat) return from_chat(data, places, say);
+         data.path, data.source == config::DataSource::kChat ? "chat" : "preferences");
+  if (config::reads_conversations(data.source)) return from_chat(data, places, say);
   if (is_prepared) return from_dataset(data, places, say);
   return from_text(data, places, say);
 }
@@ -323,12 +325,16 @@ LocatedDataset locate_dataset(const config::Data& data, const DataPlaces& places
 config::Job on_data(config::Job job, const LocatedDataset& data) {
   job.data.tokenizer = data.tokenizer;
   if (!data.chat.empty()) job.data.chat = data.chat;
+  if (job.data.source == config::DataSource::kPreferences && data.text)
+    chat::check_preferences(*data.text, job.preference.loss);
   return job;
 }
 
 std::int64_t held_out_samples(const LocatedDataset& data, const config::Job& job) {
   if (!data.text) return data.held_out;
-  if (data.text->val_loss) return data.text->val_info.documents;
+  if (data.text->val_loss)
+    return data.text->val_info.documents /
+           (job.data.source == config::DataSource::kPreferences ? 2 : 1);
   const std::int64_t targets = std::max<std::int64_t>(0, data.text->val_info.tokens - 1);
   return (targets + job.model.seq_len - 1) / job.model.seq_len;
 }

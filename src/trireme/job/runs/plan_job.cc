@@ -6,7 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/outer_steps.h"
 #include "trireme/config/synthetic.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/check/validate.h"
 #include "trireme/plan/passes/compile.h"

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "trireme/base/error.h"
+#include "trireme/checkpoint/convert/peft_weights.h"
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/formats/checkpoint_draft.h"
 #include "trireme/formats/event.h"
@@ -183,6 +184,7 @@ Path checkpoint_root(const Path& path) {
 Path find_checkpoint(const Path& path, const Note& note) {
   check_directory(path);
   if (is_checkpoint(path)) return fs::canonical(path);
+  convert::refuse_peft(path);
   const std::optional<formats::NewestCheckpoint> newest =
       formats::newest_checkpoint(checkpoint_root(path));
   if (!newest)

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "trireme/base/error.h"
+#include "trireme/checkpoint/convert/peft_weights.h"
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/config/weights.h"
 #include "trireme/data/text/dataset_files.h"
@@ -126,6 +127,7 @@ Path find_weights(const Path& path, formats::CheckpointCheck check) {
          path.string());
   const Path whole = fs::absolute(path).lexically_normal();
   if (is_checkpoint(whole) || convert::is_hugging_face(whole)) return whole;
+  convert::refuse_peft(path);
   const auto newest = formats::newest_checkpoint(checkpoint_root(whole), check);
   if (!newest)
     fail(

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/base/os/stop.h"
 
 namespace trireme::elastic {
 Membership::Membership(Config config, double now)
@@ -133,8 +134,11 @@ std::uint64_t Membership::own_leaving() const {
 }
 
 void Membership::gather(double now) {
-  if (const auto signal = own_leaving())
-    return finish({.exit_code = kSignalled + static_cast<int>(signal)}, now);
+  if (const auto signal = static_cast<int>(own_leaving()); signal != 0)
+    return finish({.exit_code = kSignalled + signal,
+                   .cause = fmt::format("{} came while no rank ran; nothing new was saved",
+                                        os::signal_name(signal))},
+                  now);
   if (now < not_before_) return;
   for (const auto& [id, host] : hosts_)
     if (host.report.ranks == Report::Ranks::kAlive) return;

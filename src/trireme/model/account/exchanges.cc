@@ -1,5 +1,7 @@
 #include "trireme/model/account/exchanges.h"
 
+#include <utility>
+
 #include "trireme/model/account/parts.h"
 
 namespace trireme::model {
@@ -39,16 +41,30 @@ std::vector<NodeExchange> Exchanges::block(const TrainedBlock& block) const {
   std::vector<NodeExchange> all = attention();
   if (!block.attended())
     for (NodeExchange& one : all) one.backward = 0;
-  const int closing = 1 + block.attended(), opening = block.attended() + block.normed();
-  if (sequence()) {
-    all.push_back(over_tp(Exchange::kAllGather, activation_, 2, closing,
-                          block.trains(block.qkv) + block.trains(block.up)));
-    all.push_back(over_tp(Exchange::kReduceScatter, activation_, 2, opening));
-    all.push_back(of_part(kMlp, over_tp(Exchange::kAllGather, activation_, 0, 1)));
-  } else if (rank_.tp > 1) {
-    all.push_back(over_tp(Exchange::kAllReduce, activation_, 2, opening));
-  }
+  for (NodeExchange& one : regions({.opened = 2,
+                           .closed = 2,
+                           .opened_back = block.attended() + block.normed(),
+                           .closed_back = 1 + block.attended(),
+                           .trained = block.trains(block.qkv) + block.trains(block.up),
+                           .again = 1}))
+    all.push_back(std::move(one));
   return all;
+}
+
+std::vector<NodeExchange> Exchanges::regions(const RegionCounts& counts) const {
+  if (sequence())
+    return {over_tp(Exchange::kAllGather, activation_, counts.opened, counts.closed_back,
+                    counts.trained),
+            over_tp(Exchange::kReduceScatter, activation_, counts.closed, counts.opened_back),
+            of_part(kMlp, over_tp(Exchange::kAllGather, activation_, 0, counts.again))};
+  if (rank_.tp > 1)
+    return {over_tp(Exchange::kAllReduce, activation_, counts.closed, counts.opened_back)};
+  return {};
+}
+
+std::vector<NodeExchange> Exchanges::row_numbers(int count, bool back) const {
+  if (rank_.tp == 1) return {};
+  return {over_tp(Exchange::kAllReduce, sizes_.tokens * sizes_.statistic, count, back * count)};
 }
 
 std::vector<NodeExchange> Exchanges::embed() const {

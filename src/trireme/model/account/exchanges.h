@@ -10,6 +10,14 @@
 
 namespace trireme::model {
 
+// Tensor-parallel regions of a block, opened by column-parallel layers and closed by row-parallel ones.
+struct RegionCounts {
+  int opened = 0, closed = 0;
+  int opened_back = 0, closed_back = 0;  // that a gradient passes in backward
+  int trained = 0;                       // opened by weights that train
+  int again = 0;                         // opened again where part mlp is recomputed
+};
+
 class Exchanges {
  public:
   Exchanges(const Sizes& sizes, const PerRank& rank);
@@ -18,6 +26,11 @@ class Exchanges {
   // one, which sums (Shoeybi et al. 2019). By rows, backward gathers the input of a column-parallel layer a second time
   // (Korthikanti et al. 2022). Without a gradient, and for weights that do not train, there are no exchanges.
   std::vector<plan::NodeExchange> block(const TrainedBlock& block) const;
+  // The same of any number of regions, and of attention alone.
+  std::vector<plan::NodeExchange> regions(const RegionCounts& counts) const;
+  std::vector<plan::NodeExchange> attention() const;
+  // So many sums over tp ranks of a number a token, and with `back` as many in backward.
+  std::vector<plan::NodeExchange> row_numbers(int count, bool back) const;
   // Each rank looks up the tokens of its rows of the table.
   std::vector<plan::NodeExchange> embed() const;
   // Two numbers a token, and the gradient of the last activation.
@@ -25,7 +38,6 @@ class Exchanges {
 
  private:
   bool sequence() const { return rank_.sequence && rank_.tp > 1; }
-  std::vector<plan::NodeExchange> attention() const;
   std::vector<plan::NodeExchange> ring(std::int64_t keys, int ranks) const;
   std::vector<plan::NodeExchange> heads(std::int64_t keys) const;
 

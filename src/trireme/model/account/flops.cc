@@ -19,28 +19,31 @@ std::string_view name(FlopsConvention convention) {
   return "";
 }
 
-ParameterCount count_parameters(const config::Model& model) {
-  const bool gpt = config::info(model.family).decoder == config::DecoderBlock::kGpt;
+ParameterCount count_parameters(const config::Model& model, const config::Llama& llama) {
+  const config::DecoderTraits has = config::traits(config::info(model.family).decoder);
   const std::int64_t d = model.hidden;
   const std::int64_t width = config::head_width(model), q = config::attended_width(model);
-  const std::int64_t kv = width * model.kv_heads;
-  const std::int64_t matrices = 2 * d * q + 2 * d * kv + (gpt ? 2 : 3) * d * model.ffn;
-  // gpt: biases of c_attn, c_proj, c_fc and c_proj, and two norms with bias; llama: two gains, and Qwen's.
+  const std::int64_t kv = width * model.kv_heads, norm = has.biased ? 2 * d : d;
+  const std::int64_t matrices = 2 * d * q + 2 * d * kv + (has.gated ? 3 : 2) * d * model.ffn;
+  const std::int64_t norms = llama.norms == config::NormPlaces::kBoth ? 4 : 2;
+  const std::int64_t head_norms = !model.qk_norm ? 0 : llama.whole_qk_norm ? q + kv : 2 * width;
+  // Of norms and, where layers are biased, of all of them; else Qwen's.
   const std::int64_t vectors =
-      gpt ? 3 * d + d + model.ffn + d + 4 * d
-          : 2 * d + (model.qkv_bias ? q + 2 * kv : 0) + (model.qk_norm ? 2 * width : 0);
+      norms * norm + (has.biased ? q + 2 * kv + d + model.ffn + d
+                                 : (model.qkv_bias ? q + 2 * kv : 0) + head_norms);
   const std::int64_t head = model.vocab * d;
   ParameterCount count;
   count.embedding = model.vocab * d;
-  count.positions = gpt ? model.seq_len * d : 0;
+  count.positions = has.rotary ? 0 : model.seq_len * d;
   count.products = model.layers * matrices + head;
-  count.total = count.embedding + count.positions + model.layers * (matrices + vectors) +
-                (gpt ? 2 : 1) * d + (model.tied ? 0 : head);
+  count.total = count.embedding + count.positions + model.layers * (matrices + vectors) + norm +
+                (model.tied ? 0 : head);
   return count;
 }
 
-double flops_per_token(const config::Model& model, FlopsConvention convention) {
-  const ParameterCount count = count_parameters(model);
+double flops_per_token(const config::Model& model, FlopsConvention convention,
+                       const config::Llama& llama) {
+  const ParameterCount count = count_parameters(model, llama);
   const double attention =
       static_cast<double>(model.layers * config::attended_width(model) * model.seq_len);
   switch (convention) {

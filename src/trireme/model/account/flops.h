@@ -30,10 +30,11 @@ struct ParameterCount {
   std::int64_t positions = 0;  // the learned position table
   std::int64_t products = 0;   // weights of matrix products, the head's included
 };
-ParameterCount count_parameters(const config::Model& model);
+ParameterCount count_parameters(const config::Model& model, const config::Llama& llama = {});
 
 // FLOPs per token at context length seq_len; `model` is resolved.
-double flops_per_token(const config::Model& model, FlopsConvention convention);
+double flops_per_token(const config::Model& model, FlopsConvention convention,
+                       const config::Llama& llama = {});
 
 // Operations in every MFU of a run and of a plan: matrix products and attention, each once, forward and backward. A
 // multiply-add counts as two, and causal attention without the scores that its mask hides. As the convention is

@@ -12,6 +12,8 @@ std::vector<plan::Part> block_parts(const Sizes& sizes, const BlockShape& block)
                               sizes.exchanged * sizes.tokens * sizes.q * sizes.element;
   const std::int64_t inner = sizes.tokens * block.inner * sizes.element;
   const double norm_flops = block.norm_flops * static_cast<double>(sizes.rows * sizes.d);
+  const bool norms_again = !block.up_trains && block.up_normed;
+  const bool keeps_read = !block.up_trains && !block.up_normed;
   // Where rows are shared, their product reads all of them.
   const std::int64_t gathered =
       sizes.rows < sizes.tokens ? sizes.tokens * sizes.d * sizes.element : 0;
@@ -24,9 +26,9 @@ std::vector<plan::Part> block_parts(const Sizes& sizes, const BlockShape& block)
            .work_bytes = block.attended * result,
            .flops = block.attended * block.attention_flops},
           {.name = std::string(kMlp),
-           .saved_bytes = inner,
-           .work_bytes = inner + gathered + !block.up_trains * normed,
-           .flops = block.inner_flops + !block.up_trains * norm_flops}};
+           .saved_bytes = std::max(std::int64_t{0}, inner - keeps_read * normed),
+           .work_bytes = inner + gathered + norms_again * normed,
+           .flops = block.inner_flops + norms_again * norm_flops}};
 }
 
 std::vector<plan::Part> head_parts(const Sizes& sizes, double flops, bool weight_trains) {

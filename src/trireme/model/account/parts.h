@@ -26,8 +26,10 @@ struct BlockShape {
   double inner_flops = 0;
   int norms = 2;         // of which what they give is kept
   bool attended = true;  // a gradient comes back to attention
-  bool up_trains =
-      true;  // keeps the activation's input; else it is recomputed from its norm, which is not kept
+  // Layers before the activation keep what they read for their weights. Else it is recomputed by its norm, which is not
+  // kept, or without one kept for this part alone.
+  bool up_trains = true;
+  bool up_normed = true;
 };
 std::vector<plan::Part> block_parts(const Sizes& sizes, const BlockShape& block);
 

@@ -72,6 +72,7 @@ PerRank per_rank(const config::Job& job) {
       .context = job.parallel.context,
       .context_inner = job.parallel.context_inner,
       .documents = job.data.documents || job.vlm.pack,
+      .answers = job.data.source == config::DataSource::kPreferences,
       .spread = family.zigzag ? 1 : job.parallel.cp,
       .staged = job.parallel.pp > 1};
 }

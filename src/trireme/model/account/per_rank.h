@@ -20,6 +20,7 @@ struct PerRank {
   config::ContextMethod context = config::ContextMethod::kRing;
   int context_inner = 1;   // of cp, the ranks that exchange heads (hierarchical)
   bool documents = false;  // positions come with the tokens
+  bool answers = false;    // of the tokens, which a preference loss compares
   // The cp ranks that share the rows of blocks in families other than decoders (model/spread.h); each of them computes
   // everything else whole.
   int spread = 1;

@@ -66,11 +66,21 @@ void leave_out(const config::Job& job, Program& program) {
          "{}: none of {} keeps a part that it could recompute; choose nodes with a backward, or "
          "leave recompute out",
          asked(job), recompute.nodes.empty() ? "the model's nodes" : "these");
-  for (std::string_view part : split_list(recompute.parts))
-    if (plan::recompute_part(program, nodes, part) == 0)
-      fail(ErrorKind::kUsage,
-           "recompute.parts={}: no chosen node keeps a part \"{}\"; there are {}", recompute.parts,
-           part, fmt::join(known, ", "));
+  // Nodes may have parts that keep nothing, as norms that no layer of theirs reads again.
+  const auto is_there = [&](std::string_view part) {
+    return std::ranges::any_of(nodes, [&](NodeId node) {
+      const std::vector<plan::Part>& parts = program.nodes[node].parts;
+      return std::ranges::find(parts, part, &plan::Part::name) != parts.end();
+    });
+  };
+  std::vector<std::string_view> idle;
+  const std::vector<std::string_view> parts = split_list(recompute.parts);
+  for (const std::string_view part : parts)
+    if (plan::recompute_part(program, nodes, part) == 0) idle.push_back(part);
+  const auto wrong = std::ranges::find_if_not(idle, is_there);
+  if (wrong != idle.end() || idle.size() == parts.size())
+    fail(ErrorKind::kUsage, "recompute.parts={}: no chosen node keeps a part \"{}\"; there are {}",
+         recompute.parts, wrong != idle.end() ? *wrong : idle.front(), fmt::join(known, ", "));
 }
 
 }  // namespace

@@ -2,104 +2,26 @@
 
 #include "trireme/config/families.h"
 #include "trireme/model/account/attention_tape.h"
+#include "trireme/model/account/layer_tape.h"
 
 namespace trireme::model {
 namespace {
 
-// As ops/dispatch.h has them.
-constexpr std::int64_t kSumRows = 256;
-
-// Whether a backward does all at once, or leaves weights for later.
-enum class Half { kWhole, kInput };
-
-// What layers make and drop; sizes in bytes. In backwards, what a layer kept is given back by the caller.
-struct Layers {
-  Layers(const config::Model& model, const Sizes& s, const PerRank& rank)
-      : sizes(s),
-        gpt(config::info(model.family).decoder == config::DecoderBlock::kGpt),
-        shared(rank.tp > 1 && rank.sequence),
-        alone(rank.tp == 1),
-        row(s.rows * s.d * s.element),
-        partial(s.tokens * s.d * s.element),
-        gathered(shared ? rank.tp * row : 0),
-        statistics((gpt ? 2 : 1) * s.rows * s.statistic),
-        dropped(model.dropout > 0 ? row : 0) {}
-
-  // Columns added up over rows, a chunk at a time.
-  std::int64_t sums(std::int64_t rows, std::int64_t columns) const {
-    return (rows + kSumRows - 1) / kSumRows * columns * sizes.statistic;
-  }
-  // From a product of all rows to its sum over tp ranks, of which a rank keeps its rows.
-  void sum(Tape& tape) const {
-    if (!shared) return;
-    Held padded(tape, gathered == partial ? 0 : gathered);
-    Held own(tape, row);
-    padded.give();
-    tape.give(partial);
-    own.keep();
-  }
-  void column_forward(Tape& tape, std::int64_t output) const {
-    Held all_rows(tape, gathered);
-    tape.take(output);
-    all_rows.give();
-  }
-  void row_forward(Tape& tape) const {
-    tape.take(partial);
-    sum(tape);
-  }
-  // Leaves the input's gradient and, where it is gathered, the output's.
-  void row_backward(Tape& tape, std::int64_t input) const {
-    tape.take(gathered);
-    if (gpt) tape.pass(sums(sizes.rows, sizes.d));
-    tape.take(input);
-    tape.pass(sizes.added_product);
-  }
-  // Backward of `layers` with one input: leaves its gradient, if that is needed.
-  void column_backward(Tape& tape, std::int64_t width, int layers, Half half, bool trains,
-                       bool goes_on) const {
-    Held all_rows(tape, half == Half::kWhole && trains ? gathered : 0);
-    if (goes_on) tape.take(partial);
-    tape.pass(sizes.added_product);
-    if (alone && layers > 1 && goes_on) tape.pass(partial);  // each layer's, before it is added
-    if (goes_on) sum(tape);
-    if (gpt) tape.pass(sums(sizes.tokens, width));
-    all_rows.give();
-  }
-  // Uses up the output's gradient and what it kept, leaves the input's.
-  void norm_backward(Tape& tape) const {
-    Held scale_sums(tape, sums(sizes.rows, 2 * sizes.d)), gradient(tape, row);
-    scale_sums.give();
-    tape.give(row + statistics);
-    gradient.keep();
-  }
-
-  const Sizes& sizes;
-  bool gpt;
-  bool shared;  // tp ranks share rows
-  bool alone;
-  std::int64_t row;         // an activation between tensor-parallel regions
-  std::int64_t partial;     // one of all tokens
-  std::int64_t gathered;    // of a gather over tp ranks; 0 without one
-  std::int64_t statistics;  // that a norm keeps
-  std::int64_t dropped;     // what dropout makes
-};
+// Learned positions, biases, and a forward whose variables hold what comes of attention.
+bool gpt_like(const config::Model& model) {
+  return config::info(model.family).decoder == config::DecoderBlock::kGpt;
+}
 
 class Block {
  public:
   Block(const config::Model& model, const Sizes& sizes, const PerRank& rank,
         const TrainedBlock& trained)
-      : layers_(model, sizes, rank),
+      : layers_(model, sizes, rank, gpt_like(model)),
         trained_(trained),
         attention_(model, sizes, rank),
-        made_(layers_.gpt || !(trained.turned || trained.normed_heads)
-                  ? 0
-                  : sizes.tokens * (sizes.q + sizes.kv) * sizes.element),
-        biased_(model.qkv_bias),
-        normed_(trained.normed_heads && trained.turned ? sizes.tokens * sizes.q * sizes.element
-                                                       : 0),
-        heads_kept_(normed_heads_bytes(sizes, trained)),
+        made_(layers_.biased ? 0 : sizes.tokens * (sizes.q + sizes.kv) * sizes.element),
         feature_(sizes.tokens * sizes.ffn * sizes.element),
-        width_(layers_.gpt ? sizes.q + 2 * sizes.kv : sizes.q),
+        width_(layers_.biased ? sizes.q + 2 * sizes.kv : sizes.q),
         ffn_(sizes.ffn) {}
 
   plan::NodeWork work() const {
@@ -122,12 +44,11 @@ class Block {
 
  private:
   // Of attention's, what the forward's variables hold to its end: gpt's hold what comes of it instead.
-  std::int64_t lasting() const { return layers_.gpt ? 0 : attention_.result(); }
-  int inner() const { return layers_.gpt ? 1 : 2; }  // tensors that the feed-forward keeps
+  std::int64_t lasting() const { return layers_.biased ? 0 : attention_.result(); }
+  int inner() const { return layers_.biased ? 1 : 2; }  // tensors that the feed-forward keeps
   std::int64_t normed(const LinearLayers& by) const { return trained_.trains(by) * layers_.row; }
   std::int64_t kept() const {
-    const std::int64_t attended =
-        layers_.row + layers_.statistics + attention_.kept() + heads_kept_;
+    const std::int64_t attended = layers_.row + layers_.statistics + attention_.kept();
     return normed(trained_.qkv) + trained_.normed() * layers_.statistics +
            trained_.attended() * attended + normed(trained_.up) + inner() * feature_ + adapters();
   }
@@ -137,8 +58,6 @@ class Block {
       ranks += layers->inner;
     return ranks * layers_.sizes.tokens * layers_.sizes.element;
   }
-  // Of what norms of queries and keys keep, what these do not hold anyway.
-  std::int64_t heads_statistics() const { return heads_kept_ > 0 ? heads_kept_ - made_ : 0; }
   // What is dropped of `read` for adapters, and once more on the way back.
   void drop(Tape& tape, const LinearLayers& by, std::int64_t read, int copies = 1) const {
     if (trained_.dropout && by.adapted()) tape.pass(copies * read);
@@ -151,9 +70,7 @@ class Block {
     tape.give(norm_passed * layers_.statistics);
     layers_.column_forward(tape, attention_.input());
     drop(tape, trained_.qkv, layers_.partial);
-    tape.take(made_ + heads_statistics());
-    tape.pass(normed_);
-    tape.give(passed * heads_statistics());
+    tape.take(made_);
     attention_.forward(tape);
     drop(tape, trained_.out, attention_.result());
     layers_.row_forward(tape);
@@ -162,7 +79,7 @@ class Block {
     tape.take(2 * layers_.row + layers_.statistics);
     dropped.give();
     tape.give(passed * layers_.statistics);
-    if (!layers_.gpt) tape.give(layers_.row);
+    if (!layers_.biased) tape.give(layers_.row);
     layers_.column_forward(tape, inner() * feature_);
     drop(tape, trained_.up, layers_.partial);
     tape.pass((1 + trained_.gates) * feature_);
@@ -180,7 +97,7 @@ class Block {
     };
     tape.take(kept() + layers_.row);
     Held dropped(tape, layers_.dropped);
-    layers_.row_backward(tape, feature_);
+    layers_.row_backward(tape, feature_, layers_.biased);
     drop(tape, trained_.down, feature_, 2);
     // The activation again and, of gate and up, another gradient.
     Held again(tape, inner() * feature_);
@@ -189,8 +106,8 @@ class Block {
     if (gone(trained_.down)) tape.give(feature_ + layers_.gathered);
     dropped.give();
     again.give();
-    layers_.column_backward(tape, ffn_, inner(), half, trained_.trains(trained_.up),
-                            trained_.attended());
+    layers_.column_backward(tape, layers_.biased ? ffn_ : 0, inner(), half,
+                            trained_.trains(trained_.up), trained_.attended());
     drop(tape, trained_.up, layers_.partial, 2);
     if (gone(trained_.up)) tape.give(normed(trained_.up) + inner() * feature_);
     if (trained_.attended()) attention_backward(tape, half, gone(trained_.out), gone(trained_.qkv));
@@ -200,51 +117,47 @@ class Block {
     layers_.norm_backward(tape);
     tape.give(layers_.row);
     Held dropped(tape, layers_.dropped);
-    layers_.row_backward(tape, attention_.result());
+    layers_.row_backward(tape, attention_.result(), layers_.biased);
     drop(tape, trained_.out, attention_.result(), 2);
     if (out_gone) tape.give(layers_.gathered);
     dropped.give();
     attention_.backward(tape);
     tape.pass(made_);
-    if (heads_kept_ > 0) tape.pass(made_ + layers_.sums(layers_.sizes.tokens, 2 * width_));
-    tape.give(heads_kept_);
-    if (biased_) tape.pass(layers_.sums(layers_.sizes.tokens, width_));
-    layers_.column_backward(tape, width_, layers_.gpt ? 1 : 3, half, trained_.trains(trained_.qkv),
-                            trained_.normed());
+    layers_.column_backward(tape, layers_.biased ? width_ : 0, layers_.biased ? 1 : 3, half,
+                            trained_.trains(trained_.qkv), trained_.normed());
     drop(tape, trained_.qkv, layers_.partial, 2);
     if (qkv_gone) tape.give(normed(trained_.qkv) + attention_.input());
     if (trained_.normed()) layers_.norm_backward(tape);
   }
 
-  Layers layers_;
+  LayerTape layers_;
   const TrainedBlock& trained_;
   AttentionTape attention_;
-  std::int64_t made_;        // queries and keys once more, normed or turned
-  bool biased_;              // queries, keys and values are
-  std::int64_t normed_;      // results of the queries' norm, if they are rotated then; 0: none
-  std::int64_t heads_kept_;  // by norms of queries and keys
-  std::int64_t feature_;     // one of the feed-forward's inner tensors
+  std::int64_t made_;     // queries and keys once more, turned
+  std::int64_t feature_;  // one of the feed-forward's inner tensors
   std::int64_t width_, ffn_;
 };
 
 }  // namespace
 
-plan::NodeWork embed_transients(const config::Model& model, const Sizes& sizes,
-                                const PerRank& rank) {
-  const Layers layers(model, sizes, rank);
+plan::NodeWork embed_transients(const config::Model& model, const Sizes& sizes, const PerRank& rank,
+                                bool scaled) {
+  const bool gpt = gpt_like(model);
+  const LayerTape layers(model, sizes, rank, gpt);
   const bool places = sizes.spread || rank.documents;
   Tape forward, backward;
   forward.take(layers.partial);
   layers.sum(forward);
-  if (layers.gpt) {
+  if (gpt) {
     // Rows of the table of positions, and the sum.
     forward.take((places ? layers.row : 0) + layers.row);
     forward.take(layers.dropped);
   }
-  backward.take(layers.row + layers.dropped + layers.gathered);
+  forward.take(scaled * layers.row);
+  backward.take((1 + scaled) * layers.row + layers.dropped + layers.gathered);
   // Positions' gradient is summed over samples, laid out as the table's and, of another type, converted.
   const std::int64_t positions = model.seq_len * sizes.d;
-  if (layers.gpt && !places) {
+  if (gpt && !places) {
     const bool converts = sizes.element != sizes.statistic;
     backward.take(positions * (sizes.element + (converts ? sizes.statistic : sizes.element)));
   }
@@ -263,7 +176,7 @@ plan::NodeWork block_transients(const config::Model& model, const Sizes& sizes, 
 // vocabulary, in the type of sums.
 plan::NodeWork head_transients(const config::Model& model, const Sizes& sizes, const PerRank& rank,
                                const TrainedHead& trained) {
-  const Layers layers(model, sizes, rank);
+  const LayerTape layers(model, sizes, rank, trained.statistics > 1);
   const std::int64_t log_sums = sizes.tokens * sizes.statistic;
   const std::int64_t logits = sizes.tokens * sizes.vocab * sizes.element;
   const std::int64_t normed = trained.weight * layers.row;

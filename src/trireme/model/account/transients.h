@@ -8,8 +8,9 @@
 namespace trireme::model {
 
 // Tensors that models/ and ops/ make on the way and that are gone when the line ends; for one thread a rank.
-plan::NodeWork embed_transients(const config::Model& model, const Sizes& sizes,
-                                const PerRank& rank);
+// `scaled`: an embedding is multiplied.
+plan::NodeWork embed_transients(const config::Model& model, const Sizes& sizes, const PerRank& rank,
+                                bool scaled = false);
 plan::NodeWork block_transients(const config::Model& model, const Sizes& sizes, const PerRank& rank,
                                 const TrainedBlock& trained);
 plan::NodeWork head_transients(const config::Model& model, const Sizes& sizes, const PerRank& rank,

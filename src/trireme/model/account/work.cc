@@ -10,21 +10,6 @@ double product_flops(const Sizes& sizes, double elements) {
   return 2.0 * static_cast<double>(sizes.tokens) * elements;
 }
 
-// Attention is counted as it is computed: causal, so half of QK^T and half of PV, within the window.
-double attention_flops(const config::Model& model, const Sizes& sizes, int tp,
-                       std::int64_t window) {
-  return 2.0 * static_cast<double>(sizes.tokens) * scored_tokens(model.seq_len, window) *
-         static_cast<double>(config::attended_width(model)) / tp;
-}
-
-// Beginnings of the documents of attention's tokens, and the cosines and sines of queries and keys, `rotated` a token,
-// if these are not the first rows of the table.
-std::int64_t document_saved(const Sizes& sizes, const PerRank& rank, std::int64_t rotated) {
-  if (!rank.documents)
-    return rank.cp > 1 ? sizes.tokens / rank.micro_batch * rotated * sizes.statistic : 0;
-  return sizes.attention.tokens * 8 + sizes.tokens * rotated * sizes.statistic;
-}
-
 // In the rank's heads: q, k, v, attention's result, once more where heads were exchanged, log-sum-exp.
 std::int64_t attention_saved(const Sizes& sizes) {
   const Sizes::Attention& own = sizes.attention;
@@ -39,7 +24,7 @@ class BlockWork {
       : sizes_(sizes),
         rank_(rank),
         block_(block),
-        attention_((block.causal ? 1 : 2) * attention_flops(model, sizes, rank.tp, block.window)) {}
+        attention_((block.causal ? 1 : 2) * attention_flops(model, sizes, rank.tp, /*window=*/0)) {}
 
   // Kept by rows: inputs of qkv and statistics of the first norm, x between the branches and statistics of the second,
   // and inputs of the layers up. Kept for all tokens, in the rank's features: inputs of activations, and adapters'
@@ -52,8 +37,7 @@ class BlockWork {
     std::int64_t all = sizes_.tokens * block_.inner * sizes_.element + inner_bytes();
     if (block_.attended()) {
       rows += block_.trains(block_.qkv) * row + row + norm;
-      all += attention_saved(sizes_) + document_saved(sizes_, rank_, block_.rotated) +
-             normed_heads_bytes(sizes_, block_);
+      all += attention_saved(sizes_) + document_saved(sizes_, rank_, block_.rotated);
     }
     return sizes_.rows * rows + all;
   }
@@ -135,6 +119,18 @@ class BlockWork {
 
 }  // namespace
 
+double attention_flops(const config::Model& model, const Sizes& sizes, int tp,
+                       std::int64_t window) {
+  return 2.0 * static_cast<double>(sizes.tokens) * scored_tokens(model.seq_len, window) *
+         static_cast<double>(config::attended_width(model)) / tp;
+}
+
+std::int64_t document_saved(const Sizes& sizes, const PerRank& rank, std::int64_t rotated) {
+  if (!rank.documents)
+    return rank.cp > 1 ? sizes.tokens / rank.micro_batch * rotated * sizes.statistic : 0;
+  return sizes.attention.tokens * 8 + sizes.tokens * rotated * sizes.statistic;
+}
+
 LinearLayers layers_of(const std::vector<ParamSpec>& params, const std::vector<int>& indices,
                        int dim, const PerRank& rank, std::int64_t adapter_rank) {
   LinearLayers layers;
@@ -156,13 +152,6 @@ LinearLayers layers_of(const std::vector<ParamSpec>& params, const std::vector<i
 double scored_tokens(std::int64_t tokens, std::int64_t window) {
   const auto all = static_cast<double>(tokens), seen = static_cast<double>(window);
   return window == 0 || window >= tokens ? all : seen * (2 - seen / all);
-}
-
-std::int64_t normed_heads_bytes(const Sizes& sizes, const TrainedBlock& block) {
-  if (!block.normed_heads) return 0;
-  const std::int64_t channels = sizes.q + sizes.kv,
-                     heads = channels / (sizes.attention.q / sizes.attention.heads);
-  return sizes.tokens * (channels * sizes.element + heads * sizes.statistic);
 }
 
 Work block_work(const config::Model& model, const Sizes& sizes, const PerRank& rank,

@@ -47,9 +47,6 @@ struct TrainedBlock {
   std::int64_t inner = 0;       // features of a token before the activation
   std::int64_t gates = 0;       // features that the activation makes besides its result
   std::int64_t rotated = 0;     // numbers that turn a token's queries and keys within its document
-  bool turned = true;           // queries and keys of Llama's blocks are rotated at all
-  std::int64_t window = 0;      // tokens that a query sees, its own included; 0: all before
-  bool normed_heads = false;    // queries and keys have norms of their own
   std::int64_t sums = 0;        // gradients of gains and biases that wait as sums
   Gradients gradients{};
   bool dropout = false;  // of what adapters read
@@ -65,8 +62,11 @@ struct TrainedBlock {
 };
 // Tokens of a causal attention without a window that has as many scores as one over `tokens` with the window.
 double scored_tokens(std::int64_t tokens, std::int64_t window);
-// Kept data of the norms of queries and keys on a rank: their inputs, and a number a head.
-std::int64_t normed_heads_bytes(const Sizes& sizes, const TrainedBlock& block);
+// Operations of causal attention, as it is computed: half of QK^T and half of PV, within the window (0: none).
+double attention_flops(const config::Model& model, const Sizes& sizes, int tp, std::int64_t window);
+// Kept data: beginnings of the documents of attention's tokens, and the cosines and sines of queries and keys, `rotated` a
+// token, if these are not the first rows of the table.
+std::int64_t document_saved(const Sizes& sizes, const PerRank& rank, std::int64_t rotated);
 Work block_work(const config::Model& model, const Sizes& sizes, const PerRank& rank,
                 const TrainedBlock& block);
 

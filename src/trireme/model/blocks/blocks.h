@@ -80,13 +80,15 @@ struct Kept {
   }
 };
 
-// The last node of a language model: final norm and output layer. Its loss needs no logits elsewhere.
+// The last node of a language model: final norm and output layer. Its loss needs no logits elsewhere. A node that is no
+// loss writes the losses of tokens, [samples, tokens], which a preference loss reads.
 class LanguageHead : public BoundBlock {
  public:
   LanguageHead(const config::Model& model, const plan::Node& node,
                std::shared_ptr<const Across> across)
       : BoundBlock(std::move(across)),
         norm_eps_(model.norm_eps),
+        is_loss_(node.loss),
         logits_(recomputes(node, model::kLogits) ? ops::Logits::kRecomputed : ops::Logits::kKept) {}
   // Logits of rows x, [.., d] -> [.., vocab], in fp32 or fp64; over tp ranks of this rank's part of the vocabulary.
   at::Tensor logits(const at::Tensor& x) const;
@@ -107,6 +109,7 @@ class LanguageHead : public BoundBlock {
 
  private:
   double norm_eps_;
+  bool is_loss_;
   ops::Logits logits_;
 };
 

@@ -9,8 +9,9 @@
 #include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/exec/typed_block.h"
 #include "trireme/model/blocks/families.h"
+#include "trireme/model/blocks/preference/preference.h"
 #include "trireme/model/blocks/spread.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 
 namespace trireme::blocks {
 namespace {
@@ -38,10 +39,16 @@ Blocks blocks_of(const config::Job& job, const model::ModelSpec& spec, const Ran
   const FamilyBlocks* family = config::find_entry(family_blocks(), job.model.family);
   if (family == nullptr)
     fail(ErrorKind::kUsage,
-         "model.family={}: this build, as ./dev quickstart makes it, trains the families gpt and "
-         "llama; ./dev build adds the others (CMake: TRIREME_FAMILIES=all)",
-         config::name(job.model.family));
-  return family->make(job, spec, ranks);
+         "model.family={}: this build, as ./dev quickstart makes it, trains the families {}; ./dev "
+         "build adds the others (CMake: TRIREME_FAMILIES=all)",
+         config::name(job.model.family),
+         config::names_where([](const config::FamilyInfo& one) { return is_built(one.family); }));
+  if (job.data.source != config::DataSource::kPreferences) return family->make(job, spec, ranks);
+  model::ModelSpec decoder = spec;  // the loss is no family's
+  decoder.program.nodes.pop_back();
+  Blocks blocks = family->make(job, decoder, ranks);
+  blocks.push_back(std::make_unique<PreferenceLoss>(job.preference, ranks));
+  return blocks;
 }
 
 exec::Model build_across(const config::Job& job, const Ranks& across) {

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/log_softmax.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +10,6 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
-#include "trireme/exec/typed_block.h"
 #include "trireme/model/blocks/blocks.h"
 
 namespace trireme::blocks {
@@ -51,12 +51,22 @@ std::vector<at::Tensor> read_by(const plan::Node& node, const std::vector<at::Te
   return reads;
 }
 
-const LanguageHead& head_of(const exec::Model& model) {
-  const exec::Block* last = model.blocks.back().get();
-  if (const auto* typed = dynamic_cast<const exec::TypedBlock*>(last)) last = &typed->inner();
-  const auto* head = dynamic_cast<const LanguageHead*>(last);
-  TRIREME_CHECK(head != nullptr, "{} does not end in a language head", model.spec.program.name);
-  return *head;
+struct HeadPlace {
+  const LanguageHead* block;
+  std::size_t node;
+};
+
+// Only a preference loss follows it.
+HeadPlace head_of(const exec::Model& model) {
+  for (std::size_t node = model.blocks.size(); node-- > 0;)
+    if (const auto* head = dynamic_cast<const LanguageHead*>(&model.blocks[node]->innermost()))
+      return {head, node};
+  TRIREME_CHECK(false, "{} has no language head", model.spec.program.name);
+}
+
+std::vector<at::Tensor> read_by_head(const exec::Model& model,
+                                     const std::vector<at::Tensor>& values) {
+  return read_by(model.spec.program.nodes[head_of(model).node], values);
 }
 
 }  // namespace
@@ -96,7 +106,7 @@ std::vector<at::Tensor> values_of(const exec::Model& model, const std::vector<at
   std::vector<at::Tensor> values(inputs);  // inputs come first
   values.resize(program.values.size());
   exec::BlockContext at_node{.training = false};
-  for (std::size_t node = 0; node + 1 < model.blocks.size(); ++node) {
+  for (std::size_t node = 0; node < head_of(model).node; ++node) {
     if (program.nodes[node].loss) continue;
     at_node.node = static_cast<int>(node);
     if (pasts != nullptr) at_node.past = &(*pasts)[node];
@@ -114,8 +124,8 @@ at::Tensor next_logits(const exec::Model& model, const std::vector<at::Tensor>& 
 
 at::Tensor logits_of(const exec::Model& model, const std::vector<at::Tensor>& values) {
   at::NoGradGuard no_grad;
-  const LanguageHead& head = head_of(model);
-  return head.logits(head.last_row(read_by(model.spec.program.nodes.back(), values)));
+  const LanguageHead& head = *head_of(model).block;
+  return head.logits(head.last_row(read_by_head(model, values)));
 }
 
 at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>& tokens,
@@ -125,6 +135,34 @@ at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>
   const at::Tensor x = at::empty({1, length}, at::TensorOptions().dtype(at::kLong));
   std::copy(tokens.end() - length, tokens.end(), x.data_ptr<std::int64_t>());
   return next_logits(model, {x, x});  // targets are read by the last node alone
+}
+
+double log_likelihood(const exec::Model& model, const std::vector<std::int64_t>& tokens,
+                      std::size_t begin, std::int64_t context) {
+  TRIREME_CHECK(begin > 0 && begin < tokens.size(), "token {} of {}", begin, tokens.size());
+  const auto length = std::min(std::ssize(tokens) - 1, context);
+  const std::int64_t left_out = std::ssize(tokens) - 1 - length;
+  const std::int64_t first = static_cast<std::int64_t>(begin) - 1 - left_out;  // row before it
+  if (first < 0)
+    fail(ErrorKind::kData, "an answer of {} tokens is longer than model.seq_len={} of the model",
+         tokens.size() - begin, context);
+  at::NoGradGuard no_grad;
+  const at::Tensor x = at::empty({1, length}, at::TensorOptions().dtype(at::kLong));
+  std::copy_n(tokens.begin() + left_out, length, x.data_ptr<std::int64_t>());
+  const std::vector<at::Tensor> values = values_of(model, {x, x});
+  const at::Tensor rows = read_by_head(model, values)[0];
+  const at::Tensor logs =
+      at::log_softmax(
+          head_of(model).block->logits(rows.narrow(1, first, length - first)).to(at::kDouble), -1)
+          .contiguous();
+  const std::int64_t vocab = logs.size(-1);
+  double sum = 0;
+  for (std::int64_t row = 0; row < length - first; ++row)
+    sum += logs.data_ptr<double>()[row * vocab + tokens[begin + static_cast<std::size_t>(row)]];
+  if (!std::isfinite(sum))
+    fail(ErrorKind::kNonFinite, "a log-likelihood is {}: the checkpoint's weights are not usable",
+         sum);
+  return sum;
 }
 
 at::Tensor GrowingText::next_logits(const std::vector<std::int64_t>& tokens) {

@@ -38,7 +38,13 @@ std::vector<at::Tensor> values_of(const exec::Model& model, const std::vector<at
 at::Tensor next_logits(const exec::Model& model, const std::vector<at::Tensor>& inputs);
 at::Tensor logits_of(const exec::Model& model, const std::vector<at::Tensor>& values);
 
-// A growing text, of which a model of family gpt, llama or hnet reads each token once. Its blocks keep keys and values,
+// Natural logarithm of the probability of the tokens from `begin` (above 0) on, given those before. The model reads the last
+// `context` of all but the last token. Decoders alone. Throws Error{kData} where the tokens from `begin` on alone are
+// more, and Error{kNonFinite}.
+double log_likelihood(const exec::Model& model, const std::vector<std::int64_t>& tokens,
+                      std::size_t begin, std::int64_t context);
+
+// A growing text, of which a model of family gpt, llama, neox or hnet reads each token once. Its blocks keep keys and values,
 // states and routers' last rows.
 class GrowingText {
  public:

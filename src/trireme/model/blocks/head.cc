@@ -13,8 +13,9 @@ at::Tensor LanguageHead::logits(const at::Tensor& x) const {
 std::vector<at::Tensor> LanguageHead::forward(const std::vector<at::Tensor>& inputs,
                                               const exec::BlockContext& context) {
   const ops::WeightGradientsPtr& gradients = context.weight_gradients;
-  return {ops::linear_cross_entropy(norm(inputs[0], gradients), weight(), inputs[1],
-                                    across().first_id(), tp(), logits_, gradients)};
+  const auto losses = is_loss_ ? ops::linear_cross_entropy : ops::linear_token_losses;
+  return {losses(norm(inputs[0], gradients), weight(), inputs[1], across().first_id(), tp(),
+                 logits_, gradients)};
 }
 
 }  // namespace trireme::blocks

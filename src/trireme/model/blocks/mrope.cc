@@ -2,16 +2,33 @@
 
 #include <ATen/ops/tensor.h>
 
+#include "trireme/config/llama.h"
 #include "trireme/config/mrope.h"
-#include "trireme/config/rope.h"
 
 namespace trireme::blocks {
 
 ops::RotaryTable decoder_rotary(const config::Job& job, at::Device device) {
-  const config::Rope rope = config::rope_of(job.model);
+  return decoder_rotary(job, config::rope_of(job.model), device);
+}
+
+ops::RotaryTable decoder_rotary(const config::Job& job, const config::Rope& rope,
+                                at::Device device) {
   return ops::rotary_table(job.model.seq_len, rope.frequencies, rope.amplitude,
                            job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
       .to(device);
+}
+
+DecoderTables decoder_tables(const config::Job& job, at::Device device) {
+  const double factor = config::score_factor(job);
+  const auto both = [&](config::Rope rope) {
+    const ops::RotaryTable keys = decoder_rotary(job, rope, device);
+    rope.amplitude *= factor;
+    return DecoderTables::Both{factor == 1 ? keys : decoder_rotary(job, rope, device), keys};
+  };
+  DecoderTables tables;
+  tables.full = both(config::rope_of(job.model));
+  tables.sliding = job.llama.sliding_theta == 0 ? tables.full : both(config::sliding_rope_of(job));
+  return tables;
 }
 
 at::Tensor frequency_axes(const config::Job& job) {

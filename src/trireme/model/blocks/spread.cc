@@ -2,17 +2,11 @@
 
 #include <utility>
 
-#include "trireme/exec/typed_block.h"
 #include "trireme/model/spread.h"
 #include "trireme/ops/rows.h"
 
 namespace trireme::blocks {
 namespace {
-
-bool is_row_wise(const exec::Block& block) {
-  const auto* const typed = dynamic_cast<const exec::TypedBlock*>(&block);
-  return dynamic_cast<const RowWise*>(typed != nullptr ? &typed->inner() : &block) != nullptr;
-}
 
 std::vector<bool> marked(const std::vector<plan::ValueId>& ids, const std::vector<bool>& spread) {
   std::vector<bool> marks;
@@ -63,9 +57,7 @@ class WholeRows : public exec::Block {
 void spread_rows(const Ranks& ranks, exec::Model& model) {
   if (ranks->cp().size() == 1) return;
   const plan::Program& program = model.spec.program;
-  std::vector<bool> row_wise;
-  for (const std::unique_ptr<exec::Block>& block : model.blocks)
-    row_wise.push_back(is_row_wise(*block));
+  const std::vector<bool>& row_wise = model.spec.row_wise;
   const std::vector<bool> spread = model::spread_values(program, row_wise);
   for (std::size_t node = 0; node < model.blocks.size(); ++node)
     if (!row_wise[node])

@@ -7,15 +7,9 @@
 
 namespace trireme::blocks {
 
-// A block that works on those rows, [.., rows, d], of its first input that are here, and writes these first.
-class RowWise {
- public:
-  virtual ~RowWise() = default;
-};
-
-// Where cp ranks share rows, every block that is not RowWise gathers the rows that such a block wrote, and keeps its
-// own rows for such a block to read. Every rank computes a loss whole and returns a part of it, so that the sum over
-// ranks is the loss; the first rank counts.
+// Where cp ranks share rows, every block whose node is not marked in spec.row_wise gathers the rows that such a block
+// wrote, and keeps its own rows for such a block to read. Every rank computes a loss whole and returns a part of it, so
+// that the sum over ranks is the loss; the first rank counts.
 void spread_rows(const Ranks& ranks, exec::Model& model);
 
 }  // namespace trireme::blocks

@@ -15,7 +15,6 @@
 #include "trireme/base/hash.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve/resolve_vlm.h"
-#include "trireme/exec/typed_block.h"
 #include "trireme/formats/feature_store.h"
 
 namespace trireme::blocks {
@@ -259,9 +258,7 @@ void keep_features(const config::Job& job, const model::ModelSpec& spec, const R
 }
 
 std::vector<std::string> damaged_features(const exec::Model& model) {
-  const exec::Block* first = model.blocks.front().get();
-  if (const auto* typed = dynamic_cast<const exec::TypedBlock*>(first)) first = &typed->inner();
-  const auto* block = dynamic_cast<const FeaturesBlock*>(first);
+  const auto* block = dynamic_cast<const FeaturesBlock*>(&model.blocks.front()->innermost());
   return block != nullptr ? block->features().damaged() : std::vector<std::string>();
 }
 

@@ -8,7 +8,7 @@
 #include "trireme/config/resolve/resolve_arrcoc.h"
 #include "trireme/model/account/exchanges.h"
 #include "trireme/model/account/transients.h"
-#include "trireme/model/families/language_model.h"
+#include "trireme/model/families/decoders/language_model.h"
 #include "trireme/model/families/projector.h"
 #include "trireme/model/families/tower.h"
 #include "trireme/model/graph.h"
@@ -186,7 +186,7 @@ class ArrcocGraph {
     if (gpt())
       gpt_after(graph_, job_.model, embedded);
     else
-      llama_after(graph_, job_.model, embedded);
+      llama_after(graph_, job_, embedded);
     std::vector<plan::ValueId>& reads = graph_.spec().program.nodes.back().reads;
     reads.push_back(levels_);
     if (config::asks_regions(job_)) reads.push_back(text_);

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "trireme/model/families/hnet.h"
+#include "trireme/model/families/hnet/hnet.h"
 #include "trireme/model/families/hvjepa.h"
 #include "trireme/model/families/video_tower.h"
 

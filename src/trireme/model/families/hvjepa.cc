@@ -5,7 +5,7 @@
 
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/config/resolve/resolve_towers.h"
-#include "trireme/model/families/hnet.h"
+#include "trireme/model/families/hnet/hnet.h"
 #include "trireme/model/families/jepa.h"
 #include "trireme/plan/mesh/axis.h"
 

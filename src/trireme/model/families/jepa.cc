@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/model/families/hnet.h"
+#include "trireme/model/families/hnet/hnet.h"
 #include "trireme/model/families/hvjepa.h"
 #include "trireme/model/families/joint.h"
 #include "trireme/model/families/video_tower.h"

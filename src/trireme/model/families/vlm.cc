@@ -8,10 +8,10 @@
 #include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/model/account/exchanges.h"
 #include "trireme/model/account/transients.h"
+#include "trireme/model/families/decoders/language_model.h"
 #include "trireme/model/families/deepstack.h"
 #include "trireme/model/families/encoder.h"
 #include "trireme/model/families/gated_cross.h"
-#include "trireme/model/families/language_model.h"
 #include "trireme/model/families/projector.h"
 #include "trireme/model/families/tower.h"
 #include "trireme/model/families/video_tower.h"
@@ -171,7 +171,7 @@ ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& 
                                               : read;
   };
   embedded.x = crossed(0, embedded.x);
-  llama_after(graph, job.model, embedded, [&](std::size_t block, plan::ValueId written) {
+  llama_after(graph, job, embedded, [&](std::size_t block, plan::ValueId written) {
     if (block < deep.size()) return add_seen(graph, job, block, written, visual, deep[block]);
     const auto next = static_cast<std::int64_t>(block) + 1;
     return next < job.model.layers ? crossed(next, written) : written;

@@ -67,24 +67,23 @@ RowStats row_stats(const at::Tensor& logits, const at::Tensor& targets, std::int
   return stats;
 }
 
-at::Tensor total_loss(const at::Tensor& log_sums, const at::Tensor& chosen,
-                      const at::Tensor& targets) {
-  return (log_sums - chosen)
-      .masked_fill_(targets.eq(kNoTarget), 0)
+at::Tensor total_loss(const at::Tensor& losses, const at::Tensor& targets) {
+  return losses.masked_fill(targets.eq(kNoTarget), 0)
       .to(at::kDouble)
       .sum()
-      .to(log_sums.scalar_type());
+      .to(losses.scalar_type());
 }
 
 void to_gradient(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first,
-                 const at::Tensor& log_sums, const at::Tensor& seed) {
+                 const at::Tensor& log_sums, const at::Tensor& seeds) {
   if (logits.size(1) == 0) return;
   for_row_pieces(logits, targets, first, [&](const Rows& rows) {
     at::Tensor probs = rows.logits.to(log_sums.scalar_type())
                            .sub(log_sums.narrow(0, rows.begin, rows.count).unsqueeze(1))
                            .exp_();
     probs.scatter_add_(1, rows.column, rows.among.to(probs.scalar_type()).neg_());
-    probs.mul_(seed).masked_fill_(rows.ignored.unsqueeze(1), 0);
+    probs.mul_(seeds.dim() == 0 ? seeds : seeds.narrow(0, rows.begin, rows.count).unsqueeze(1));
+    probs.masked_fill_(rows.ignored.unsqueeze(1), 0);
     rows.logits.copy_(probs);
   });
 }

@@ -16,12 +16,11 @@ struct RowStats {
 // Statistics over classes first .. first + logits.size(1) - 1.
 RowStats row_stats(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first);
 
-// The sum over rows with a target of log_sums - chosen, a scalar.
-at::Tensor total_loss(const at::Tensor& log_sums, const at::Tensor& chosen,
-                      const at::Tensor& targets);
+// The sum of the losses of rows with a target, a scalar.
+at::Tensor total_loss(const at::Tensor& losses, const at::Tensor& targets);
 
-// Logits become the gradient of seed * loss; `seed` is a scalar on their device.
+// Logits become the gradient of the sum of seed * loss over rows; `seeds` are one a row, or a scalar, on their device.
 void to_gradient(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first,
-                 const at::Tensor& log_sums, const at::Tensor& seed);
+                 const at::Tensor& log_sums, const at::Tensor& seeds);
 
 }  // namespace trireme::ops::aten

@@ -11,8 +11,10 @@ struct Normed {
   at::Tensor scale;  // 1 over the root of the mean square
 };
 
-// layer_norm, or rms_norm where `bias` is undefined; `normed` has the gain's type.
-Normed norm(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias, double eps);
+// layer_norm, or rms_norm where `bias` is undefined; `normed` has the gain's type. `offset` is added to every gain of an
+// RMS norm.
+Normed norm(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias, double eps,
+            double offset);
 
 struct NormGradients {
   at::Tensor x;
@@ -20,6 +22,7 @@ struct NormGradients {
   at::Tensor bias;
 };
 NormGradients norm_backward(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias,
-                            const at::Tensor& mean, const at::Tensor& scale, const at::Tensor& dy);
+                            const at::Tensor& mean, const at::Tensor& scale, const at::Tensor& dy,
+                            double offset);
 
 }  // namespace trireme::ops::aten

@@ -40,9 +40,16 @@ GeluBackward gelu_backward(const at::Tensor& x, const at::Tensor& dy) {
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) { return at::silu(gate).mul_(up); }
 
-SwigluBackward swiglu_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& dy) {
+GatedBackward swiglu_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& dy) {
   const at::Tensor active = at::silu(gate);
   return {.dgate = at::silu_backward(dy * up, gate), .dup = dy * active, .y = active * up};
+}
+
+at::Tensor geglu(const at::Tensor& gate, const at::Tensor& up) { return aten::gelu(gate).mul_(up); }
+
+GatedBackward geglu_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& dy) {
+  const auto [dgate, active] = aten::gelu_backward(gate, dy * up);
+  return {.dgate = dgate, .dup = dy * active, .y = active * up};
 }
 
 at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines,

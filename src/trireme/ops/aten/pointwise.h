@@ -16,13 +16,15 @@ struct GeluBackward {
 GeluBackward gelu_backward(const at::Tensor& x, const at::Tensor& dy);
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
+at::Tensor geglu(const at::Tensor& gate, const at::Tensor& up);
 
-struct SwigluBackward {
+struct GatedBackward {
   at::Tensor dgate;
   at::Tensor dup;
   at::Tensor y;  // once more
 };
-SwigluBackward swiglu_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& dy);
+GatedBackward swiglu_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& dy);
+GatedBackward geglu_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& dy);
 
 // x: [samples, tokens, heads * width]; cosines, sines: [positions, width / 2]; `direction` -1 turns back.
 at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines,

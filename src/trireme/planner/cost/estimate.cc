@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/passes/compile.h"
 #include "trireme/plan/shard.h"

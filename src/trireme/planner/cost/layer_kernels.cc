@@ -33,7 +33,8 @@ struct Shape {
         practice(practice),
         layer(form.attends),
         sizes(job.model, in_type(job, form.type)),
-        llama(config::info(job).decoder == config::DecoderBlock::kLlama),
+        has(config::traits(config::info(job).decoder)),
+        both_norms(job.llama.norms == config::NormPlaces::kBoth),
         tokens(static_cast<double>(sizes.tokens)),
         rows(static_cast<double>(sizes.rows)),
         d(static_cast<double>(sizes.d)),
@@ -53,7 +54,8 @@ struct Shape {
   const Practice& practice;
   config::LayerAttention layer;
   model::Sizes sizes;
-  bool llama;
+  config::DecoderTraits has;
+  bool both_norms;  // before and after branches
   double tokens, rows, d, q, kv, ffn, vocab;
   double element;  // bytes of an activation
   double sum;      // bytes of an element of summed gradients
@@ -61,7 +63,8 @@ struct Shape {
   Math math, linear;
   AttentionKernel attends;
 
-  double up() const { return llama ? 2 * ffn : ffn; }  // features before the activation
+  double up() const { return has.gated ? 2 * ffn : ffn; }  // features before the activation
+  double norms() const { return both_norms ? 4 : 2; }
   double heads() const { return static_cast<double>(sizes.attention.heads); }
   double attended() const { return static_cast<double>(sizes.attention.tokens); }
   double width() const { return static_cast<double>(config::head_width(model)); }
@@ -157,12 +160,12 @@ void add_elementwise(const Shape& shape, NodeKernels& node) {
   const double e = shape.element, mask = shape.mask();
   const double row = shape.rows * shape.d;
   double norm = 2 * e, residual = 3 * e + mask;
-  if (shape.eager() && shape.llama) norm = 4 * e + 16;  // through fp32
-  if (shape.compiled()) residual -= e;                  // what it writes is normed at once
-  const bool slow = shape.eager() && shape.llama;
-  const Kernel norms = stream(2 * row * norm, slow ? 8 : 2);
+  if (shape.eager() && !shape.has.biased) norm = 4 * e + 16;  // through fp32
+  if (shape.compiled()) residual -= e;                        // what it writes is normed at once
+  const bool slow = shape.eager() && !shape.has.biased;
+  const Kernel norms = stream(shape.norms() * row * norm, (slow ? 4 : 1) * shape.norms());
   const double inner = shape.tokens * shape.ffn;
-  const double activated = shape.llama ? (slow ? 5 : 3) * e : 2 * e;
+  const double activated = shape.has.gated ? (slow ? 5 : 3) * e : 2 * e;
   const Kernel activation = stream(inner * activated, slow ? 2 : 1);
   node.forward.push_back(norms);
   node.forward.push_back(activation);
@@ -174,19 +177,19 @@ void add_elementwise(const Shape& shape, NodeKernels& node) {
   if (shape.practice.dropout && shape.attends == AttentionKernel::kRows)
     for (std::vector<Kernel>* kernels : {&node.forward, &node.input})
       kernels->push_back(stream(2 * row * kWide * kNoise.moved, 2 * kNoise.kernels));
-  if (shape.llama && shape.layer.rotary) {
+  if (shape.has.rotary && shape.layer.rotary) {
     const double turned = shape.tokens * (shape.q + shape.kv);
     node.forward.push_back(
         stream(turned * (shape.eager() ? 4 * e + 16 : 2 * e), shape.eager() ? 8 : 2));
     node.input.push_back(
         stream(turned * (shape.eager() ? 4 * e + 16 : 2 * e), shape.eager() ? 8 : 2));
   }
-  const double norm_back = (shape.eager() && shape.llama ? 8 * e + 16 : 5 * e);
-  node.input.push_back(stream(2 * row * norm_back, 4));
+  const double norm_back = (slow ? 8 * e + 16 : 5 * e);
+  node.input.push_back(stream(shape.norms() * row * norm_back, 2 * shape.norms()));
   node.input.push_back(
       stream(2 * row * ((shape.compiled() ? 1 : 3) * e + (mask > 0 ? 2 * e + mask : 0)), 4));
-  node.input.push_back(stream(inner * (shape.llama ? (shape.eager() ? 9 : 5) * e : 3 * e), 2));
-  if (!shape.llama)  // gradients of biases
+  node.input.push_back(stream(inner * (shape.has.gated ? (shape.eager() ? 9 : 5) * e : 3 * e), 2));
+  if (shape.has.biased)  // their gradients
     node.weight.push_back(
         stream(shape.tokens * (shape.q + 2 * shape.kv + shape.ffn) * e + 2 * row * e, 4));
 }
@@ -252,6 +255,15 @@ NodeKernels embed_kernels(const Shape& shape) {
   return node;
 }
 
+// A loss of answers: a few numbers of each token, in fp64.
+NodeKernels preference_kernels(const Shape& shape) {
+  constexpr double kNumbers = 8 * 8, kGradients = 3 * 8;  // bytes of a token
+  NodeKernels node;
+  node.forward.push_back(stream(shape.tokens * kNumbers, 8));
+  node.input.push_back(stream(shape.tokens * kGradients, 2));
+  return node;
+}
+
 // Inputs and results of a node whose type differs from the others' are converted, and so are their gradients.
 void add_conversions(const Shape& shape, NodeKind kind, NodeKernels& node) {
   const Kernel one = stream(shape.rows * shape.d * (shape.element + shape.outside));
@@ -279,7 +291,7 @@ void add_adapters(const Shape& shape, const config::Lora& lora, NodeKernels& nod
   if (lora.targets == kQueryValue)
     for (const double out : {shape.q, shape.kv}) adapt(shape.d, out);
   if (lora.targets == kAll || lora.targets == kAttention) {
-    if (shape.llama)
+    if (!shape.has.fused_heads)
       for (const double out : {shape.q, shape.kv, shape.kv}) adapt(shape.d, out);
     else
       adapt(shape.d, shape.q + 2 * shape.kv);
@@ -287,7 +299,7 @@ void add_adapters(const Shape& shape, const config::Lora& lora, NodeKernels& nod
   }
   if (lora.targets == kAll || lora.targets == kMlp) {
     const std::size_t before = node.forward.size();
-    for (int layer = 0; layer < (shape.llama ? 2 : 1); ++layer) adapt(shape.d, shape.ffn);
+    for (int layer = 0; layer < (shape.has.gated ? 2 : 1); ++layer) adapt(shape.d, shape.ffn);
     for (auto& [name, part] : node.parts)
       if (name == model::kMlp)
         part.insert(part.end(), node.forward.begin() + static_cast<std::ptrdiff_t>(before),
@@ -314,6 +326,7 @@ NodeKernels typed(NodeKernels node, Math math) {
 
 NodeKernels node_kernels(const config::Job& job, const Practice& practice, const NodeForm& form) {
   const Shape shape(job, practice, form);
+  if (form.kind == NodeKind::kPreference) return typed(preference_kernels(shape), shape.math);
   NodeKernels node = form.kind == NodeKind::kEmbed  ? embed_kernels(shape)
                      : form.kind == NodeKind::kHead ? head_kernels(shape)
                                                     : block_kernels(shape);

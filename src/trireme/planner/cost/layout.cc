@@ -4,7 +4,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/plan/schedules/info.h"
 
 namespace trireme::planner {

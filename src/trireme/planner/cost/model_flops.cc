@@ -3,7 +3,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/account/flops.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/planner/cost/program_kernels.h"
 #include "trireme/planner/hardware/practice.h"
 

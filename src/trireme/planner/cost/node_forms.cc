@@ -14,10 +14,11 @@ NodeKind kind_of(std::string_view node) {
   constexpr std::string_view kDigits = "0123456789";
   if (node == "embed") return NodeKind::kEmbed;
   if (node == "head") return NodeKind::kHead;
+  if (node == "preference") return NodeKind::kPreference;
   if (node.starts_with(kBlock) && node.size() > kBlock.size() &&
       node.find_first_not_of(kDigits, kBlock.size()) == node.npos)
     return NodeKind::kBlock;
-  fail(ErrorKind::kUsage, "node {} has no price; needs embed, block.N or head", node);
+  fail(ErrorKind::kUsage, "node {} has no price; needs embed, block.N, head or preference", node);
 }
 
 NodeForms::NodeForms(const config::Job& job)

@@ -13,10 +13,10 @@
 
 namespace trireme::planner {
 
-enum class NodeKind { kEmbed, kBlock, kHead };
+enum class NodeKind { kEmbed, kBlock, kHead, kPreference };
 
-// Kind of a node that model::describe calls "embed", "block.N" or "head". Throws Error{kUsage} for other nodes: nothing
-// here prices them.
+// Kind of a node that model::describe calls "embed", "block.N", "head" or "preference". Throws Error{kUsage} for other
+// nodes: nothing here prices them.
 NodeKind kind_of(std::string_view node);
 
 // Nodes of one form take the same time.

@@ -7,7 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/resolve/resolve_vlm.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/planner/cost/families.h"
 
 namespace trireme::planner {

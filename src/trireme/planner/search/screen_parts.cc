@@ -3,7 +3,7 @@
 #include <set>
 
 #include "trireme/config/families.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/plan/memory.h"
 #include "trireme/planner/cost/pricing.h"
 #include "trireme/planner/search/screen.h"
@@ -141,6 +141,12 @@ Parts Screen::make_parts(const Layout& layout) const {
         if (node.units.size() > 1 && alone_.model.tied)
           parts.shared = static_cast<double>(model.program.units.front().numel);
         break;
+      case NodeKind::kPreference: {
+        const double transient = std::max(parts.head.transient, costs.transient);
+        add(parts.head, costs, 1);
+        parts.head.transient = transient;
+        break;
+      }
     }
   }
   return parts;

@@ -6,7 +6,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/model/layout.h"
 
 namespace trireme::train {

@@ -10,10 +10,17 @@ namespace trireme::train {
 
 JobSession::Load load_of(const config::Job& job, std::int64_t count, const Path& dataset) {
   if (dataset.empty() && config::reads_text(job.data.source))
-    return [count, model = job.model, documents = job.data.documents](std::int64_t first) {
-      return loaders::random_tokens(first, count, model.seq_len, model.vocab, documents);
+    return [count, job](std::int64_t first) {
+      const config::Model& model = job.model;
+      std::vector<at::Tensor> batch =
+          loaders::random_tokens(first, count, model.seq_len, model.vocab, job.data.documents);
+      if (job.data.source == config::DataSource::kPreferences) loaders::add_answers(batch);
+      return batch;
     };
-  const std::shared_ptr<loaders::Source> source = loaders::open_sources(job, dataset).train;
+  config::Job unreferenced = job;  // what it compares with may not be computed yet
+  unreferenced.preference.reference.clear();
+  const std::shared_ptr<loaders::Source> source =
+      loaders::open_sources(unreferenced, dataset).train;
   return {[source, count](std::int64_t first) { return source->batch(first, count); },
           [source](std::int64_t first, std::int64_t all) { return source->weight(first, all); }};
 }

@@ -1,5 +1,6 @@
 // Classes of Hugging Face that a family can be read from and written as.
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "trireme/checkpoint/convert/config_classes.h"
@@ -18,32 +19,77 @@ void no_choice(Job&) {}
 void as_full_attention(Job& job) { job.model.attention_layers = ""; }
 
 void as_llama(Job& job) {
+  job.llama = {};
   job.model.qkv_bias = job.model.qk_norm = false;
   as_full_attention(job);
 }
 
 void as_mistral(Job& job) {
+  job.llama = {};
   job.model.qkv_bias = job.model.qk_norm = false;
   const std::vector<config::LayerAttention> layers = config::layer_attention(job.model);
   if (!slides_last(job.model) || layers.front() != layers.back()) as_full_attention(job);
 }
 
 void as_qwen2(Job& job) {
+  job.llama = {};
   job.model.qkv_bias = true;
   job.model.qk_norm = false;
   if (!slides_last(job.model)) as_full_attention(job);
 }
 
 void as_qwen3(Job& job) {
+  job.llama = {};
   job.model.qkv_bias = false;
   job.model.qk_norm = true;
   if (!slides_last(job.model)) as_full_attention(job);
 }
 
 void as_smollm3(Job& job) {
+  job.llama = {};
   job.model.qkv_bias = job.model.qk_norm = false;
   for (const config::LayerAttention& layer : config::layer_attention(job.model))
     if (layer.window > 0) return as_full_attention(job);
+}
+
+void as_olmo3(Job& job) {
+  job.model.qkv_bias = false;
+  job.model.qk_norm = true;
+  if (!slides_alike(job.model)) as_full_attention(job);
+  const bool scaled = !job.model.rope_scaling.empty() && !job.model.attention_layers.empty();
+  job.llama = {.norms = config::NormPlaces::kAfter,
+               .whole_qk_norm = true,
+               .sliding_theta = scaled ? job.model.rope_theta : 0};
+}
+
+void as_olmo2(Job& job) {
+  as_full_attention(job);
+  as_olmo3(job);
+}
+
+void as_gemma3(Job& job) {
+  job.model.qkv_bias = false;
+  job.model.qk_norm = true;
+  if (!slides_alike(job.model)) as_full_attention(job);
+  const config::Llama own = job.llama;
+  const bool scaled = !job.model.rope_scaling.empty() && !job.model.attention_layers.empty();
+  job.llama = {
+      .norms = config::NormPlaces::kBoth,
+      .gains_from_one = true,
+      .gate = config::GateActivation::kGeluTanh,
+      .sliding_theta = scaled && own.sliding_theta == 0 ? job.model.rope_theta : own.sliding_theta,
+      .attention_multiplier = own.attention_multiplier,
+      .embedding_multiplier = std::sqrt(static_cast<double>(job.model.hidden))};
+}
+
+void as_granite(Job& job) {
+  job.model.qkv_bias = job.model.qk_norm = false;
+  as_full_attention(job);
+  const config::Llama own = job.llama;
+  job.llama = {.attention_multiplier = own.attention_multiplier,
+               .embedding_multiplier = own.embedding_multiplier,
+               .residual_multiplier = own.residual_multiplier,
+               .logits_divisor = own.logits_divisor};
 }
 
 void images_by_class_token(Job& job) {
@@ -103,16 +149,30 @@ void as_vjepa_probe(Job& job) {
 constexpr std::array kClasses = {
     HuggingFaceClass{Family::kGpt, DataSource::kText, "gpt2", "GPT2LMHeadModel", no_choice,
                      read_gpt2, write_gpt2},
+    HuggingFaceClass{Family::kNeox, DataSource::kText, "gpt_neox", "GPTNeoXForCausalLM", no_choice,
+                     read_neox, write_neox},
     HuggingFaceClass{Family::kLlama, DataSource::kText, "llama", "LlamaForCausalLM", as_llama,
                      read_llama, write_llama},
     HuggingFaceClass{Family::kLlama, DataSource::kText, "mistral", "MistralForCausalLM", as_mistral,
                      read_mistral, write_mistral},
+    HuggingFaceClass{Family::kLlama, DataSource::kText, "phi3", "Phi3ForCausalLM", as_mistral,
+                     read_phi3, write_mistral},
     HuggingFaceClass{Family::kLlama, DataSource::kText, "qwen2", "Qwen2ForCausalLM", as_qwen2,
                      read_qwen2, write_qwen2},
     HuggingFaceClass{Family::kLlama, DataSource::kText, "qwen3", "Qwen3ForCausalLM", as_qwen3,
                      read_qwen3, write_qwen3},
     HuggingFaceClass{Family::kLlama, DataSource::kText, "smollm3", "SmolLM3ForCausalLM", as_smollm3,
                      read_smollm3, write_smollm3},
+    HuggingFaceClass{Family::kLlama, DataSource::kText, "olmo2", "Olmo2ForCausalLM", as_olmo2,
+                     read_olmo2, write_olmo2},
+    HuggingFaceClass{Family::kLlama, DataSource::kText, "olmo3", "Olmo3ForCausalLM", as_olmo3,
+                     read_olmo3, write_olmo3},
+    HuggingFaceClass{Family::kLlama, DataSource::kText, "gemma3_text", "Gemma3ForCausalLM",
+                     as_gemma3, read_gemma3, write_gemma3},
+    HuggingFaceClass{Family::kLlama, DataSource::kText, "gemma3", "Gemma3ForConditionalGeneration",
+                     as_gemma3, read_gemma3_with_tower, write_gemma3},
+    HuggingFaceClass{Family::kLlama, DataSource::kText, "granite", "GraniteForCausalLM", as_granite,
+                     read_granite, write_granite},
     HuggingFaceClass{Family::kVit, DataSource::kStripes, "vit", "ViTForImageClassification", as_vit,
                      read_vit, write_vit, "ViTImageProcessor"},
     HuggingFaceClass{Family::kVit, DataSource::kStripes, "clip_vision_model", "CLIPVisionModel",

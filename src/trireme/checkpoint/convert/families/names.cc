@@ -15,7 +15,34 @@ constexpr std::array kGptRules = {
     Rule{"**", "**"},
 };
 
+constexpr std::array kNeoxRules = {
+    Rule{"gpt_neox.layers.*.attention.query.*", "gpt_neox.layers.*.attention.query_key_value.*",
+         Form::kQueries},
+    Rule{"gpt_neox.layers.*.attention.key.*", "gpt_neox.layers.*.attention.query_key_value.*",
+         Form::kKeys},
+    Rule{"gpt_neox.layers.*.attention.value.*", "gpt_neox.layers.*.attention.query_key_value.*",
+         Form::kValues},
+    Rule{"**", "**"},
+};
+
 constexpr std::array kOwnRules = {Rule{"**", "**"}};
+
+constexpr std::array kBehindATowerRules = {Rule{"model.**", "language_model.model.**"},
+                                           Rule{"lm_head.**", "language_model.lm_head.**"}};
+
+constexpr std::array kPhi3Rules = {
+    Rule{"model.layers.*.self_attn.q_proj.weight", "model.layers.*.self_attn.qkv_proj.weight",
+         Form::kFused},
+    Rule{"model.layers.*.self_attn.k_proj.weight", "model.layers.*.self_attn.qkv_proj.weight",
+         Form::kFused},
+    Rule{"model.layers.*.self_attn.v_proj.weight", "model.layers.*.self_attn.qkv_proj.weight",
+         Form::kFused},
+    Rule{"model.layers.*.mlp.gate_proj.weight", "model.layers.*.mlp.gate_up_proj.weight",
+         Form::kFused},
+    Rule{"model.layers.*.mlp.up_proj.weight", "model.layers.*.mlp.gate_up_proj.weight",
+         Form::kFused},
+    Rule{"**", "**"},
+};
 
 constexpr std::array kVitRules = {
     Rule{"patch_embed.proj.weight", "vit.embeddings.patch_embeddings.projection.weight",
@@ -142,6 +169,23 @@ constexpr std::array kNames = {
           .family = Family::kLlama,
           .rules = kOwnRules,
           .idle = "*.rotary_emb.inv_freq,lm_head.weight"},
+    Names{.name = "Phi3ForCausalLM",
+          .family = Family::kLlama,
+          .rules = kPhi3Rules,
+          .idle = "*.rotary_emb.inv_freq,lm_head.weight",
+          .sign = "model.layers.0.self_attn.qkv_proj.weight"},
+    // A decoder of which the tower is left alone.
+    Names{.name = "Gemma3ForConditionalGeneration",
+          .family = Family::kLlama,
+          .rules = kBehindATowerRules,
+          .idle = "vision_tower.*,multi_modal_projector.*,language_model.lm_head.weight",
+          .sign = "language_model.model.embed_tokens.weight"},
+    Names{
+        .name = "GPTNeoXForCausalLM",
+        .family = Family::kNeox,
+        .rules = kNeoxRules,
+        .bare = "gpt_neox.",
+        .idle = "*.attention.bias,*.attention.masked_bias,*.rotary_emb.inv_freq,embed_out.weight"},
     Names{.name = "ViTForImageClassification",
           .family = Family::kVit,
           .rules = kVitRules,

@@ -1,8 +1,12 @@
 #include "trireme/data/loaders/tokens/random_tokens.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/zeros.h>
 
 #include <random>
+
+#include "trireme/config/sections/preference.h"
 
 namespace trireme::loaders {
 
@@ -26,6 +30,16 @@ std::vector<at::Tensor> random_tokens(std::int64_t first, std::int64_t count, st
       *position = i == 0 || random() % 16 == 0 ? 0 : position[-1] + 1;
   }
   return batch;
+}
+
+void add_answers(std::vector<at::Tensor>& batch) {
+  const at::Tensor answers =
+      at::full_like(batch[0], config::answer_code(0, config::Answer::kChosen));
+  const std::int64_t half = answers.size(1) / 2;
+  answers.narrow(1, half, answers.size(1) - half)
+      .fill_(config::answer_code(0, config::Answer::kRejected));
+  batch.push_back(answers);
+  batch.push_back(at::zeros(answers.sizes(), at::kDouble));
 }
 
 }  // namespace trireme::loaders

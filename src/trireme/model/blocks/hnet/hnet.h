@@ -3,7 +3,7 @@
 
 #include "trireme/config/job.h"
 #include "trireme/model/blocks/blocks.h"
-#include "trireme/model/families/hnet.h"
+#include "trireme/model/families/hnet/hnet.h"
 
 namespace trireme::blocks {
 

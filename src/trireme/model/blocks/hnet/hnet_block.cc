@@ -11,7 +11,6 @@
 #include "trireme/exec/past.h"
 #include "trireme/model/blocks/hnet/mamba.h"
 #include "trireme/model/blocks/past_attention.h"
-#include "trireme/model/blocks/spread.h"
 #include "trireme/ops/attention/attention.h"
 #include "trireme/ops/feed_forward.h"
 #include "trireme/ops/linear.h"
@@ -55,8 +54,8 @@ class HnetBlock : public BoundBlock {
         ops::residual_norm(stream, mixed, param(norm2), {}, model_.norm_eps, gradients);
     const auto wide =
         ops::column_linear(second.normed, param(norm2 + 1), {}, tp(), gradients).value.chunk(2, -1);
-    return second.stream + ops::swiglu_linear(wide[1].contiguous(), wide[0].contiguous(),
-                                              param(norm2 + 2), tp(), gradients);
+    return second.stream + ops::gated_linear(wide[1].contiguous(), wide[0].contiguous(),
+                                             param(norm2 + 2), tp(), gradients);
   }
 
   config::Model model_;
@@ -64,7 +63,7 @@ class HnetBlock : public BoundBlock {
   bool feeds_;
 };
 
-class AttentionBlock final : public HnetBlock, public RowWise {
+class AttentionBlock final : public HnetBlock {
  public:
   using HnetBlock::HnetBlock;
 

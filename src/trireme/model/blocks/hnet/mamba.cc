@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "trireme/model/families/hnet.h"
+#include "trireme/model/families/hnet/hnet.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/tensor_parallel_rows.h"
 

@@ -3,7 +3,7 @@
 #include "trireme/model/blocks/jepa/hvjepa.h"
 #include "trireme/model/blocks/jepa/neighbours.h"
 #include "trireme/model/blocks/towers/read_out.h"
-#include "trireme/model/families/hnet.h"
+#include "trireme/model/families/hnet/hnet.h"
 #include "trireme/model/families/hvjepa.h"
 #include "trireme/ops/linear.h"
 

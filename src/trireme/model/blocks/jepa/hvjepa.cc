@@ -17,7 +17,7 @@
 #include "trireme/model/blocks/towers/read_out.h"
 #include "trireme/model/blocks/towers/video_tower.h"
 #include "trireme/model/families/chunk_tower.h"
-#include "trireme/model/families/hnet.h"
+#include "trireme/model/families/hnet/hnet.h"
 #include "trireme/model/families/hvjepa.h"
 #include "trireme/model/families/jepa.h"
 #include "trireme/ops/linear.h"

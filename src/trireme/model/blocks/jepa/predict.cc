@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/exec/typed_block.h"
 #include "trireme/model/blocks/towers/clip.h"
 #include "trireme/model/blocks/towers/vit.h"
 
@@ -58,9 +57,7 @@ at::Tensor partial_value(const exec::Model& model, const PartialInputs& inputs,
 // The last node's block, out of what converts types around it.
 template <typename Head>
 const Head* head_as(const exec::Model& model) {
-  const exec::Block* last = model.blocks.back().get();
-  if (const auto* typed = dynamic_cast<const exec::TypedBlock*>(last)) last = &typed->inner();
-  return dynamic_cast<const Head*>(last);
+  return dynamic_cast<const Head*>(&model.blocks.back()->innermost());
 }
 
 template <typename Head>

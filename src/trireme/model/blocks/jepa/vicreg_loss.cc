@@ -12,7 +12,7 @@
 
 #include "trireme/model/blocks/jepa/vicreg.h"
 #include "trireme/model/blocks/towers/video_tower.h"
-#include "trireme/model/families/hnet.h"
+#include "trireme/model/families/hnet/hnet.h"
 #include "trireme/model/families/hvjepa.h"
 #include "trireme/model/families/jepa.h"
 #include "trireme/ops/batch.h"

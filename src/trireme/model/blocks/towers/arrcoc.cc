@@ -131,21 +131,10 @@ std::vector<at::Tensor> RegionSplice::forward(const std::vector<at::Tensor>& inp
   return {at::where((slots >= 0).unsqueeze(2), seen, rest)};
 }
 
-std::vector<at::Tensor> RegionLlamaBlock::forward(const std::vector<at::Tensor>& inputs,
-                                                  const exec::BlockContext& context) {
+std::vector<at::Tensor> RegionBlock::forward(const std::vector<at::Tensor>& inputs,
+                                             const exec::BlockContext& context) {
   const at::Tensor positions = sizes_.positions(inputs[1]).to(inputs[0].device());
-  return LlamaBlock::forward({inputs[0], positions}, context);
-}
-
-ops::Operand RegionGptBlock::attend(const at::Tensor& qkv, const ops::AttentionHeads& heads,
-                                    const std::vector<at::Tensor>& inputs) const {
-  const at::Tensor positions =
-      across().own_tokens(sizes_.positions(inputs[1]).to(inputs[0].device()));
-  const ops::RotaryTable rows = by_axes(rotary_, positions, axes_);
-  const std::vector<at::Tensor> parts = qkv.chunk(3, -1);
-  const auto turned = [&](const at::Tensor& part) { return turned_each(part.contiguous(), rows); };
-  return ops::attention(turned(parts[0]), turned(parts[1]), parts[2].contiguous(), heads,
-                        ops::Mask::causal(), across().cp(), keep_attention());
+  return LayeredBlock::forward({inputs[0], positions}, context);
 }
 
 RegionAnswer::RegionAnswer(const config::Job& job, const plan::Node& node,
@@ -210,16 +199,10 @@ Blocks arrcoc_blocks(const config::Job& job, const model::ModelSpec& spec, const
   blocks.push_back(std::make_unique<Projector>(job, true, ranks));
   blocks.push_back(std::make_unique<RegionSplice>(job, ranks));
   const std::vector<plan::Node>& nodes = spec.program.nodes;
-  const std::vector<config::LayerAttention> layers = config::layer_attention(job.model);
-  auto layer = layers.begin();
   while (blocks.size() + 1 < nodes.size()) {
     const std::size_t node = blocks.size();
-    if (job.arrcoc.decoder == config::RegionDecoder::kGpt)
-      blocks.push_back(
-          std::make_unique<RegionGptBlock>(job, nodes[node], rotary, spec.adapted[node], ranks));
-    else
-      blocks.push_back(std::make_unique<RegionLlamaBlock>(job, *layer++, nodes[node], rotary,
-                                                          spec.adapted[node], ranks));
+    blocks.push_back(std::make_unique<RegionBlock>(job, spec.layers[node], nodes[node], rotary,
+                                                   spec.adapted[node], ranks));
   }
   blocks.push_back(std::make_unique<RegionAnswer>(job, nodes.back(), ranks));
   return blocks;

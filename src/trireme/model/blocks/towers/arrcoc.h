@@ -5,8 +5,8 @@
 
 #include "trireme/config/job.h"
 #include "trireme/model/blocks/blocks.h"
-#include "trireme/model/blocks/gpt.h"
 #include "trireme/model/blocks/jepa/regions.h"
+#include "trireme/model/blocks/layered.h"
 #include "trireme/model/blocks/llama.h"
 #include "trireme/model/blocks/towers/vlm.h"
 
@@ -67,39 +67,19 @@ class RegionSplice : public BoundBlock {
   RegionSizes sizes_;
 };
 
-// Llama's, with positions that follow from levels, its second input.
-class RegionLlamaBlock : public LlamaBlock {
+// A decoder's block, with positions that follow from levels, its second input.
+class RegionBlock : public LayeredBlock {
  public:
-  RegionLlamaBlock(const config::Job& job, const config::LayerAttention& attends,
-                   const plan::Node& node, ops::RotaryTable rotary, std::vector<int> adapted,
-                   std::shared_ptr<const Across> across)
-      : LlamaBlock(job, attends, node, std::move(rotary), std::move(adapted), std::move(across)),
+  RegionBlock(const config::Job& job, std::vector<model::Layer> layers, const plan::Node& node,
+              DecoderTables tables, std::vector<int> adapted, std::shared_ptr<const Across> across)
+      : LayeredBlock(job, std::move(layers), node, std::move(tables), std::move(adapted),
+                     std::move(across)),
         sizes_(job) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 
  private:
   RegionSizes sizes_;
-};
-
-// GPT-2's, whose queries and keys turn with the same positions.
-class RegionGptBlock : public GptBlock, public RowWise {
- public:
-  RegionGptBlock(const config::Job& job, const plan::Node& node, ops::RotaryTable rotary,
-                 std::vector<int> adapted, std::shared_ptr<const Across> across)
-      : GptBlock(job, node, std::move(adapted), std::move(across)),
-        sizes_(job),
-        rotary_(std::move(rotary)),
-        axes_(frequency_axes(job)) {}
-
- protected:
-  ops::Operand attend(const at::Tensor& qkv, const ops::AttentionHeads& heads,
-                      const std::vector<at::Tensor>& inputs) const override;
-
- private:
-  RegionSizes sizes_;
-  ops::RotaryTable rotary_;
-  at::Tensor axes_;
 };
 
 // Answers after questions. Inputs: activations, targets [b, text] and levels. Where questions are about regions, also

@@ -10,7 +10,6 @@
 
 #include "trireme/config/job.h"
 #include "trireme/model/blocks/blocks.h"
-#include "trireme/model/blocks/spread.h"
 #include "trireme/model/families/encoder.h"
 #include "trireme/ops/attention/mask.h"
 
@@ -62,7 +61,7 @@ struct Sight {
 
 // x + attention(norm(x)), then x + mlp(norm(x)), on one rank or over tp ranks, between which x is the same. Parameters
 // as model::block_params has them. Inputs: x, and what `look` makes the sight of: that of all rows, where cp ranks share these.
-class EncoderBlock : public BoundBlock, public RowWise {
+class EncoderBlock : public BoundBlock {
  public:
   using Look = std::function<Sight(const std::vector<at::Tensor>& inputs)>;
   EncoderBlock(const model::Encoder& encoder, double norm_eps, Look look,

@@ -11,6 +11,8 @@
 
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve/resolve_vlm.h"
+#include "trireme/model/blocks/layered.h"
+#include "trireme/model/blocks/mrope.h"
 #include "trireme/model/blocks/tower_features.h"
 #include "trireme/model/blocks/towers/encoder.h"
 #include "trireme/model/blocks/towers/gated_cross.h"
@@ -111,9 +113,7 @@ Blocks tiles_tower_blocks(const config::Job& job, const model::Encoder& encoder,
 Blocks vlm_blocks(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks) {
   const config::Model& model = job.model;
   const model::Encoder encoder = model::tower(job.vision, model::expected_tiles(job));
-  const ops::RotaryTable rotary = decoder_rotary(job, ranks->device());
-  const std::vector<config::LayerAttention> layers = config::layer_attention(model);
-  auto layer = layers.begin();
+  const DecoderTables tables = decoder_tables(job, ranks->device());
   Blocks blocks = model::sees_clips(job)
                       ? frozen_tower_blocks(job, encoder, VideoEmbed::Frames::kTogether,
                                             VideoNorm::Gives::kFeatures, ranks)
@@ -131,8 +131,8 @@ Blocks vlm_blocks(const config::Job& job, const model::ModelSpec& spec, const Ra
     else if (nodes[node].name.starts_with("cross."))
       blocks.push_back(std::make_unique<GatedCross>(ranks));
     else
-      blocks.push_back(std::make_unique<LlamaBlock>(job, *layer++, nodes[node], rotary,
-                                                    spec.adapted[node], ranks));
+      blocks.push_back(std::make_unique<LayeredBlock>(job, spec.layers[node], nodes[node], tables,
+                                                      spec.adapted[node], ranks));
   }
   blocks.push_back(std::make_unique<AnswerHead>(model, nodes.back(), ranks));
   keep_features(job, spec, ranks, blocks);

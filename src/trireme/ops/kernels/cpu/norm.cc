@@ -19,7 +19,7 @@ HWY_INLINE Wide<T> reduce(Vector<T> x) {
   return hn::GetLane(hn::SumOfLanes(Tag<T>(), x));
 }
 
-// Gain and bias in arithmetic's type; 0 if there are none.
+// Gain, with its offset, and bias in arithmetic's type; 0 if there are none.
 template <typename T>
 class Affine {
  public:
@@ -29,6 +29,9 @@ class Affine {
         memory_(static_cast<std::size_t>(2 * stride_)) {
     widen(rows.gain, rows.width, memory_.data());
     widen(rows.bias, rows.width, memory_.data() + stride_);
+    if (rows.offset != 0)
+      for (std::int64_t i = 0; i < rows.width; ++i)
+        memory_[static_cast<std::size_t>(i)] += static_cast<Wide<T>>(rows.offset);
   }
   const Wide<T>* gain() const { return memory_.data(); }
   const Wide<T>* bias() const { return memory_.data() + stride_; }

@@ -15,6 +15,7 @@ struct NormRows {
   Wide<T>* scale = nullptr;  // [rows]: 1 / deviation
   std::int64_t width = 0;
   double eps = 0;
+  double offset = 0;  // added to every gain
 };
 
 template <typename T, typename X>

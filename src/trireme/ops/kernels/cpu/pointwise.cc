@@ -31,17 +31,21 @@ void gelu(const T* x, T* y, std::int64_t count) {
       [](Vector<T> in) __attribute__((always_inline)) { return hn::Mul(in, gelu_gate<T>(in)); });
 }
 
+// Slope of gelu: gate + x gate (1 - gate) slope of 2u, with out = x gate.
+template <typename T>
+HWY_INLINE Vector<T> gelu_rise(Vector<T> x, Vector<T> gate, Vector<T> out) {
+  const Vector<T> slope =
+      hn::MulAdd(hn::Mul(x, x), fill<T>(3 * kTwoRoot * kCubic), fill<T>(kTwoRoot));
+  return hn::MulAdd(hn::NegMulAdd(out, gate, out), slope, gate);
+}
+
 template <typename T>
 void gelu_backward(const T* x, const T* dy, T* dx, T* y, std::int64_t count) {
   over<T>(count, [&](auto at) {
     const Vector<T> in = at.load(x);
     const Vector<T> gate = gelu_gate<T>(in);
     const Vector<T> out = hn::Mul(in, gate);
-    const Vector<T> slope =
-        hn::MulAdd(hn::Mul(in, in), fill<T>(3 * kTwoRoot * kCubic), fill<T>(kTwoRoot));
-    // gate + x gate (1 - gate) slope
-    const Vector<T> rise = hn::MulAdd(hn::NegMulAdd(out, gate, out), slope, gate);
-    at.store(dx, hn::Mul(at.load(dy), rise));
+    at.store(dx, hn::Mul(at.load(dy), gelu_rise<T>(in, gate, out)));
     at.store(y, out);
   });
 }
@@ -68,6 +72,26 @@ void swiglu_backward(const T* gate, const T* up, const T* dy, T* dgate, T* dup, 
     at.store(dgate, hn::Mul(hn::Mul(out, other), rise));
     at.store(dup, hn::Mul(out, silu));
     at.store(y, hn::Mul(silu, other));
+  });
+}
+
+template <typename T>
+void geglu(const T* gate, const T* up, T* y, std::int64_t count) {
+  over<T>(count, [&](auto at) {
+    const Vector<T> in = at.load(gate);
+    at.store(y, hn::Mul(hn::Mul(in, gelu_gate<T>(in)), at.load(up)));
+  });
+}
+
+template <typename T>
+void geglu_backward(const T* gate, const T* up, const T* dy, T* dgate, T* dup, T* y,
+                    std::int64_t count) {
+  over<T>(count, [&](auto at) {
+    const Vector<T> in = at.load(gate), other = at.load(up), out = at.load(dy);
+    const Vector<T> share = gelu_gate<T>(in), gelu = hn::Mul(in, share);
+    at.store(dgate, hn::Mul(hn::Mul(out, other), gelu_rise<T>(in, share, gelu)));
+    at.store(dup, hn::Mul(out, gelu));
+    at.store(y, hn::Mul(gelu, other));
   });
 }
 
@@ -136,6 +160,8 @@ PointwiseKernels<T> make() {
           .gelu_backward = gelu_backward<T>,
           .swiglu = swiglu<T>,
           .swiglu_backward = swiglu_backward<T>,
+          .geglu = geglu<T>,
+          .geglu_backward = geglu_backward<T>,
           .rotate = rotate<T>,
           .rotate_pairs = rotate_pairs<T>,
           .dropout = dropout<T>};

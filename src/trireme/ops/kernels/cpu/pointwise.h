@@ -40,6 +40,10 @@ struct PointwiseKernels {
   // Both gradients, and once more y; dup may be dy.
   void (*swiglu_backward)(const T* gate, const T* up, const T* dy, T* dgate, T* dup, T* y,
                           std::int64_t count);
+  // The same of gelu(gate) * up.
+  void (*geglu)(const T* gate, const T* up, T* y, std::int64_t count);
+  void (*geglu_backward)(const T* gate, const T* up, const T* dy, T* dgate, T* dup, T* y,
+                         std::int64_t count);
   void (*rotate)(const Rotation<T>& rotation, const T* x, T* y, std::int64_t first_row,
                  std::int64_t rows);
   void (*rotate_pairs)(const PairRotation<T>& rotation, const T* x, T* y, std::int64_t first_row,

@@ -177,10 +177,9 @@ void log_sum_exp(const LogitRows& rows, const T* logits, Wide<T>* chosen, Wide<T
 }
 
 template <typename T>
-void cross_entropy_backward(const LogitRows& rows, T* logits, const Wide<T>* log_sums, double seed,
-                            std::int64_t begin, std::int64_t end) {
+void cross_entropy_backward(const LogitRows& rows, T* logits, const Wide<T>* log_sums,
+                            const RowSeeds<Wide<T>>& seeds, std::int64_t begin, std::int64_t end) {
   using A = Wide<T>;
-  const A factor = static_cast<A>(seed);
   const Vector<T> exponent = fill<T>(kExponent<T>);
   for (std::int64_t r = begin; r < end; ++r) {
     T* const row = logits + r * rows.count;
@@ -188,6 +187,7 @@ void cross_entropy_backward(const LogitRows& rows, T* logits, const Wide<T>* log
       std::fill(row, row + rows.count, T(0));
       continue;
     }
+    const A factor = seeds.at(r);
     const std::int64_t target = target_column(rows, r);
     const bool mine = among(rows, target);
     const A own = mine ? std::exp(static_cast<A>(row[target]) - log_sums[r]) - A(1) : A(0);

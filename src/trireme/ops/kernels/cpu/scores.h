@@ -49,6 +49,14 @@ struct Running {
   A* sums = nullptr;
 };
 
+// Gradients of the losses of rows: one for each, or the same for all (stride 0).
+template <typename A>
+struct RowSeeds {
+  const A* seeds = nullptr;
+  std::int64_t stride = 0;
+  A at(std::int64_t row) const { return seeds[row * stride]; }
+};
+
 template <typename T>
 struct ScoreKernels {
   // probs = e^(scale * score - top) with noise, 0 where a row does not see and after an odd number of columns. Brings
@@ -64,9 +72,10 @@ struct ScoreKernels {
   // it is not among them. Both are 0 for ignored rows.
   void (*log_sum_exp)(const LogitRows& rows, const T* logits, Wide<T>* chosen, Wide<T>* log_sums,
                       std::int64_t begin, std::int64_t end);
-  // logits become seed * (softmax - onehot), 0 in ignored rows; log_sums are over all classes there are.
+  // Logits become seed * (softmax - onehot), 0 in ignored rows; log_sums are over all classes there are.
   void (*cross_entropy_backward)(const LogitRows& rows, T* logits, const Wide<T>* log_sums,
-                                 double seed, std::int64_t begin, std::int64_t end);
+                                 const RowSeeds<Wide<T>>& seeds, std::int64_t begin,
+                                 std::int64_t end);
 };
 
 template <typename T>

@@ -45,11 +45,12 @@ void add_gpu_notes(const Answer& answer, std::int64_t micro_batches,
   // docs/gpu.md: what computes there.
   const Practice& practice = answer.question.practice;
   const config::FamilyInfo& family = config::info(job);
-  if (family.chain && family.decoder == config::DecoderBlock::kLlama &&
-      practice.fusion != Fusion::kEager)
+  const config::DecoderTraits has = config::traits(family.decoder);
+  if (family.chain && has.rotary && practice.fusion != Fusion::kEager)
     notes.push_back(
-        "the forecast prices norms and rotary positions as one kernel each; on GPUs the runtime "
-        "computes them with elementwise operators (docs/gpu.md)");
+        fmt::format("the forecast prices {} as one kernel each; on GPUs the runtime computes them "
+                    "with elementwise operators (docs/gpu.md)",
+                    has.biased ? "rotary positions" : "norms and rotary positions"));
   if (const std::string why = unfused(job); !why.empty())
     notes.push_back(fmt::format(
         "{}: attention on GPUs is not fused then, and priced so: in fp32, its scores in memory "

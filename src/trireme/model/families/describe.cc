@@ -1,4 +1,4 @@
-#include "trireme/model/describe.h"
+#include "trireme/model/families/describe.h"
 
 #include <algorithm>
 #include <string>
@@ -9,7 +9,7 @@
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/account/flops.h"
 #include "trireme/model/account/recompute.h"
-#include "trireme/model/families.h"
+#include "trireme/model/families/families.h"
 #include "trireme/model/families/vlm.h"
 #include "trireme/model/layout.h"
 #include "trireme/model/param_groups.h"
@@ -41,6 +41,7 @@ ModelSpec describe(const config::Job& job) {
   const Training training(job.model, job.lora);
   const auto family_spec = family_model(job.model.family).describe;
   ModelSpec spec = family_spec(job, rank, training);
+  if (rank.answers) spec.metrics = config::preference_metrics(job.preference.loss);
   config::Job alone = job;
   alone.parallel.tp = alone.parallel.cp = 1;
   set_model_flops(spec,

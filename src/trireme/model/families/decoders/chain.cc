@@ -1,9 +1,11 @@
-#include "trireme/model/families/chain.h"
+#include "trireme/model/families/decoders/chain.h"
 
 #include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/model/account/transients.h"
+#include "trireme/model/answers.h"
+#include "trireme/model/layers/account.h"
 #include "trireme/plan/mesh/token_layout.h"
 
 namespace trireme::model {
@@ -14,6 +16,7 @@ Chain::Chain(Graph& graph, const Model& model, const Sizes& sizes)
     : Chain(graph, model, sizes, {}, graph.input("tokens", sizes.tokens * 8)) {
   targets_ = graph_.input("targets", sizes.tokens * 8);
   if (rank_.documents) positions_ = graph_.input("positions", sizes.tokens * 8);
+  if (rank_.answers) compared_ = preference_inputs(graph_, sizes_);
   if (rank_.balances())
     chunks_ = graph_.input("chunks", mesh::most_chunks(model.seq_len, rank_.cp) * 8);
 }
@@ -31,41 +34,45 @@ Chain::Chain(Graph& graph, const Model& model, const Sizes& sizes, const Embedde
       x_(embedded.x),
       embed_(embedded.unit) {}
 
-void Chain::embed(std::vector<ParamSpec> params, std::int64_t saved_bytes) {
+void Chain::embed(std::vector<ParamSpec> params, std::int64_t saved_bytes, bool scaled) {
   node({.name = "embed",
         .reads = with_positions(tokens_),
         .looks_up = true,
-        .work = converting("embed", embed_transients(model_, sizes_of("embed"), typed("embed"))),
+        .work = converting("embed",
+                           embed_transients(model_, sizes_of("embed"), typed("embed"), scaled)),
         .exchanges = exchanges("embed").embed()},
        {.saved_bytes = saved_bytes}, std::move(params), activation());
 }
 
-void Chain::block(BlockSpec spec) {
+void Chain::block(BlockLayers block) {
   const std::string name = fmt::format("block.{}", blocks_);
-  std::vector<int> adapted = training_.adapted_attention(spec.attention);
-  const std::vector<int> mlp = training_.adapted_mlp(spec.mlp);
-  TrainedBlock& block = spec.block;
-  block.dropout = training_.dropout();
-  block.gradients = {.input = graph_.reached(x_), .own = training_.trains(name)};
-  block.qkv = layers(spec.params, spec.attention, adapted, 0);
-  block.out = layers(spec.params, spec.attention, adapted, 1);
-  block.up = layers(spec.params, spec.mlp, mlp, 0);
-  block.down = layers(spec.params, spec.mlp, mlp, 1);
-  adapted.insert(adapted.end(), mlp.begin(), mlp.end());
-  std::vector<ParamSpec> adapters;
-  for (const int weight : adapted)
-    for (ParamSpec& param : adapter_params(spec.params[weight], training_.adapter_rank()))
-      adapters.push_back(std::move(param));
+  TrainedLayers trained{.gradients = {.input = graph_.reached(x_), .own = training_.trains(name)},
+                        .adapted = training_.adapted_attention(block.attention),
+                        .adapter_rank = training_.adapter_rank(),
+                        .dropout = training_.dropout()};
+  const std::vector<int> mlp = training_.adapted_mlp(block.mlp);
+  trained.adapted.insert(trained.adapted.end(), mlp.begin(), mlp.end());
   ++blocks_;
   const PerRank rank = typed(name).of_rows();
   const Sizes sizes(model_, rank);
+  LayersAccount account = account_of(block, trained, model_, sizes, rank);
   node({.name = name,
         .reads = with_positions(x_),
-        .work = converting(name, block_transients(model_, sizes, rank, block)),
-        .exchanges = Exchanges(sizes, rank).block(block)},
-       block_work(model_, sizes, rank, block), std::move(spec.params), activation());
-  if (rank_.spread > 1) graph_.spread_rows();
-  graph_.adapt(std::move(adapted), {.name = name + ".lora", .params = std::move(adapters)});
+        .work = converting(name, account.transients),
+        .exchanges = std::move(account.exchanges)},
+       std::move(account.work), block.params, activation());
+  graph_.spec().layers.back() = std::move(block.layers);
+  graph_.spread_rows();
+  adapt(block.params, std::move(trained.adapted));
+}
+
+void Chain::adapt(const std::vector<ParamSpec>& params, std::vector<int> weights) {
+  std::vector<ParamSpec> adapters;
+  for (const int weight : weights)
+    for (ParamSpec& param : adapter_params(params[weight], training_.adapter_rank()))
+      adapters.push_back(std::move(param));
+  graph_.adapt(std::move(weights),
+               {.name = fmt::format("block.{}.lora", blocks_ - 1), .params = std::move(adapters)});
 }
 
 void Chain::head(std::vector<ParamSpec> params, std::int64_t statistics) {
@@ -75,22 +82,14 @@ void Chain::head(std::vector<ParamSpec> params, std::int64_t statistics) {
                          .weight = model_.tied ? training_.trains("embed") : own};
   node({.name = "head",
         .reads = {x_, targets_},
-        .loss = true,
+        .loss = !rank_.answers,
         .work = converting("head", head_transients(model_, sizes_of("head"), typed("head"), head)),
         .exchanges = exchanges("head").head(head)},
        head_work(model_, sizes_of("head"), rank_, head), std::move(params),
-       {.name = "loss", .bytes = sizes_.statistic});
+       rank_.answers ? token_losses(sizes_, rank_)
+                     : plan::Value{.name = "loss", .bytes = sizes_.statistic});
   if (model_.tied) graph_.bind({.unit = embed_, .param = 0});
-}
-
-LinearLayers Chain::layers(const std::vector<ParamSpec>& params, const std::vector<int>& all,
-                           const std::vector<int>& adapted, int dim) const {
-  LinearLayers result = layers_of(params, all, dim, rank_, 0);
-  const LinearLayers own = layers_of(params, adapted, dim, rank_, training_.adapter_rank());
-  result.down = own.down;
-  result.up = own.up;
-  result.inner = own.inner;
-  return result;
+  if (rank_.answers) add_preference_loss(graph_, sizes_, x_, compared_);
 }
 
 std::vector<plan::ValueId> Chain::with_positions(plan::ValueId value) const {

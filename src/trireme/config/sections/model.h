@@ -6,6 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "trireme/config/sections/activation.h"
+#include "trireme/config/sections/decoder.h"
+#include "trireme/config/sections/lora.h"
+
 namespace trireme::config {
 
 // Each has a record, config/families.h.
@@ -20,7 +24,8 @@ enum class Family {
   kHnet,
   kVlm,
   kHvjepa,
-  kArrcoc
+  kArrcoc,
+  kNeox
 };
 
 // In a resolved job no size is 0 any more.
@@ -48,19 +53,7 @@ struct Model {
   bool operator==(const Model&) const = default;
 };
 
-enum class LoraTargets { kAll, kAttention, kMlp, kQueryValue };
-
-struct Lora {
-  std::int64_t rank = 0;  // 0: no adapters
-  double alpha = 16;
-  double dropout = 0;
-  LoraTargets targets = LoraTargets::kAll;
-  std::string also;  // patterns of the model's units that train in addition to the adapters
-  bool operator==(const Lora&) const = default;
-};
-
 // Vision towers: keys of the section are of every family that has one.
-enum class Activation { kGelu, kGeluTanh, kQuickGelu };
 enum class Positions { kLearned, kRotary, kRotaryCompat, kLearnedRotary };
 enum class Pooling { kMean, kClass, kAttention };
 

@@ -8,19 +8,11 @@
 #include "trireme/config/job.h"
 #include "trireme/model/account/exchanges.h"
 #include "trireme/model/account/work.h"
-#include "trireme/model/families/language_model.h"
+#include "trireme/model/families/decoders/language_model.h"
 #include "trireme/model/graph.h"
+#include "trireme/model/layers/layers.h"
 
 namespace trireme::model {
-
-// A block as its family gives it; `attention` and `mlp` say which parameters are the weights of its linear layers. The
-// layers and gradients of `block` follow.
-struct BlockSpec {
-  std::vector<ParamSpec> params;
-  std::vector<int> attention;
-  std::vector<int> mlp;
-  TrainedBlock block;
-};
 
 // Builds the chain on a graph; families add their parameters. All references must outlive it.
 class Chain {
@@ -31,8 +23,9 @@ class Chain {
   Chain(Graph& graph, const config::Model& model, const Sizes& sizes, const Embedded& embedded)
       : Chain(graph, model, sizes, embedded, -1) {}
 
-  void embed(std::vector<ParamSpec> params, std::int64_t saved_bytes);
-  void block(BlockSpec spec);
+  // `scaled`: its result is multiplied.
+  void embed(std::vector<ParamSpec> params, std::int64_t saved_bytes, bool scaled = false);
+  void block(BlockLayers layers);
   // Result of the last node, and its replacement as input of the next one.
   plan::ValueId written() const { return x_; }
   void then(plan::ValueId x) { x_ = x; }
@@ -43,9 +36,8 @@ class Chain {
   Chain(Graph& graph, const config::Model& model, const Sizes& sizes, const Embedded& embedded,
         plan::ValueId tokens);
 
-  // Those of `all` that are cut along `dim`, with the adapters of `adapted`.
-  LinearLayers layers(const std::vector<ParamSpec>& params, const std::vector<int>& all,
-                      const std::vector<int>& adapted, int dim) const;
+  // Adapters of these weights, a unit of their own, to the block that was added last.
+  void adapt(const std::vector<ParamSpec>& params, std::vector<int> weights);
   std::vector<plan::ValueId> with_positions(plan::ValueId value) const;
   // In the type that the node computes in.
   Sizes sizes_of(const std::string& node) const { return {model_, typed(node)}; }
@@ -66,8 +58,9 @@ class Chain {
   Graph& graph_;
   plan::ValueId tokens_;
   plan::ValueId targets_;
-  plan::ValueId positions_;    // -1: samples are one document
-  plan::ValueId chunks_ = -1;  // -1: not an input
+  plan::ValueId positions_;              // -1: samples are one document
+  plan::ValueId chunks_ = -1;            // -1: not an input
+  std::vector<plan::ValueId> compared_;  // inputs of a preference loss
   plan::ValueId x_;
   plan::UnitId embed_;
   int blocks_ = 0;

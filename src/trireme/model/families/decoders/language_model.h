@@ -22,9 +22,8 @@ ModelSpec gpt_spec(const config::Model& model, const PerRank& rank, const Traini
 
 // Llama (Touvron et al. 2023): rotary positions, RMS norm before each branch, SwiGLU, grouped-query attention, no
 // biases. Where the job says so: Qwen2's biases of queries, keys and values, Qwen3's RMS norm of each head's queries
-// and keys, and heads of any width. Layout and inputs as above.
-ModelSpec llama_spec(const config::Model& model, const PerRank& rank,
-                     const Training& training = {});
+// and keys, heads of any width, and what section `llama` has of OLMo, Gemma and Granite. Layout and inputs as above.
+ModelSpec llama_spec(const config::Job& job, const PerRank& rank, const Training& training = {});
 
 // The table of tokens, the first parameter of the unit that embeds.
 ParamSpec gpt_embedding(const config::Model& model);
@@ -41,7 +40,7 @@ struct Embedded {
 // Adds blocks and head of Llama. `after_block`, if any, may add nodes after a block with the result [samples, tokens,
 // hidden]; it returns the input of the next one.
 using AfterBlock = std::function<plan::ValueId(std::size_t block, plan::ValueId written)>;
-void llama_after(Graph& graph, const config::Model& model, const Embedded& embedded,
+void llama_after(Graph& graph, const config::Job& job, const Embedded& embedded,
                  const AfterBlock& after_block = {});
 // The same of GPT-2, whose queries and keys turn with `positions` instead of learned ones.
 void gpt_after(Graph& graph, const config::Model& model, const Embedded& embedded);

@@ -1,4 +1,4 @@
-#include "trireme/model/families.h"
+#include "trireme/model/families/families.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,10 @@
 #include "trireme/model/families/action.h"
 #include "trireme/model/families/arrcoc.h"
 #include "trireme/model/families/clip.h"
-#include "trireme/model/families/hnet.h"
+#include "trireme/model/families/decoders/language_model.h"
+#include "trireme/model/families/hnet/hnet.h"
 #include "trireme/model/families/jepa.h"
-#include "trireme/model/families/language_model.h"
+#include "trireme/model/families/neox/neox.h"
 #include "trireme/model/families/probe.h"
 #include "trireme/model/families/vit.h"
 #include "trireme/model/families/vlm.h"
@@ -71,11 +72,8 @@ constexpr std::array kModels = {
                   return gpt_spec(job.model, rank, training);
                 },
                 of_tokens},
-    FamilyModel{Family::kLlama,
-                [](const Job& job, const PerRank& rank, const Training& training) {
-                  return llama_spec(job.model, rank, training);
-                },
-                of_tokens},
+    FamilyModel{Family::kLlama, llama_spec, of_tokens},
+    FamilyModel{Family::kNeox, neox_spec, of_tokens},
     FamilyModel{Family::kVit, vit_spec, of_classes},
     FamilyModel{Family::kClip, clip_spec, of_pairs},
     FamilyModel{Family::kHnet, hnet_spec, of_chunked_text},
@@ -95,6 +93,10 @@ const FamilyModel& family_model(Family family) {
   return *found;
 }
 
-LossLabel loss_label(const Job& job) { return family_model(job.model.family).loss(job); }
+LossLabel loss_label(const Job& job) {
+  if (job.data.source == config::DataSource::kPreferences)
+    return {.name = fmt::format("{} loss", config::name(job.preference.loss))};
+  return family_model(job.model.family).loss(job);
+}
 
 }  // namespace trireme::model

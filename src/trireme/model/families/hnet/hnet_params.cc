@@ -1,4 +1,4 @@
-#include "trireme/model/families/hnet_params.h"
+#include "trireme/model/families/hnet/hnet_params.h"
 
 #include <fmt/core.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "trireme/model/families/encoder.h"
-#include "trireme/model/families/hnet.h"
+#include "trireme/model/families/hnet/hnet.h"
 
 namespace trireme::model {
 namespace {

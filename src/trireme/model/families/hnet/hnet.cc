@@ -1,4 +1,4 @@
-#include "trireme/model/families/hnet.h"
+#include "trireme/model/families/hnet/hnet.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "trireme/model/account/transients.h"
 #include "trireme/model/account/work.h"
 #include "trireme/model/families/encoder.h"
-#include "trireme/model/families/hnet_params.h"
+#include "trireme/model/families/hnet/hnet_params.h"
 #include "trireme/model/graph.h"
 
 namespace trireme::model {

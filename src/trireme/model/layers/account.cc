@@ -1,0 +1,158 @@
+#include "trireme/model/layers/account.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "trireme/config/head_width.h"
+#include "trireme/model/account/exchanges.h"
+#include "trireme/model/account/parts.h"
+#include "trireme/model/layers/decoder_params.h"
+#include "trireme/model/layers/layer_bytes.h"
+#include "trireme/model/layers/layer_transients.h"
+
+namespace trireme::model {
+namespace {
+
+using Op = Layer::Op;
+
+class Account : public LayerBytes {
+ public:
+  using LayerBytes::LayerBytes;
+  Work work() const;
+  std::vector<plan::NodeExchange> exchanges() const;
+
+ private:
+  // Numbers of a token in rows of the tables of queries and keys.
+  std::int64_t rotated(const Layer& layer) const {
+    if (!layer.attends.rotary) return 0;
+    return (layer.multiplier == 1 ? 1 : 2) * config::head_width(model_);
+  }
+  double product_flops(double elements) const {
+    return 2.0 * static_cast<double>(sizes_.tokens) * elements;
+  }
+  double attention_flops(const Layer& layer) const {
+    return model::attention_flops(model_, sizes_, rank_.tp, layer.attends.window);
+  }
+  std::int64_t split_bytes() const;
+};
+
+// Of layers that train what they read and gradients of what they write; of norms, and of biases of rows that are shared,
+// gradients as sums.
+std::int64_t Account::split_bytes() const {
+  std::int64_t tokens = 0, rows = 0, sums = 0, adapters = 0;
+  std::set<int> closed;  // gradients that layers which close regions keep
+  for (const Layer& layer : block_.layers) {
+    if (layer.op == Op::kNorm) sums += (layer.biases.empty() ? 1 : 2) * sizes_.d;
+    if (layer.op == Op::kRows && rank_.sequence && !layer.biases.empty()) sums += sizes_.d;
+    if (norms_heads(layer) && flow_.flows(layer))
+      for (const int heads : {layer.reads[0], layer.reads[1]})
+        sums += layer.whole_heads ? block_.tensors[heads].features : config::head_width(model_);
+    adapters += inner(layer);
+    if (!is_linear(layer) || !flow_.trains(layer) || !flow_.flows(layer)) continue;
+    // Of gate and up, the activation.
+    (layer.op == Op::kColumns ? rows : tokens) += features({layer.reads[0]});
+    // Layers that close regions may have one gradient, unless each gathers it.
+    if (layer.op == Op::kColumns || tape_.shared ||
+        closed.insert(flow_.gradient_of(layer.writes[0])).second)
+      tokens += features(layer.writes);
+  }
+  return (sizes_.tokens * tokens + sizes_.rows * rows) * sizes_.element + 2 * adapters +
+         (trained_.gradients.own ? sums : 0) * sizes_.statistic;
+}
+
+Work Account::work() const {
+  Work work;
+  double backward = 0, weights = 0;
+  bool adapted = false;
+  BlockShape shape{.norms = 0, .attended = false};
+  for (const Layer& layer : block_.layers) {
+    if (layer.op == Op::kNorm) {
+      // A norm without a gradient must keep what it reads, to be recomputed; what the node reads is kept by others.
+      shape.norms +=
+          flow_.saved(layer.writes[1]) && (flow_.reaches(layer.writes[1]) || layer.writes[0] == 0);
+      shape.norm_flops = layer.biases.empty() ? kRmsNormFlops : kLayerNormFlops;
+    }
+    if (layer.op == Op::kAttention) {
+      const double flops = attention_flops(layer);
+      shape.attended = flow_.flows(layer);
+      shape.attention_flops += flops;
+      work.flops += flops;
+      if (flow_.flows(layer)) backward += 2 * flops;
+      if (flow_.flows(layer)) work.saved_bytes += document_saved(sizes_, rank_, rotated(layer));
+    }
+    if (!is_linear(layer)) continue;
+    double elements = 0, on = 0, up = 0;
+    for (const int weight : layer.weights) {
+      const LinearLayers own = linear(weight);
+      const double whole = static_cast<double>(own.weights) / rank_.tp;
+      elements += whole + own.down + own.up;
+      on += whole + own.down;
+      up += own.up;
+      weights += (trained_.gradients.own ? whole : 0) + own.down + own.up;
+    }
+    work.flops += product_flops(elements);
+    if (flow_.flows(layer))
+      backward += product_flops(up + (flow_.reaches(layer.reads[0]) ? on : 0));
+    adapted = adapted || flow_.adapts(layer);
+    if (layer.wide) {
+      shape.inner = flow_.flows(layer) ? features(layer.writes) : 0;
+      shape.inner_flops = product_flops(elements);
+      shape.up_trains = flow_.trains(layer);
+      shape.up_normed = std::ranges::any_of(block_.layers, [&](const Layer& other) {
+        return other.op == Op::kNorm && other.writes[1] == layer.reads[0];
+      });
+    }
+  }
+  work.saved_bytes += kept();
+  backward += product_flops(weights);
+  if (!trained_.gradients.input || !trained_.gradients.own || adapted)
+    work.backward_flops = backward;
+  if (trained_.gradients.own || adapted)
+    work.split = {.kept_bytes = split_bytes(), .weight_flops = product_flops(weights)};
+  work.parts = block_parts(sizes_, shape);
+  return work;
+}
+
+// As Exchanges::block, but counted layer by layer.
+std::vector<plan::NodeExchange> Account::exchanges() const {
+  RegionCounts counts;
+  std::vector<plan::NodeExchange> all;
+  for (const Layer& layer : block_.layers) {
+    if (layer.op == Op::kAttention)
+      for (plan::NodeExchange one : Exchanges(sizes_, rank_).attention()) {
+        if (!flow_.flows(layer)) one.backward = 0;
+        all.push_back(std::move(one));
+      }
+    if (layer.whole_heads)
+      for (plan::NodeExchange& one :
+           Exchanges(sizes_, rank_)
+               .row_numbers(static_cast<int>(layer.weights.size()), flow_.flows(layer)))
+        all.push_back(std::move(one));
+    if (layer.op == Op::kColumns) {
+      ++counts.opened;
+      counts.opened_back += flow_.reaches(layer.reads[0]);
+      counts.trained += flow_.trains(layer);
+      counts.again += layer.wide;
+    }
+    if (layer.op == Op::kRows) {
+      ++counts.closed;
+      counts.closed_back += flow_.flows(layer);
+    }
+  }
+  for (plan::NodeExchange& one : Exchanges(sizes_, rank_).regions(counts))
+    all.push_back(std::move(one));
+  return all;
+}
+
+}  // namespace
+
+LayersAccount account_of(const BlockLayers& block, const TrainedLayers& trained,
+                         const config::Model& model, const Sizes& sizes, const PerRank& rank) {
+  const Account account(block, trained, model, sizes, rank);
+  return {.work = account.work(),
+          .transients = LayerTransients(block, trained, model, sizes, rank).transients(),
+          .exchanges = account.exchanges()};
+}
+
+}  // namespace trireme::model

@@ -1,0 +1,43 @@
+// Layer: one operation of a block, as data.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "trireme/config/layer_attention.h"
+#include "trireme/config/sections/model.h"
+
+namespace trireme::model {
+
+// Tensors are numbered: 0 is what the node reads, layers write the others.
+struct Layer {
+  enum class Op {
+    // {x} or {x, branch} -> {stream, normed}: x or their sum, and its norm: LayerNorm with a bias, RMSNorm without.
+    // Without a branch the stream has the number of x.
+    kNorm,
+    kColumns,    // {x} -> a tensor a weight: linear layers that open a tensor-parallel region
+    kAttention,  // {queries, keys, values}, or {all three side by side} -> {mixed}: causal
+    // {x} -> {y}: a linear layer that closes the region, after its activation if there is one. {gate, up} -> {y}: after
+    // activation(gate) * up.
+    kRows,
+    kAdd,  // {a, b} -> {sum}
+  };
+  Op op = Op::kAdd;
+  std::vector<int> reads{};
+  std::vector<int> writes{};
+  // Parameters of the node: a norm's gain, or matrices; of kAttention gains of an RMS norm of queries and of one of keys, or
+  // none.
+  std::vector<int> weights{};
+  std::vector<int> biases{};                       // one a weight, or none
+  std::optional<config::Activation> activation{};  // of kRows with one x
+  bool wide = false;                 // of kColumns: an activation reads what they give (part mlp)
+  config::LayerAttention attends{};  // of kAttention
+  // In training, dropout of attention's probabilities or of what kRows give: which of the node's random draws it takes.
+  std::optional<int> draw{};
+  config::GateActivation gate{};  // of kRows with gate and up
+  bool from_one = false;          // of RMS norms: they multiply by 1 + gain
+  bool whole_heads = false;  // of kAttention: its norms are of all heads of a token, else of each
+  double multiplier = 1;     // of what kRows give, and of attention's queries after all else
+};
+
+}  // namespace trireme::model

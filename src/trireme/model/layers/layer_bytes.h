@@ -1,0 +1,51 @@
+// LayerBytes: sizes of a block's tensors on a rank, and what each layer keeps for backward.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trireme/model/account/attention_tape.h"
+#include "trireme/model/account/layer_tape.h"
+#include "trireme/model/account/work.h"
+#include "trireme/model/layers/account.h"
+#include "trireme/model/layers/flow.h"
+#include "trireme/model/layers/layers.h"
+
+namespace trireme::model {
+
+class LayerBytes {
+ public:
+  // All references must outlive this.
+  LayerBytes(const BlockLayers& block, const TrainedLayers& trained, const config::Model& model,
+             const Sizes& sizes, const PerRank& rank);
+
+  // All that is kept, except the input of the node.
+  std::int64_t kept() const;
+
+ protected:
+  std::int64_t bytes(int tensor) const;
+  std::int64_t features(const std::vector<int>& tensors) const;
+  LinearLayers linear(int weight) const;
+  // Adapters' inner rows.
+  std::int64_t inner(const Layer& layer) const;
+  // What norms of queries, or of keys, keep.
+  std::int64_t head_statistics(const Layer& layer, int heads) const;
+  // Bytes that a layer keeps in addition to tensors of the block.
+  std::int64_t hidden(const Layer& layer) const;
+
+  const BlockLayers& block_;
+  const TrainedLayers& trained_;
+  const config::Model& model_;
+  const Sizes& sizes_;
+  const PerRank& rank_;
+  LayerTape tape_;
+  AttentionTape attention_;
+  LayerFlow flow_;
+
+ private:
+  // In addition to queries and keys as they come: these normed, unless other heads are kept, and statistics. Or all that
+  // came side by side.
+  std::int64_t own_heads(const Layer& layer) const;
+};
+
+}  // namespace trireme::model

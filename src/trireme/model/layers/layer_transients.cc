@@ -1,0 +1,193 @@
+#include "trireme/model/layers/layer_transients.h"
+
+#include <algorithm>
+
+namespace trireme::model {
+
+using Op = Layer::Op;
+
+void LayerTransients::forward(const Layer& layer, Tape& tape, bool keeps) const {
+  switch (layer.op) {
+    case Op::kNorm:
+      tape.take((1 + has_branch(layer)) * tape_.row + tape_.statistics);
+      if (!keeps || hidden(layer) == 0) tape.give(tape_.statistics);
+      return;
+    case Op::kColumns:
+      if (keeps) tape.take(inner(layer));
+      tape_.column_forward(tape, features(layer.writes) * sizes_.tokens * sizes_.element);
+      return drop(layer, tape, 1);
+    case Op::kAttention:
+      turn(layer, tape, keeps && flow_.flows(layer));
+      attention_.forward(tape);
+      if (!keeps || !flow_.flows(layer))
+        return tape.give(attention_.made() - attention_.result() +
+                         splits_heads(layer) * bytes(layer.reads[0]));
+      // Backward reads the heads that it has after an exchange.
+      if (sizes_.exchanged)
+        for (const int t : layer.reads) tape.give(bytes(t));
+      return;
+    case Op::kRows: {
+      if (keeps) tape.take(inner(layer));
+      Held active(tape, activates(layer) ? bytes(layer.reads[0]) : 0);
+      drop(layer, tape, 1);
+      tape_.row_forward(tape);
+      active.give();
+      tape.pass(dropped(layer));
+      return;
+    }
+    case Op::kAdd: return tape.take(tape_.row);
+  }
+}
+
+// Queries, then keys: each normed, then turned, before what was is gone.
+void LayerTransients::turn(const Layer& layer, Tape& tape, bool keeps) const {
+  if (splits_heads(layer)) return tape.take(bytes(layer.reads[0]));
+  if (layer.reads.size() == 1) return;
+  for (const int heads : {layer.reads[0], layer.reads[1]}) {
+    if (norms_heads(layer)) {
+      tape.pass(across(layer, heads, 2) + bytes(heads));
+      tape.take(bytes(heads) + head_statistics(layer, heads));
+      if (!keeps) tape.give(bytes(heads) + head_statistics(layer, heads));
+    }
+    if (turns(layer, heads)) tape.pass(bytes(heads));
+  }
+}
+
+void LayerTransients::turn_back(const Layer& layer, Tape& tape) const {
+  if (splits_heads(layer)) return tape.pass(bytes(layer.reads[0]));
+  if (layer.reads.size() == 1) return;
+  for (const int heads : {layer.reads[0], layer.reads[1]}) {
+    if (turns(layer, heads)) tape.pass(bytes(heads));
+    if (!norms_heads(layer)) continue;
+    tape.pass(bytes(heads) +
+              std::max(across(layer, heads, 4),
+                       tape_.sums(sizes_.tokens, 2 * block_.tensors[heads].features)));
+    tape.give(bytes(heads) + head_statistics(layer, heads));
+  }
+}
+
+void LayerTransients::forward(Tape& tape, bool keeps) const {
+  for (std::size_t i = 0; i < block_.layers.size(); ++i) {
+    const Layer& layer = block_.layers[i];
+    forward(layer, tape, keeps);
+    const bool given = layer.op == Op::kAttention && keeps && flow_.flows(layer) &&
+                       sizes_.exchanged && !splits_heads(layer);
+    for (const int t : layer.reads)
+      if (t != 0 && flow_.last_reader(t) == static_cast<int>(i) && !(keeps && flow_.saved(t)) &&
+          !given)
+        tape.give(bytes(t));
+  }
+}
+
+void LayerTransients::rows_backward(const Layer& layer, Tape& tape, GradientTape& gradients,
+                                    Half half) const {
+  const int x = layer.reads[0];
+  Held undropped(tape, dropped(layer));
+  tape_.row_backward(tape, bytes(x), !layer.biases.empty());
+  drop(layer, tape, 2);
+  for (const int t : layer.reads) gradients.begin(t, bytes(t));
+  if (activates(layer)) {
+    // The activation again, which weights read, and of gate and up another gradient. Its slope takes the place of its
+    // gradient.
+    Held active(tape, static_cast<std::int64_t>(layer.reads.size()) * bytes(x));
+    if (flow_.trains(layer)) tape.pass(sizes_.added_product);
+    drop(layer, tape, 1);
+    active.give();
+  }
+  undropped.give();
+  if (!gone(layer, half)) return;
+  tape.give(tape_.gathered + inner(layer));
+  // Attention reads its result after the layer that closes it.
+  if (activates(layer)) tape.give(bytes(x));
+}
+
+void LayerTransients::columns_backward(const Layer& layer, Tape& tape, GradientTape& gradients,
+                                       Half half) const {
+  const int x = layer.reads[0];
+  const bool goes_on = flow_.reaches(x);
+  tape_.column_backward(tape, biased_features(layer), static_cast<int>(layer.writes.size()), half,
+                        flow_.trains(layer), goes_on);
+  drop(layer, tape, 2);
+  if (goes_on && gradients.has(x)) {  // another reader's, which it is added to
+    tape.pass(tape_.row);
+    gradients.drop(x);
+  }
+  if (goes_on) gradients.begin(x, tape_.row);
+  if (gone(layer, half)) {
+    for (const int t : layer.writes) gradients.drop(t);
+    tape.give((flow_.saved(x) ? bytes(x) : 0) + inner(layer));
+  } else {
+    for (const int t : layer.writes) gradients.forget(t);
+  }
+}
+
+void LayerTransients::backward(const Layer& layer, Tape& tape, GradientTape& gradients,
+                               Half half) const {
+  switch (layer.op) {
+    case Op::kAdd:
+      for (const int t : layer.reads)
+        if (flow_.reaches(t)) gradients.share(layer.writes[0], t);
+      return gradients.drop(layer.writes[0]);
+    case Op::kRows:
+      rows_backward(layer, tape, gradients, half);
+      return gradients.drop(layer.writes[0]);
+    case Op::kAttention:
+      gradients.forget(layer.writes[0]);
+      attention_.backward(tape);
+      turn_back(layer, tape);
+      for (const int t : layer.reads) gradients.begin(t, bytes(t));
+      return;
+    case Op::kColumns: return columns_backward(layer, tape, gradients, half);
+    case Op::kNorm: {
+      // The norm's gradient joins the stream's, in a tensor of its own.
+      tape_.norm_gradient(tape);
+      gradients.drop(layer.writes[1]);
+      if (gradients.has(layer.writes[0])) gradients.drop(layer.writes[0]);
+      if (flow_.saved(layer.writes[0])) tape.give(bytes(layer.writes[0]));
+      int first = -1;
+      for (const int t : layer.reads) {
+        if (!flow_.reaches(t)) continue;
+        if (first < 0) gradients.begin(first = t, tape_.row);
+        gradients.share(first, t);
+      }
+      if (first < 0) tape.give(tape_.row);
+      return;
+    }
+  }
+}
+
+void LayerTransients::backward(Tape& tape, Half half) const {
+  tape.take(kept() + tape_.row);
+  // The caller holds the output's gradient to the end.
+  const int output = static_cast<int>(block_.tensors.size()) - 1, held = output + 1;
+  GradientTape gradients(tape, block_.tensors.size() + 1);
+  gradients.begin(output, tape_.row);
+  gradients.share(output, held);
+  for (std::size_t i = block_.layers.size(); i-- > 0;)
+    if (flow_.flows(block_.layers[i])) backward(block_.layers[i], tape, gradients, half);
+}
+
+plan::NodeWork LayerTransients::transients() const {
+  Tape keeping, passing, whole, input;
+  forward(keeping, true);
+  forward(passing, false);
+  backward(whole, Half::kWhole);
+  backward(input, Half::kInput);
+  // And gradients of output and input.
+  const std::int64_t counted = kept() + (1 + trained_.gradients.input) * tape_.row;
+  std::int64_t widest = 0;
+  bool gathers = false;
+  for (const Layer& layer : block_.layers)
+    if (layer.op == Op::kColumns) {
+      widest = std::max(widest, biased_features(layer));
+      gathers = gathers || flow_.trains(layer);
+    }
+  return {.forward = keeping.most() - kept() - tape_.row,
+          .passing = passing.most() - tape_.row,
+          .backward = whole.most() - counted,
+          .input = input.most() - counted,
+          .weight = (gathers ? tape_.gathered : 0) + sizes_.added_product +
+                    tape_.sums(sizes_.tokens, widest)};
+}
+
+}  // namespace trireme::model
