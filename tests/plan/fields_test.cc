@@ -12,6 +12,7 @@
 
 #include "tests/plan/cases.h"
 #include "tests/plan/coded_plans.h"
+#include "tests/plan/matrix_plans.h"
 #include "tests/plan/mutations.h"
 #include "tests/plan/pipelines.h"
 #include "trireme/plan/check/meeting.h"
@@ -59,6 +60,7 @@ std::vector<PlanSet> plans() {
                              .work = {.applied = zero == 3 ? std::vector{0, 1} : std::vector<int>(),
                                       .sent = {0, 1},
                                       .at_once = true}}}));
+  for (int zero : {0, 1, 3}) all.push_back(matrix_plan({.dp_shard = 2}, {.zero = zero}));
   all.push_back(compile(harness::jepa_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 1}));
   all.push_back(compile(recompute_whole(harness::chain_example(), 2), mesh::Mesh({.dp_shard = 2}),
                         {.zero = 3,

@@ -14,6 +14,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/config/links/links_file.h"
+#include "trireme/config/resolve/check_optimizer.h"
 #include "trireme/job/runs/memory_fit.h"
 #include "trireme/job/runs/outer_delay.h"
 #include "trireme/model/layout.h"
@@ -59,20 +60,21 @@ std::string actions(const Planned& planned, bool communication) {
   return communication ? lowered_csv(grid) : compute_csv(grid);
 }
 
-// Parameters of optim.groups and the others, if there are groups.
+// Parameters of optim.groups and the others, if there are groups or several optimizers.
 std::vector<model::GroupCount> groups_of(const Planned& planned) {
   const config::Optim& optim = planned.job.optim;
-  return optim.groups.empty() ? std::vector<model::GroupCount>()
-                              : model::count_groups(optim, planned.model);
+  const bool one = optim.groups.empty() && config::matrix_optimizer(optim) == nullptr;
+  return one ? std::vector<model::GroupCount>() : model::count_groups(optim, planned.model);
 }
 
 std::string groups_text(const Planned& planned) {
   std::string text;
   for (const model::GroupCount& group : groups_of(planned))
-    text += fmt::format("{:<10}{}: {} parameters in {}, learning rate x {}, weight decay {:g}\n",
-                        text.empty() ? "groups" : "", group.match.empty() ? "others" : group.match,
-                        plan::grouped_text(group.parameters), counted(group.tensors, "tensor"),
-                        group.lr, group.weight_decay);
+    text +=
+        fmt::format("{:<10}{}: {} parameters in {}, {}, learning rate x {}, weight decay {:g}\n",
+                    text.empty() ? "groups" : "", group.match.empty() ? "others" : group.match,
+                    plan::grouped_text(group.parameters), counted(group.tensors, "tensor"),
+                    config::info(group.optimizer).key, group.lr, group.weight_decay);
   return text;
 }
 
@@ -82,6 +84,7 @@ Json groups_json(const Planned& planned) {
     all.push_back({{"match", group.match},
                    {"parameters", group.parameters},
                    {"tensors", group.tensors},
+                   {"optimizer", config::info(group.optimizer).key},
                    {"lr_mult", group.lr},
                    {"weight_decay", group.weight_decay}});
   return all;

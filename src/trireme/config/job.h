@@ -80,6 +80,9 @@ struct Optim {
   std::vector<ParamGroup> groups{};          // a parameter is of the last one that matches
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8, clip = 1;  // clip 0: off
+  double momentum = 0.95;       // of Muon
+  NewtonSchulz newton_schulz = NewtonSchulz::kSimple;
+  UpdateScale update_scale = UpdateScale::kMatchRms;
   OptimizerStates states = OptimizerStates::kMaster;
   bool from_weights = false;  // states come from model.weights as well
   bool operator==(const Optim&) const = default;

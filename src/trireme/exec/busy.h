@@ -25,6 +25,7 @@ constexpr std::size_t busy_kind(plan::Verb verb) {
     case plan::Verb::kBackward:
     case plan::Verb::kBackwardInput:
     case plan::Verb::kBackwardWeight: return 2;
+    case plan::Verb::kUpdateMatrices:
     case plan::Verb::kStep: return 3;
     default: return kBusyKinds;
   }

@@ -151,16 +151,9 @@ void Executor::run_line(int index, const StepArgs& args, StepResult& result) {
     case Verb::kGradNorm:
       grad_factor_ = clip_scale(grad_norm(args, result), args.clip) / args.gradient_scale;
       break;
-    case Verb::kStep: {
-      if (result.skipped || !args.apply) {
-        units_.skip_update(line.unit);
-        break;
-      }
-      UpdateArgs update = args.update;
-      update.grad_scale = grad_factor_;
-      units_.update(line.unit, update);
-      break;
-    }
+    case Verb::kExchangeUpdate:
+    case Verb::kUpdateMatrices:
+    case Verb::kStep: update(line, args, result.skipped); break;
     case Verb::kEma:
       if (!result.skipped && args.apply) units_.average(line.unit, args.momentum);
       break;
@@ -173,6 +166,19 @@ void Executor::run_line(int index, const StepArgs& args, StepResult& result) {
     case Verb::kOuterStep: units_.outer_step(line.unit, merges_at_once(index)); break;
   }
   retire(index, args);
+}
+
+void Executor::update(const Instr& line, const StepArgs& args, bool skipped) {
+  UpdateArgs update = args.update;
+  update.grad_scale = grad_factor_;
+  const bool applies = !skipped && args.apply;
+  if (line.verb == Verb::kStep) {
+    applies ? units_.update(line.unit, update) : units_.skip_update(line.unit);
+  } else if (applies && line.verb == Verb::kExchangeUpdate) {
+    units_.exchange_update_begin(line.unit, line.scatter, update);
+  } else if (applies) {
+    units_.update_matrices(line.unit, update);
+  }
 }
 
 void Executor::wait_for(int index, const StepArgs& args) {
@@ -213,6 +219,7 @@ void Executor::finish(InFlight& issued) {
         units_.finish_reload(line, issued.movement);
       break;
     case Verb::kOffload: issued.movement.wait(); break;
+    case Verb::kExchangeUpdate: units_.finish_exchange_update(line.unit); break;
     default: units_.finish_reduce(line.unit);
   }
 }

@@ -99,6 +99,7 @@ class Executor {
   void add_gradient(plan::ValueId value, int mb, at::Tensor gradient);
   double grad_norm(const StepArgs& args, StepResult& result);  // returns that of the island
   // Waits for the lines that `line` waits for, and for everything before it in a lane that must be empty.
+  void update(const plan::Instr& line, const StepArgs& args, bool skipped);
   void wait_for(int line, const StepArgs& args);
   struct InFlight {
     int line = -1;

@@ -43,9 +43,16 @@ struct StateSpec {
   bool per_block = false;  // one element for every plan::state_block(unit's elements) of a shard
 };
 
+class MatrixOptimizer;
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
+
+  // What updates a unit: this one, or one of several.
+  virtual Optimizer& of(const model::UnitSpec& /*unit*/) { return *this; }
+  // Of one that updates whole matrices; others throw Error{kInternal}.
+  virtual MatrixOptimizer& by_matrix();
 
   virtual const std::vector<StateSpec>& states() const = 0;
 
@@ -54,6 +61,21 @@ class Optimizer {
   // depend on the boundaries of shards. Elements outside every segment are padding and stay zero.
   virtual void update(at::Tensor param, const at::Tensor& grad, std::span<at::Tensor> states,
                       std::span<const UpdateSegment> segments, const UpdateArgs& args) = 0;
+};
+
+// One whose update of an element needs the matrix that it is in: plan::Unit::by_matrix. `update` then gets the updates that
+// update_matrix() has made in place of a gradient.
+class MatrixOptimizer : public Optimizer {
+ public:
+  // From a gradient and states, which change, what an update is made of. All are flat and equally long; `direction` has
+  // the master type. Element by element, so that shards do not matter.
+  virtual void direct(const at::Tensor& grad, std::span<at::Tensor> states,
+                      const at::Tensor& direction, const UpdateArgs& args) = 0;
+  // In place, from directions [rows, columns]. Must compute on the calling thread, so that the number of threads does
+  // not matter.
+  virtual void update_matrix(const at::Tensor& matrix) = 0;
+
+  MatrixOptimizer& by_matrix() final { return *this; }
 };
 
 }  // namespace trireme::exec

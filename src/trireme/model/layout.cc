@@ -6,6 +6,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/config/optimizers.h"
 #include "trireme/config/resolve/check_network.h"
+#include "trireme/config/resolve/check_optimizer.h"
 #include "trireme/config/resolve/outer_steps.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/account/costs.h"
@@ -148,7 +149,9 @@ plan::Recipe recipe_of(const config::Job& job) {
           .outer = outer_of(job.network),
           .gather = coded_gather_of(job),
           .algorithm = job.network.algorithm,
-          .optimizer_states = config::info(job.optim.name).states,
+          .optimizer_states = config::elementwise(job.optim).states,
+          .matrix_rounds =
+              config::matrix_optimizer(job.optim) == nullptr ? 0 : config::kNewtonSchulzRounds,
           .int8_states = job.optim.states == config::OptimizerStates::kInt8,
           .offload = offload_of(job.offload)};
 }

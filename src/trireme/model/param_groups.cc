@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
+#include "trireme/model/unit_optimizers.h"
 
 namespace trireme::model {
 namespace {
@@ -39,17 +40,7 @@ std::vector<std::string> closest(std::string_view pattern, std::vector<std::stri
 }
 
 bool is_of(std::string_view pattern, const UnitSpec& unit, const ParamSpec& param) {
-  return matches(pattern, param.name) || matches(pattern, unit.name);
-}
-
-// The group of a parameter, or groups.end().
-auto group_of(const std::vector<ParamGroup>& groups, const UnitSpec& unit, const ParamSpec& param) {
-  const auto last = std::ranges::find_if(groups.rbegin(), groups.rend(), [&](const auto& group) {
-    return std::ranges::any_of(split_list(group.match), [&](std::string_view pattern) {
-      return is_of(pattern, unit, param);
-    });
-  });
-  return last == groups.rend() ? groups.end() : last.base() - 1;
+  return matches(pattern, param.name) || matches(pattern, undivided_name(unit));
 }
 
 template <typename Spec, typename Visit>
@@ -87,8 +78,7 @@ void check_group(const config::Optim& optim, const ParamGroup& group, const Mode
   for (const std::string_view pattern : split_list(group.match)) check_pattern(pattern, spec);
   bool used = false;
   for_trainable(spec, [&](const UnitSpec& unit, const ParamSpec& param) {
-    const auto own = group_of(optim.groups, unit, param);
-    used = used || (own != optim.groups.end() && &*own == &group);
+    used = used || group_of(optim, unit, param) == &group;
   });
   if (!used)
     fail(ErrorKind::kUsage,
@@ -104,11 +94,22 @@ void check_group(const config::Optim& optim, const ParamGroup& group, const Mode
 
 }  // namespace
 
+const ParamGroup* group_of(const config::Optim& optim, const UnitSpec& unit,
+                           const ParamSpec& param) {
+  const std::vector<ParamGroup>& groups = optim.groups;
+  const auto last = std::ranges::find_if(groups.rbegin(), groups.rend(), [&](const auto& group) {
+    return std::ranges::any_of(split_list(group.match), [&](std::string_view pattern) {
+      return is_of(pattern, unit, param);
+    });
+  });
+  return last == groups.rend() ? nullptr : &*last;
+}
+
 void set_groups(const config::Optim& optim, ModelSpec& spec) {
   for (const ParamGroup& group : optim.groups) check_group(optim, group, spec);
   for_trainable(spec, [&](const UnitSpec& unit, ParamSpec& param) {
-    const auto group = group_of(optim.groups, unit, param);
-    if (group == optim.groups.end()) return;
+    const ParamGroup* const group = group_of(optim, unit, param);
+    if (group == nullptr) return;
     param.lr *= group->lr_mult;
     if (group->weight_decay)
       param.decay = *group->weight_decay == 0 ? 0 : *group->weight_decay / optim.weight_decay;
@@ -118,18 +119,19 @@ void set_groups(const config::Optim& optim, ModelSpec& spec) {
 std::vector<GroupCount> count_groups(const config::Optim& optim, const ModelSpec& spec) {
   std::vector<std::pair<std::ptrdiff_t, GroupCount>> counts;  // with the place of the group
   for_trainable(spec, [&](const UnitSpec& unit, const ParamSpec& param) {
-    const auto group = group_of(optim.groups, unit, param);
-    const bool in_one = group != optim.groups.end();
-    const std::ptrdiff_t place = in_one ? group - optim.groups.begin() : -1;
+    const ParamGroup* const group = group_of(optim, unit, param);
+    const std::ptrdiff_t place = group == nullptr ? -1 : group - optim.groups.data();
     const double decay = param.decay * optim.weight_decay;
     auto found = std::ranges::find_if(counts, [&](const auto& entry) {
       return entry.first == place && entry.second.lr == param.lr &&
-             entry.second.weight_decay == decay;
+             entry.second.weight_decay == decay && entry.second.optimizer == unit.optimizer;
     });
     if (found == counts.end())
-      found = counts.insert(
-          counts.end(),
-          {place, {.match = in_one ? group->match : "", .lr = param.lr, .weight_decay = decay}});
+      found = counts.insert(counts.end(), {place,
+                                           {.match = group == nullptr ? "" : group->match,
+                                            .lr = param.lr,
+                                            .weight_decay = decay,
+                                            .optimizer = unit.optimizer}});
     found->second.tensors += 1;
     found->second.parameters += param.numel();
   });

@@ -15,11 +15,16 @@ namespace trireme::model {
 // without trainable parameters, and for a weight decay that optim.weight_decay=0 has no multiple for.
 void set_groups(const config::Optim& optim, ModelSpec& spec);
 
+// The last group whose patterns match the parameter's name or its unit's; null: none.
+const config::ParamGroup* group_of(const config::Optim& optim, const UnitSpec& unit,
+                                   const ParamSpec& param);
+
 // Trainable parameters of a group that have the same factors.
 struct GroupCount {
   std::string match;  // of the group; empty: in no group
   double lr = 1;      // multiplies the learning rate
   double weight_decay = 0;
+  config::Optimizer optimizer = config::Optimizer::kAdamW;
   std::int64_t tensors = 0;
   std::int64_t parameters = 0;
 };

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/config/optimizers.h"
 #include "trireme/model/cut.h"
 #include "trireme/model/layers/layer.h"
 #include "trireme/plan/program.h"
@@ -55,6 +56,7 @@ struct ParamSpec {
 struct UnitSpec {
   std::string name;
   std::vector<ParamSpec> params;
+  config::Optimizer optimizer = config::Optimizer::kAdamW;  // of one that trains
 
   std::int64_t numel() const;
 };

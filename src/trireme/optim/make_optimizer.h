@@ -9,12 +9,13 @@
 
 namespace trireme::optim {
 
-// Of optim.name. Its options are those of the job: its states are what the plan counts.
+// What updates each unit of a job (model::UnitSpec::optimizer), with the options of the job: its states are what the plan
+// counts.
 std::unique_ptr<exec::Optimizer> make_optimizer(const config::Job& job);
 std::unique_ptr<exec::Optimizer> make_optimizer(config::Optimizer name,
                                                 const OptimizerOptions& options);
 
-#define OPTIMIZER(name, key, states) \
+#define OPTIMIZER(name, key, states, grain) \
   std::unique_ptr<exec::Optimizer> make_##key(const OptimizerOptions& options);
 TRIREME_OPTIMIZERS(OPTIMIZER)
 #undef OPTIMIZER

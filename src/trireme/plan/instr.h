@@ -26,10 +26,12 @@ enum class Verb : std::uint8_t {
   kOffload,   // a shard of a unit, or a value, leaves memory; written back if the step changed it
   kReload,    // and returns
   kGradNorm,  // global gradient norm and losses; decides the clip factor
-  kStep,      // optimizer step of a unit
-  kEma,       // move a unit towards the unit it follows
-  kOuterReduce,  // mean over islands of how far each has moved a unit
-  kOuterStep,    // outer step of a unit by that mean
+  kExchangeUpdate,  // of a unit updated by matrix: to the owners of its matrices, or with `scatter` back
+  kUpdateMatrices,  // updates of the matrices that the rank owns
+  kStep,            // optimizer step of a unit
+  kEma,             // move a unit towards the unit it follows
+  kOuterReduce,     // mean over islands of how far each has moved a unit
+  kOuterStep,       // outer step of a unit by that mean
 };
 
 // Part of a unit that a line moves out of memory or back.
@@ -47,8 +49,8 @@ enum class TensorKind : std::uint8_t {
 // and one for the receives from each. Order holds within these queues, so that no transfer waits for another stage's.
 enum class Lane : std::uint8_t { kComp, kDp, kUp, kDown, kH2d, kD2h };
 
-// Lanes of verbs. Load, forward, recompute, backward*, step, ema, outer_step and reshard (it frees memory): comp. Unshard,
-// reduce_grads, sync_tied, grad_norm, outer_reduce: dp. Reload: h2d; offload: d2h. For a value shared by tp ranks, reload is a
+// Lanes of verbs. Load, forward, recompute, backward*, update_matrices, step, ema, outer_step and reshard (it frees
+// memory): comp. Unshard, reduce_grads, sync_tied, grad_norm, exchange_update, outer_reduce: dp. Reload: h2d; offload: d2h. For a value shared by tp ranks, reload is a
 // collective (dp) and offload frees memory (comp). Send and recv towards a later stage: down; towards an earlier: up.
 struct Instr {
   Verb verb = Verb::kLoad;
@@ -62,8 +64,8 @@ struct Instr {
   int chunk = 0;         // of a micro-batch's gradient, if several chunks have one
   mesh::AxisSet axes{};  // of a collective
   bool keep = false;     // forward: saves for backward
-  bool scatter = false;  // reduce_grads: reduce-scatter (else all-reduce of the present
-                         // gradient)
+  // reduce_grads: reduce-scatter (else all-reduce of the present gradient). exchange_update: back to the shards.
+  bool scatter = false;
   // unshard: among blocks of so many neighbours, which keep the codes. reduce_grads of codes: such blocks add as they are
   // and code their sums. 0: there are no blocks.
   int within = 0;

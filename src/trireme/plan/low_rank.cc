@@ -96,10 +96,7 @@ std::int64_t LowRank::dense_sent(int place) const {
 std::int64_t LowRank::moved(int from, int to) const {
   std::int64_t sum = 0;
   for (const FactoredMatrix& one : matrices)
-    if (one.owner == to)
-      sum += std::max<std::int64_t>(
-          std::min((from + 1) * part, one.matrix.end()) - std::max(from * part, one.matrix.offset),
-          0);
+    if (one.owner == to) sum += one.matrix.within(from * part, (from + 1) * part);
   return sum;
 }
 

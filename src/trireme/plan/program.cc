@@ -61,6 +61,18 @@ void check_ids(const Program& program, const Node& node, const std::vector<int>&
   }
 }
 
+// Updates of whole matrices leave no element out.
+void check_by_matrix(const Program& program, const Unit& unit) {
+  if (!unit.by_matrix) return;
+  std::int64_t elements = 0;
+  for (const Matrix& matrix : unit.matrices) elements += matrix.numel();
+  if (elements != unit.numel || !unit.trainable || unit.tp_partial > 0)
+    fail(ErrorKind::kInternal,
+         "program {}: unit {} is updated by matrix: its matrices have {} of its {} elements{}{}",
+         program.name, unit.name, elements, unit.numel, unit.trainable ? "" : ", it is frozen",
+         unit.tp_partial > 0 ? ", tp ranks have parts of it" : "");
+}
+
 void check_units(const Program& program) {
   for (const Unit& unit : program.units) {
     if (unit.numel < 0 || unit.tp_partial < 0)
@@ -76,6 +88,7 @@ void check_units(const Program& program) {
              program.name, unit.name, matrix.rows, matrix.cols, matrix.offset, unit.numel);
       end = matrix.end();
     }
+    check_by_matrix(program, unit);
     const UnitAxes& axes = unit.axes;
     if (!axes.replicas.contains(axes.shards) || !(axes.replicas & axes.partial).empty() ||
         (unit.tp_partial > 0 && axes.partial.empty()))

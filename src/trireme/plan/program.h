@@ -51,7 +51,11 @@ struct Unit {
   std::int64_t tp_partial = 0;
   std::optional<DType> type{};  // of its parameters as blocks see them, if not the recipe's
   UnitAxes axes{};
-  std::vector<Matrix> matrices{};  // ascending; of a plan whose recipe sums at low rank
+  // Of a unit whose optimizer updates whole matrices: they are all its elements.
+  bool by_matrix = false;
+  std::optional<int> states{};  // tensors of optimizer state for a parameter, if not the recipe's
+  std::vector<Matrix>
+      matrices{};  // ascending; where it is by_matrix, or the recipe sums at low rank
   bool operator==(const Unit&) const = default;
 };
 

@@ -107,6 +107,7 @@ struct Recipe {
   std::optional<CodedGather> gather{};
   algorithm::Kind algorithm = algorithm::Kind::kAuto;  // of collectives between hosts
   int optimizer_states = 2;                            // tensors per parameter (AdamW: 2)
+  int matrix_rounds = 0;  // iterations of an update by matrix (matrix_updates.h); 0: there are none
   bool int8_states = false;  // of bytes with a scale a block (unit_types.h), not of master type
   Offload offload{};
   bool operator==(const Recipe&) const = default;

@@ -6,6 +6,7 @@
 #include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/low_rank.h"
+#include "trireme/plan/matrix_updates.h"
 #include "trireme/plan/outer_steps.h"
 #include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_types.h"
@@ -222,6 +223,8 @@ void UnitAccount::begin(const Instr& line) {
     case Verb::kGradNorm:
       for (UnitMemory& unit : units_) collapse(unit);
       break;
+    case Verb::kExchangeUpdate: exchange_update(line); break;
+    case Verb::kUpdateMatrices: update_matrices(line.unit); break;
     case Verb::kStep: step(line.unit); break;
     case Verb::kOuterReduce:
       ledger_.add(MemoryKind::kCommBuffers, merge_bytes(plan_, line.unit));
@@ -255,12 +258,54 @@ void UnitAccount::reduce(const Instr& line, UnitMemory& unit) {
     ledger_.add(MemoryKind::kGradients, grad_bytes(received(line, unit)));  // what comes in
 }
 
+// The direction of the elements here takes the place of their gradient.
+void UnitAccount::direct(UnitId id) {
+  UnitMemory& unit = at(id);
+  ledger_.drop_after(MemoryKind::kGradients, sum_bytes(unit));
+  unit.chunks.clear();
+  unit.direction = MatrixUpdates(plan_, id).bytes(unit.part);
+  ledger_.add(MemoryKind::kCommBuffers, unit.direction);
+}
+
+// Own matrices are here from the first exchange to the end of the second.
+void UnitAccount::exchange_update(const Instr& line) {
+  UnitMemory& unit = at(line.unit);
+  const MatrixUpdates updates(plan_, line.unit);
+  if (line.scatter) {
+    unit.direction = updates.bytes(unit.part);
+    return ledger_.add(MemoryKind::kCommBuffers, unit.direction);
+  }
+  direct(line.unit);
+  ledger_.add(MemoryKind::kCommBuffers,
+              updates.bytes(updates.owned(plan_.mesh.index_in_group(rank_, line.axes))));
+}
+
+void UnitAccount::update_matrices(UnitId id) {
+  UnitMemory& unit = at(id);
+  if (exchanges_updates(unit.sharing, of(id)))
+    ledger_.add(MemoryKind::kCommBuffers, -std::exchange(unit.direction, 0));
+  else
+    direct(id);
+  ledger_.transient(
+      MemoryKind::kCommBuffers,
+      MatrixUpdates(plan_, id).work_bytes(plan_.mesh.index_in_group(rank_, unit.sharing.shards)));
+}
+
 void UnitAccount::step(UnitId id) {
   UnitMemory& unit = at(id);
   // Written from the copy that is stepped.
   if (has_master_copy(recipe_, of(id)) && away_(id, TensorKind::kParams))
     ledger_.add(MemoryKind::kStaging, params_bytes(id));
-  ledger_.drop_after(MemoryKind::kGradients, sum_bytes(unit));
+  if (of(id).by_matrix) {
+    const MatrixUpdates updates(plan_, id);
+    if (exchanges_updates(unit.sharing, of(id)))
+      ledger_.add(
+          MemoryKind::kCommBuffers,
+          -updates.bytes(updates.owned(plan_.mesh.index_in_group(rank_, unit.sharing.shards))));
+    ledger_.drop_after(MemoryKind::kCommBuffers, std::exchange(unit.direction, 0));
+  } else {
+    ledger_.drop_after(MemoryKind::kGradients, sum_bytes(unit));
+  }
   ledger_.drop_after(MemoryKind::kOptimizer, residual_bytes(plan_, rank_, id));  // the old ones
   unit.chunks.clear();
 }

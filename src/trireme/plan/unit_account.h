@@ -52,7 +52,8 @@ class UnitAccount {
     int pending = -1;       // reduction on its way
     int gathering = -1;     // gather of codes on its way
     std::optional<GatheredCodes> codes{};
-    bool summed = false;  // the step's sum has left, or come back
+    bool summed = false;         // the step's sum has left, or come back
+    std::int64_t direction = 0;  // bytes of the direction, or of the update, of its matrices
     std::map<int, ChunkMemory> chunks{};
   };
 
@@ -82,6 +83,9 @@ class UnitAccount {
   void collapse(const UnitMemory& unit, ChunkMemory& chunk);
   void collapse(UnitMemory& unit);
   void reduce(const Instr& line, UnitMemory& unit);
+  void direct(UnitId id);
+  void exchange_update(const Instr& line);
+  void update_matrices(UnitId id);
   void step(UnitId id);
   void reload(const Instr& line);
   void reload_gradients(const Instr& line);

@@ -49,7 +49,7 @@ std::vector<std::int64_t> state_tensors(const Recipe& recipe, const Unit& unit,
   const auto width = [](DType type) { return static_cast<std::int64_t>(size_of(type)); };
   const std::int64_t block = state_block(unit.numel);
   std::vector<std::int64_t> tensors;
-  for (int state = 0; state < recipe.optimizer_states; ++state) {
+  for (int state = 0; state < unit.states.value_or(recipe.optimizer_states); ++state) {
     if (recipe.int8_states) {
       tensors.push_back(count * width(DType::kU8));
       tensors.push_back((count + block - 1) / block * width(DType::kF32));

@@ -1,4 +1,7 @@
 // How training goes: the optimizer, the run, its checkpoints.
+#include <fmt/ranges.h>
+
+#include "trireme/base/error.h"
 #include "trireme/config/fields/field_joined.h"
 #include "trireme/config/fields/field_lists.h"
 #include "trireme/config/optimizers.h"
@@ -37,14 +40,25 @@ Field lr_schedule_field() {
       {"wsd"}, "SHARE", MEMBER(optim.wsd_decay_fraction), from(0, 1));
 }
 
+Optimizer optimizer_of(const std::string& name) {
+  std::vector<std::string_view> keys;
+  for (const OptimizerInfo& one : kOptimizers) {
+    if (name == one.key) return one.optimizer;
+    keys.emplace_back(one.key);
+  }
+  fail(ErrorKind::kUsage, "optim.groups: name={} is no optimizer; set one of {}", name,
+       fmt::join(keys, ", "));
+}
+
 Field groups_field() {
-  Field field =
-      form(Field::Kind::kMaps, "optim.groups",
-           "Parameter groups (docs/lora.md): patterns of parameters or units, a factor of the "
-           "learning rate (default 1), and a weight decay. The last match wins.");
+  Field field = form(
+      Field::Kind::kMaps, "optim.groups",
+      "Parameter groups (docs/optimizers.md): patterns of parameters or units, a factor of the "
+      "learning rate (default 1), a weight decay, and an optimizer. The last match wins.");
   field.entries = {form(Field::Kind::kText, "match", ""),
                    form(Field::Kind::kNumber, "lr_mult", "", from(0, 1000)),
-                   form(Field::Kind::kNumber, "weight_decay", "", from(0, 100))};
+                   form(Field::Kind::kNumber, "weight_decay", "", from(0, 100)),
+                   form(Field::Kind::kText, "name", "")};
   field.get = [](const Job& job) -> Value {
     Maps maps;
     for (const ParamGroup& group : job.optim.groups) {
@@ -52,6 +66,7 @@ Field groups_field() {
       map.emplace_back("match", group.match);
       if (group.lr_mult != 1) map.emplace_back("lr_mult", group.lr_mult);
       if (group.weight_decay) map.emplace_back("weight_decay", *group.weight_decay);
+      if (group.name) map.emplace_back("name", std::string(info(*group.name).key));
     }
     return maps;
   };
@@ -63,6 +78,7 @@ Field groups_field() {
         if (key == "match") group.match = std::get<std::string>(entry);
         if (key == "lr_mult") group.lr_mult = std::get<double>(entry);
         if (key == "weight_decay") group.weight_decay = std::get<double>(entry);
+        if (key == "name") group.name = optimizer_of(std::get<std::string>(entry));
       }
     }
   };
@@ -73,10 +89,11 @@ Field optimizer_field() {
   std::vector<std::pair<std::string_view, Optimizer>> choices;
   for (const OptimizerInfo& one : kOptimizers) choices.emplace_back(one.key, one.optimizer);
   return fixed(choice(KEY(optim.name),
-                      "Optimizer: adamw, or lion, which usually takes a tenth of adamw's learning "
-                      "rate, ten times its "
-                      "weight decay and betas of [0.9, 0.99]. Weight decay applies to weights with "
-                      "two or more dimensions.",
+                      "Optimizer: adamw; lion, which usually takes a tenth of adamw's learning "
+                      "rate, ten times its weight decay and betas of [0.9, 0.99]; or muon, which "
+                      "updates the matrices between embedding and output layer, and leaves other "
+                      "parameters to adamw (docs/optimizers.md). Weight decay applies to weights "
+                      "with two or more dimensions.",
                       std::move(choices)));
 }
 
@@ -105,6 +122,19 @@ std::vector<Field> optim_fields() {
                   "and the moment's decay rate.",
                   half_open(0, 1)),
       number(KEY(optim.eps), "Epsilon of AdamW; Lion has none.", above(0, 1)),
+      number(KEY(optim.momentum), "Decay rate of Muon's moment, which is Nesterov's.",
+             half_open(0, 1)),
+      fixed(choice(KEY(optim.newton_schulz),
+                   "Coefficients of Muon's five Newton-Schulz iterations: simple ends with "
+                   "singular values of 0.68 to 1.13; quintic and polar are nearer to 1.",
+                   {{"simple", NewtonSchulz::kSimple},
+                    {"quintic", NewtonSchulz::kQuintic},
+                    {"polar", NewtonSchulz::kPolar}})),
+      fixed(choice(KEY(optim.update_scale),
+                   "Length of Muon's update of an A x B matrix: match_rms (0.2 sqrt(max(A, B)), so "
+                   "that adamw's learning rate and weight decay fit) or original (sqrt(max(1, A / "
+                   "B)), which usually takes a learning rate of 0.02).",
+                   {{"match_rms", UpdateScale::kMatchRms}, {"original", UpdateScale::kOriginal}})),
       number(KEY(optim.clip), "Maximum global gradient norm. 0: no clipping.", from(0, 1e9)),
       fixed(choice(KEY(optim.states),
                    "Format of the moments: auto (precision.master) or int8 (8-bit codes with a "

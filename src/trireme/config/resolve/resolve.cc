@@ -12,6 +12,7 @@
 #include "trireme/config/resolve/check_groups.h"
 #include "trireme/config/resolve/check_network.h"
 #include "trireme/config/resolve/check_offload.h"
+#include "trireme/config/resolve/check_optimizer.h"
 #include "trireme/config/resolve/check_precision.h"
 #include "trireme/config/resolve/check_samples.h"
 #include "trireme/config/resolve/check_spikes.h"
@@ -158,20 +159,6 @@ void check_parts(const Job& job) {
          parallel.tp, nested ? "the ranks of parallel.context=hierarchical:N" : "parallel.cp");
 }
 
-void resolve_states(const Job& job) {
-  if (job.optim.states == OptimizerStates::kMaster) return;
-  if (job.parallel.tp > 1)
-    fail(ErrorKind::kUsage,
-         "optim.states=int8 with parallel.tp={}: tp ranks hold copies of some parameters in "
-         "different 8-bit blocks, so the copies would drift apart; set optim.states=auto or "
-         "parallel.tp=1",
-         job.parallel.tp);
-  if (job.precision.master == DType::kF64)
-    fail(ErrorKind::kUsage,
-         "optim.states=int8 with precision.master=fp64: 8-bit states need fp32 or bf16 masters; "
-         "set optim.states=auto");
-}
-
 // Trained parameters, and those that checkpoints keep.
 void check_training(const Job& job) {
   const Lora& lora = job.lora;
@@ -299,7 +286,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   check_recompute(job.recompute);
   check_offload(job.offload);
   resolve_precision(job.precision);
-  resolve_states(job);
+  check_optimizer(job);
   check_training(job);
   check_retention(job);
   check_memory(job);

@@ -179,7 +179,7 @@ std::vector<StateSlice> Units::slices(bool owned) const {
     if (merged) add("param", type, 1, island);
     if (unit.outer.residual) add(kResidual, unit.outer.residual.type(), 1, island);
     if (!unit.trainable) continue;
-    for (const StateSpec& state : optimizer_.states())
+    for (const StateSpec& state : unit.optimizer->states())
       add(state.name, state.type.value_or(plan_.recipe.master),
           state.per_block ? unit.state_block : 1, island);
   }
@@ -237,7 +237,7 @@ at::Tensor Units::held(const UnitState& unit, const std::string& kind) const {
 }
 
 std::size_t Units::state_index(const UnitState& unit, const std::string& kind) const {
-  const std::vector<StateSpec>& states = optimizer_.states();
+  const std::vector<StateSpec>& states = unit.optimizer->states();
   const auto state = std::ranges::find(states, kind, &StateSpec::name);
   TRIREME_CHECK(state != states.end() && unit.trainable, "unit {} has no {}", unit.spec->name,
                 kind);

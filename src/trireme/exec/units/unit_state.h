@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "trireme/exec/units/chunk_gradient.h"
 #include "trireme/exec/units/flat.h"
 #include "trireme/exec/units/low_rank_state.h"
+#include "trireme/exec/units/matrix_update.h"
 #include "trireme/exec/units/outer_state.h"
 #include "trireme/model/spec.h"
 #include "trireme/plan/coded_gather.h"
@@ -38,6 +40,8 @@ struct UnitState {
   const model::UnitSpec* spec = nullptr;
   std::vector<model::LocalParam> params_here;  // what this tp rank holds of each
   bool trainable = false;
+  Optimizer* optimizer = nullptr;
+  std::optional<MatrixUpdate> matrices;  // where it updates whole matrices
   plan::UnitSharing sharing{};
   int leaves = 1;              // of a micro-batch, each added to the sum here: plan::leaves_of
   bool master_copy = false;    // what is stepped is not what blocks see

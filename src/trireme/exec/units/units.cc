@@ -27,7 +27,6 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
       rank_(rank),
       groups_(groups),
       space_(space),
-      optimizer_(optimizer),
       memory_(std::make_unique<MemoryCount>(
           MemoryCount{.device = device, .host = space.host_bytes()})) {
   const plan::Recipe& recipe = plan.recipe;
@@ -39,6 +38,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
     auto unit = std::make_unique<UnitState>();
     unit->spec = &specs[index];
     unit->trainable = plan.program.units[index].trainable;
+    unit->optimizer = &optimizer.of(specs[index]);
     unit->sharing = plan::sharing_of(plan.mesh, recipe, plan.program.units[index]);
     const int shards = plan.mesh.degree(unit->sharing.shards);
     unit->leaves = plan::leaves_of(plan, id);
@@ -75,6 +75,8 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
     unit->params.detach();
     if (unit->trainable) unit->grads.detach();
 
+    if (plan.program.units[index].by_matrix)
+      unit->matrices.emplace(plan, id, plan.mesh.index_in_group(rank, unit->sharing.shards));
     unit->segments = unit->part_segments();
     unit->extents = &space_.unit(id);
     for (TensorKind tensors : {TensorKind::kStates, TensorKind::kParams, TensorKind::kGrads})
@@ -84,7 +86,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
     if (unit->master_copy)
       unit->state_shapes.push_back({unit->part_count, unit->split ? DType::kI16 : recipe.master});
     if (unit->trainable)
-      for (const StateSpec& state : optimizer.states())
+      for (const StateSpec& state : unit->optimizer->states())
         unit->state_shapes.push_back(
             {state.per_block ? blocks(unit->part_count, unit->state_block) : unit->part_count,
              state.type.value_or(recipe.master)});
@@ -217,21 +219,28 @@ void Units::update(plan::UnitId id, const UpdateArgs& args) {
   UpdateArgs own = args;
   own.noise = mix(mix(args.noise, static_cast<std::uint64_t>(args.step)), hash64(unit.spec->name));
   own.state_block = unit.state_block;
-  unit.change_stepped([&](std::int64_t begin, const at::Tensor& params) {
-    const std::int64_t count = params.numel();
-    std::vector<at::Tensor> states;
-    for (std::size_t i = 0; i < unit.states.size(); ++i) {
-      const std::int64_t block = optimizer_.states()[i].per_block ? unit.state_block : 1;
-      states.push_back(unit.states[i].tensor(begin / block, blocks(count, block)));
-    }
-    optimizer_.update(params, unit.grad.tensor(begin, count), states,
-                      unit.segments_of(begin, begin + count), own);
-    unit.keep_in_bounds(begin, params);
-  });
+  if (unit.matrices)
+    step_by_matrix(unit, own);
+  else
+    step_by_element(unit, own);
   unit.stale = unit.sharing.gathers_after;
   if (unit.next_residual) unit.residual = std::move(unit.next_residual);
   if (unit.low_rank.next_start) unit.low_rank.start = std::move(unit.low_rank.next_start);
   end_update(unit);
+}
+
+void Units::step_by_element(UnitState& unit, const UpdateArgs& args) const {
+  unit.change_stepped([&](std::int64_t begin, const at::Tensor& params) {
+    const std::int64_t count = params.numel();
+    std::vector<at::Tensor> states;
+    for (std::size_t i = 0; i < unit.states.size(); ++i) {
+      const std::int64_t block = unit.optimizer->states()[i].per_block ? unit.state_block : 1;
+      states.push_back(unit.states[i].tensor(begin / block, blocks(count, block)));
+    }
+    unit.optimizer->update(params, unit.grad.tensor(begin, count), states,
+                           unit.segments_of(begin, begin + count), args);
+    unit.keep_in_bounds(begin, params);
+  });
 }
 
 void Units::skip_update(plan::UnitId id) {
@@ -255,6 +264,7 @@ void Units::end_update(UnitState& unit) {
     if (!unit.split) unit.round_master();
   }
   unit.grad = Flat();
+  if (unit.matrices) unit.matrices->end();
   unit.next_residual = Flat();
   unit.low_rank.next_start = Flat();
   unit.square_sums.clear();

@@ -56,6 +56,12 @@ void OffloadCheck::line(int index) {
         if (at(unit).grad.away && !at(unit).grad.chunks.empty() && !at(unit).grad.summed)
           view_.refuse(index, "the gradient of unit {} has not left", unit_name(unit));
       break;
+    case Verb::kExchangeUpdate:
+      if (!line.scatter) direct(index, line.unit);
+      break;
+    case Verb::kUpdateMatrices:
+      if (at(line.unit).sharing.shards.empty()) direct(index, line.unit);
+      break;
     case Verb::kStep: step(index, line); break;
     case Verb::kReload:
     case Verb::kOffload:
@@ -145,6 +151,15 @@ void OffloadCheck::collapse(int index, UnitId unit) {
     if (sums.counter.away() != 0) view_.refuse(index, "sums of unit {} are away", unit_name(unit));
   if (grad.brought >= 0)
     view_.require_before(grad.brought, index, "which brings sums of unit " + unit_name(unit));
+}
+
+// The direction of an update by matrix comes from its gradient and states.
+void OffloadCheck::direct(int index, UnitId unit) {
+  const UnitState& state = at(unit);
+  if (state.states.away) require_here(index, unit, state.states, "states");
+  if (!state.grad.away) return;
+  if (!state.grad.there) view_.refuse(index, "its gradient is away");
+  view_.require_before(state.grad.brought, index, "which brings its gradient");
 }
 
 void OffloadCheck::step(int index, const Instr& line) {

@@ -64,6 +64,7 @@ class OffloadCheck {
   void push(int index, UnitId unit, int chunk);
   void reduce(int index, const Instr& line);
   void collapse(int index, UnitId unit);
+  void direct(int index, UnitId unit);
   void step(int index, const Instr& line);
 
   void move_value(int index, const Instr& line);

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "trireme/plan/check/list_check.h"
+#include "trireme/plan/check/matrix_check.h"
 #include "trireme/plan/check/offload_check.h"
 #include "trireme/plan/check/outer_check.h"
 #include "trireme/plan/check/recipe_check.h"
@@ -103,11 +104,13 @@ void check_list(const PlanSet& plan, const GradientFlow& flow, int list) {
   UnitCheck units(view);
   OffloadCheck moves(view);
   OuterCheck outer(view);
+  MatrixCheck matrices(view);
   for (int index = 0; index < static_cast<int>(view.list.size()); ++index) {
     values.line(index);
     units.line(index);
     moves.line(index);
     outer.line(index);
+    matrices.line(index);
   }
   values.finish();
   units.finish();
@@ -180,6 +183,7 @@ void validate(const PlanSet& plan) {
         mistake_in_outer(plan.mesh, plan.recipe)})
     if (mistake) fail(ErrorKind::kInternal, "plan {}: {}", plan.program.name, *mistake);
   check_ranks(plan);
+  check_owners(plan);
   const GradientFlow flow = gradient_flow(plan.program);
   for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list)
     check_fields(view_of(plan, flow, list, /*drawn=*/false));

@@ -9,7 +9,7 @@ Program forward_only(Program program) {
     node.segment = -1;
   }
   for (Unit& unit : program.units) {
-    unit.trainable = false;
+    unit.trainable = unit.by_matrix = false;
     unit.ema_of = -1;
   }
   return program;

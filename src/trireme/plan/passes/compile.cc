@@ -6,6 +6,7 @@
 #include "trireme/base/text.h"
 #include "trireme/plan/check/list_check.h"
 #include "trireme/plan/check/recipe_check.h"
+#include "trireme/plan/matrix_updates.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/outer_steps.h"
 #include "trireme/plan/passes/lanes.h"
@@ -206,8 +207,9 @@ PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe,
   check_joint(program, grid);
   const GradientFlow flow = gradient_flow(program);
   check_training(program, flow);
-  if (!sums_at_low_rank(recipe))
-    for (Unit& unit : program.units) unit.matrices.clear();
+  for (Unit& unit : program.units)
+    if (!sums_at_low_rank(recipe) && !unit.by_matrix) unit.matrices.clear();
+  assign_owners(program, mesh, recipe);
   PlanSet plan{.program = std::move(program),
                .mesh = mesh,
                .recipe = recipe,

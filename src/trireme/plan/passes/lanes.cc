@@ -45,10 +45,19 @@ class Dependencies {
         need(loads_, {line.unit, TensorKind::kGrads});
         break;
       case Verb::kGradNorm: found_ = results_; break;
+      case Verb::kExchangeUpdate:
+        if (line.scatter)
+          need(updated_matrices_, line.unit);
+        else
+          stepping(line.unit);
+        break;
+      case Verb::kUpdateMatrices:
+        stepping(line.unit);
+        need(exchanges_, line.unit);
+        break;
       case Verb::kStep:
-        if (grad_norm_ >= 0) found_.push_back(grad_norm_);
-        for (TensorKind tensors : {TensorKind::kStates, TensorKind::kParams, TensorKind::kGrads})
-          need(loads_, {line.unit, tensors});
+        stepping(line.unit);
+        need(exchanges_, line.unit);
         break;
       case Verb::kEma: need(updates_, stage_.program.units[line.unit].ema_of); break;
       case Verb::kOuterReduce: need(updates_, line.unit); break;
@@ -97,6 +106,8 @@ class Dependencies {
         break;
       case Verb::kSyncTied: reductions_[line.unit] = {index}; break;
       case Verb::kGradNorm: grad_norm_ = index; break;
+      case Verb::kExchangeUpdate: exchanges_[line.unit] = {index}; break;
+      case Verb::kUpdateMatrices: updated_matrices_[line.unit] = {index}; break;
       case Verb::kStep:
       case Verb::kEma:
       case Verb::kOuterStep: updates_[line.unit] = {index}; break;
@@ -129,6 +140,13 @@ class Dependencies {
     const auto found = lines.find(key);
     if (found != lines.end())
       found_.insert(found_.end(), found->second.begin(), found->second.end());
+  }
+
+  // By the clip factor, and what waits outside memory.
+  void stepping(UnitId unit) {
+    if (grad_norm_ >= 0) found_.push_back(grad_norm_);
+    for (TensorKind tensors : {TensorKind::kStates, TensorKind::kParams, TensorKind::kGrads})
+      need(loads_, {unit, tensors});
   }
 
   void computing(const Instr& line) {
@@ -206,6 +224,7 @@ class Dependencies {
   std::map<UnitId, std::vector<int>> gathers_;
   std::map<UnitId, std::vector<int>> backwards_;
   std::map<UnitId, std::vector<int>> reductions_;
+  std::map<UnitId, std::vector<int>> exchanges_, updated_matrices_;
   std::map<UnitId, std::vector<int>> updates_;
   std::map<UnitId, std::vector<int>> merges_;
   std::vector<int> scatters_;  // of single micro-batches

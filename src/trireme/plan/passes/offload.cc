@@ -255,26 +255,35 @@ List offload_gradients(const Stage& stage, List list) {
 
 List offload_steps(const Stage& stage, List list) {
   const Away away(stage.program, stage.recipe);
-  std::vector<std::size_t> steps;  // of units of which something is away
-  for (std::size_t i = 0; i < list.size(); ++i)
-    if (list[i].verb == Verb::kStep &&
-        (away(list[i].unit, TensorKind::kStates) || away(list[i].unit, TensorKind::kParams) ||
-         away(list[i].unit, TensorKind::kGrads)))
-      steps.push_back(i);
+  struct Update {  // the lines of a unit of which something is away
+    std::size_t first = 0, last = 0;
+  };
+  std::vector<Update> steps;
+  std::map<UnitId, std::size_t> begun;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Instr& line = list[i];
+    if (line.verb == Verb::kExchangeUpdate || line.verb == Verb::kUpdateMatrices)
+      begun.try_emplace(line.unit, i);
+    if (line.verb == Verb::kStep &&
+        (away(line.unit, TensorKind::kStates) || away(line.unit, TensorKind::kParams) ||
+         away(line.unit, TensorKind::kGrads)))
+      steps.push_back({.first = begun.try_emplace(line.unit, i).first->second, .last = i});
+  }
   const auto prefetch = static_cast<std::size_t>(stage.recipe.offload.prefetch);
   const std::size_t norm = find(list, Verb::kGradNorm);
   Insertion insertion(list);
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const UnitId unit = list[steps[i]].unit;
+    const std::size_t last = steps[i].last;
+    const UnitId unit = list[last].unit;
     const bool second = has_master_copy(stage.recipe, stage.program.units[unit]);
-    const std::size_t ahead = i >= prefetch ? steps[i - prefetch] : norm;
+    const std::size_t ahead = i >= prefetch ? steps[i - prefetch].first : norm;
     for (TensorKind tensors : {TensorKind::kGrads, TensorKind::kStates, TensorKind::kParams})
       if (away(unit, tensors) && !(tensors == TensorKind::kParams && second))
         insertion.before(ahead, reload(unit, tensors));
     // A gather after a step has time until the next one.
-    std::size_t behind = steps[i];
+    std::size_t behind = last;
     if (stage.recipe.offload.params != Tier::kNone && stage.sharing(unit).gathers_after)
-      behind = i + 1 < steps.size() ? steps[i + 1] : list.size() - 1;
+      behind = i + 1 < steps.size() ? steps[i + 1].first : list.size() - 1;
     for (TensorKind tensors : {TensorKind::kStates, TensorKind::kParams})
       if (away(unit, tensors)) insertion.after(behind, offload(unit, tensors));
   }

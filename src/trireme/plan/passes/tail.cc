@@ -1,8 +1,10 @@
 #include "trireme/plan/passes/tail.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
+#include "trireme/plan/matrix_updates.h"
 #include "trireme/plan/outer_steps.h"
 
 namespace trireme::plan {
@@ -53,6 +55,71 @@ Merged merged_units(const Stage& stage, const std::vector<UnitId>& units) {
   return merged;
 }
 
+// Steps of a stage's units. While the updates of one unit's matrices are computed, the directions of the next move to
+// their owners and the updates of the one before move back. What waits outside memory comes for one unit at a time.
+class Steps {
+ public:
+  Steps(const Stage& stage, const std::vector<UnitId>& units, const Merged& merged, List& list,
+        Changes& changes)
+      : stage_(stage), merged_(merged), list_(list), changes_(changes) {
+    const Offload& offload = stage.recipe.offload;
+    const bool away = offload.optimizer != Tier::kNone || offload.params != Tier::kNone ||
+                      offload.grads != Tier::kNone;
+    ahead_ = away ? 0 : 1;
+    for (UnitId unit : units)
+      if (exchanges_updates(stage.sharing(unit), stage.program.units[unit]))
+        exchanged_.push_back(unit);
+  }
+
+  void run(const std::vector<UnitId>& units) {
+    send(ahead_);
+    for (UnitId unit : units)
+      if (stage_.program.units[unit].trainable) update(unit);
+    if (returning_ >= 0) step(returning_);
+  }
+
+ private:
+  void update(UnitId unit) {
+    if (!stage_.program.units[unit].by_matrix) return step(unit);
+    const bool exchanged = contains(exchanged_, unit);
+    if (exchanged) send(++updated_ + ahead_);
+    list_.push_back({.verb = Verb::kUpdateMatrices, .unit = unit});
+    if (!exchanged) return step(unit);
+    exchange(unit, /*back=*/true);
+    if (ahead_ == 0) return step(unit);
+    if (const UnitId before = std::exchange(returning_, unit); before >= 0) step(before);
+  }
+
+  // The directions of the first `count` units.
+  void send(std::size_t count) {
+    for (; sent_ < std::min(count, exchanged_.size()); ++sent_)
+      exchange(exchanged_[sent_], /*back=*/false);
+  }
+
+  void exchange(UnitId unit, bool back) {
+    list_.push_back({.verb = Verb::kExchangeUpdate,
+                     .lane = Lane::kDp,
+                     .unit = unit,
+                     .axes = stage_.sharing(unit).shards,
+                     .scatter = back});
+  }
+
+  void step(UnitId unit) {
+    changes_.change({.verb = Verb::kStep,
+                     .unit = unit,
+                     .residual = has_residual(stage_.recipe, stage_.program.units[unit])},
+                    /*last=*/!merged_.changes(unit));
+  }
+
+  const Stage& stage_;
+  const Merged& merged_;
+  List& list_;
+  Changes& changes_;
+  std::vector<UnitId> exchanged_;
+  std::size_t ahead_ = 0, sent_ = 0, updated_ = 0;
+  UnitId returning_ = -1;  // its updates are on their way back
+};
+
 }  // namespace
 
 List tail(const Stage& stage, List list) {
@@ -64,12 +131,7 @@ List tail(const Stage& stage, List list) {
       list.push_back(
           {.verb = Verb::kSyncTied, .lane = Lane::kDp, .unit = unit, .axes = mesh::Axis::kPp});
   list.push_back({.verb = Verb::kGradNorm, .lane = Lane::kDp});
-  for (UnitId unit : units)
-    if (stage.program.units[unit].trainable)
-      changes.change({.verb = Verb::kStep,
-                      .unit = unit,
-                      .residual = has_residual(stage.recipe, stage.program.units[unit])},
-                     /*last=*/!merged.changes(unit));
+  Steps(stage, units, merged, list, changes).run(units);
   for (UnitId unit : units)
     if (stage.program.units[unit].ema_of >= 0)
       changes.change({.verb = Verb::kEma, .unit = unit}, /*last=*/true);

@@ -6,6 +6,7 @@
 #include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/low_rank.h"
+#include "trireme/plan/matrix_updates.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/outer_steps.h"
 #include "trireme/plan/unit_share.h"
@@ -73,11 +74,13 @@ double away_rate(const CostModel& model, const PlanSet& plan, const Instr& line)
 }
 
 double flops(const PlanSet& plan, const Instr& line) {
+  if (line.verb == Verb::kUpdateMatrices) return matrix_flops(plan, line.unit);
   return line.node < 0 ? 0 : plan::flops(plan.program.nodes[line.node], line.verb);
 }
 
 // In which a line computes: that of its node's first unit.
 DType type_of(const PlanSet& plan, const Instr& line) {
+  if (line.verb == Verb::kUpdateMatrices) return plan.recipe.master;
   if (line.node < 0 || plan.program.nodes[line.node].units.empty()) return plan.recipe.compute;
   return plan::param_type(plan.recipe,
                           plan.program.units[plan.program.nodes[line.node].units.front()]);
@@ -166,6 +169,30 @@ std::vector<Exchanged> low_rank_exchanges(const PlanSet& plan, const Instr& line
   return all;
 }
 
+// Elements to the owners of matrices, or back: of each pair of ranks the mean.
+std::vector<Exchanged> update_exchanges(const PlanSet& plan, const Instr& line) {
+  const plan::MatrixUpdates updates(plan, line.unit);
+  const int ranks = updates.shards();
+  if (ranks == 1) return {};
+  std::int64_t moved = 0;
+  for (int from = 0; from < ranks; ++from)
+    for (int to = 0; to < ranks; ++to) moved += from == to ? 0 : updates.moved(from, to);
+  return {{.kind = plan::Exchange::kSendRecv,
+           .axes = line.axes,
+           .ranks = ranks,
+           .bytes = static_cast<double>(updates.bytes(moved)) / (ranks * (ranks - 1)),
+           .times = ranks - 1.0}};
+}
+
+// A direction is made of the gradient and the moment, which changes.
+double moved_by_direction(const PlanSet& plan, const Instr& line) {
+  const bool exchanged = plan::exchanges_updates(
+      plan::sharing_of(plan.mesh, plan.recipe, plan.program.units[line.unit]),
+      plan.program.units[line.unit]);
+  if (line.scatter || (exchanged && line.verb == Verb::kUpdateMatrices)) return 0;
+  return part(plan, line.unit) * (3 * width(plan.recipe.master) + width(plan.recipe.grads));
+}
+
 Exchanged gathered(const PlanSet& plan, const Instr& line) {
   const plan::GatheredCodes codes = plan::gathered_codes(plan, line.unit);
   return {.kind = plan::Exchange::kAllGather,
@@ -252,6 +279,7 @@ std::vector<Exchanged> exchanges(const PlanSet& plan, const Instr& line) {
                .ranks = 2,
                .bytes = static_cast<double>(plan.program.values[line.value].bytes)}};
     case Verb::kOuterReduce: return merge_exchanges(plan, line);
+    case Verb::kExchangeUpdate: return update_exchanges(plan, line);
     case Verb::kReload:
       if (line.axes.empty()) return {};
       return over(plan::Exchange::kAllGather,
@@ -309,9 +337,12 @@ double moved_bytes(const PlanSet& plan, int rank, const Instr& line) {
         if (program.units[unit].trainable) bytes += part(plan, unit) * width(plan.recipe.grads);
       return bytes;
     }
+    case Verb::kExchangeUpdate:
+    case Verb::kUpdateMatrices: return moved_by_direction(plan, line);
     case Verb::kStep: {
       const plan::Unit& unit = program.units[line.unit];
       const double count = part(plan, line.unit);
+      if (unit.by_matrix) return count * 3 * width(plan.recipe.master);
       const auto states = static_cast<double>(
           plan::state_bytes(plan.recipe, unit, static_cast<std::int64_t>(count)));
       return count * (2 * width(plan.recipe.master) + width(plan.recipe.grads)) + 2 * states;
@@ -331,6 +362,14 @@ double moved_bytes(const PlanSet& plan, int rank, const Instr& line) {
     case Verb::kOuterStep: return part(plan, line.unit) * 6 * width(plan.recipe.master);
     default: return 0;
   }
+}
+
+double matrix_flops(const PlanSet& plan, plan::UnitId unit) {
+  const plan::MatrixUpdates updates(plan, unit);
+  double most = 0;
+  for (int shard = 0; shard < updates.shards(); ++shard)
+    most = std::max(most, updates.flops(shard));
+  return most;
 }
 
 double CostModel::flops(DType compute) const {

@@ -66,6 +66,9 @@ double sent_bytes(const plan::PlanSet& plan, const plan::Instr& line);
 // between two hosts once, but codes of sums in groups with several ranks on a host, which go to each rank by itself.
 double crossing_bytes(const plan::PlanSet& plan, int rank, int ranks);
 
+// Operations of the updates of a unit's matrices, on the rank that has most of them.
+double matrix_flops(const plan::PlanSet& plan, plan::UnitId unit);
+
 // Bytes that a line moves between memory and core.
 double moved_bytes(const plan::PlanSet& plan, int rank, const plan::Instr& line);
 

@@ -48,7 +48,9 @@ PathKind kind_of(const plan::Instr& line) {
     case Verb::kReduceGrads:
     case Verb::kSyncTied:
     case Verb::kGradNorm:
+    case Verb::kExchangeUpdate:
     case Verb::kOuterReduce: return PathKind::kCollective;
+    case Verb::kUpdateMatrices:
     case Verb::kStep:
     case Verb::kEma:
     case Verb::kOuterStep: return PathKind::kStep;

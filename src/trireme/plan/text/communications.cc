@@ -7,6 +7,7 @@
 #include "trireme/plan/coded_gather.h"
 #include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/low_rank.h"
+#include "trireme/plan/matrix_updates.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/outer_steps.h"
 #include "trireme/plan/unit_share.h"
@@ -24,6 +25,9 @@ double payload(const PlanSet& plan, int rank, const Instr& line) {
     return static_cast<double>(transit_bytes(plan, plan.mesh.coordinate(rank, Axis::kPp), line));
   if (line.value >= 0) return static_cast<double>(plan.program.values[line.value].bytes);
   if (line.unit < 0) return 0;
+  if (line.verb == Verb::kExchangeUpdate)
+    return static_cast<double>(
+        MatrixUpdates(plan, line.unit).bytes(share_of(plan, line.unit).part));
   const Reduction reduction = reduction_of(plan.program, line);
   if (reduction == Reduction::kParts)
     return static_cast<double>(plan.program.units[line.unit].tp_partial) *

@@ -79,6 +79,8 @@ class Parser {
     recipe.optimizer_states = line.number<int>(line.required("optimizer_states"));
     if (const auto group = line.optional("group")) recipe.group = line.number<int>(*group);
     recipe.gathers_after_step = line.flag("gathers_after_step");
+    if (const auto rounds = line.optional("matrix_rounds"))
+      recipe.matrix_rounds = line.number<int>(*rounds);
     recipe.int8_states = line.flag("int8_states");
     if (const auto reduce = line.optional("reduce")) recipe.reduce = line.one_of<DType>(*reduce, 9);
     coded(line, recipe.coded);
@@ -151,6 +153,8 @@ class Parser {
     axes(line, "shards", unit.axes.shards);
     axes(line, "replicas", unit.axes.replicas);
     axes(line, "partial", unit.axes.partial);
+    if (const auto count = line.optional("states")) unit.states = line.number<int>(*count);
+    unit.by_matrix = line.flag("by_matrix");
     unit.matrices = parse_matrices(line);
     line.end();
     add(line, units_, unit.name);

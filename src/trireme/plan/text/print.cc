@@ -52,12 +52,13 @@ std::string recipe_text(const Recipe& recipe) {
   return fmt::format(
       "recipe zero={} micro_batches={} prefetch={} canonical={} clip={} schedule={} "
       "activation_limit={} transfer={} unsent={} compute={} master={} grads={} "
-      "optimizer_states={}{}{}{}{}{}{}{}{}{}\n",
+      "optimizer_states={}{}{}{}{}{}{}{}{}{}{}\n",
       recipe.zero, recipe.micro_batches, recipe.prefetch, yes_no(recipe.canonical),
       yes_no(recipe.clip), name(recipe.schedule), recipe.activation_limit, recipe.transfer,
       recipe.unsent, name(recipe.compute), name(recipe.master), name(recipe.grads),
       recipe.optimizer_states, recipe.group > 1 ? fmt::format(" group={}", recipe.group) : "",
       recipe.gathers_after_step ? " gathers_after_step" : "",
+      recipe.matrix_rounds > 0 ? fmt::format(" matrix_rounds={}", recipe.matrix_rounds) : "",
       recipe.int8_states ? " int8_states" : "",
       recipe.reduce ? fmt::format(" reduce={}", name(*recipe.reduce)) : "",
       coded_text(recipe.coded), gather_text(recipe.gather), print_outer(recipe.outer),
@@ -88,6 +89,8 @@ std::string program_text(const Program& program) {
       text += fmt::format(" replicas={}", mesh::print(unit.axes.replicas));
     if (unit.axes.partial != usual.partial)
       text += fmt::format(" partial={}", mesh::print(unit.axes.partial));
+    if (unit.states) text += fmt::format(" states={}", *unit.states);
+    if (unit.by_matrix) text += " by_matrix";
     text += print_matrices(unit.matrices) + '\n';
   }
   for (const Node& node : program.nodes) {

@@ -288,6 +288,11 @@ simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank,
     case Verb::kBackwardInput:
     case Verb::kBackwardWeight:
       return of_node(plan, plan.program.nodes[line.node], line.verb, waited);
+    case Verb::kUpdateMatrices:
+      waited.busy +=
+          simulate::matrix_flops(plan, line.unit) /
+          (cluster_.gpu.fp32_flops > 0 ? cluster_.gpu.fp32_flops : cluster_.gpu.half_flops);
+      break;
     case Verb::kSend:
       if (!practice_.overlaps_transfers) return 0.0;
       return transfer(expected(plan.program, line.value));

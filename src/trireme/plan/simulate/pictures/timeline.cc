@@ -34,8 +34,8 @@ std::vector<Box> line_boxes(const PlanSet& plan, const List& list) {
                      .chunk = action.action.chunk,
                      .mb = action.action.mb};
   for (std::size_t i = 0; i < list.size(); ++i)
-    if (list[i].verb == Verb::kStep || list[i].verb == Verb::kEma ||
-        list[i].verb == Verb::kOuterStep)
+    if (list[i].verb == Verb::kStep || list[i].verb == Verb::kUpdateMatrices ||
+        list[i].verb == Verb::kEma || list[i].verb == Verb::kOuterStep)
       all[i].kind = BoxKind::kStep;
   return all;
 }

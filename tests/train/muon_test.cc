@@ -1,0 +1,112 @@
+// Muon: whole matrices are updated by one rank each, and any layout trains with the bits of one rank.
+#include <gtest/gtest.h>
+
+#include "tests/harness/small_jobs.h"
+
+namespace trireme::train::muon_test {
+namespace {
+
+using harness::expect_same;
+using harness::JobTrace;
+using harness::run_job;
+using harness::Sets;
+using harness::operator+;
+
+constexpr int kSteps = 3;
+
+const Sets kMuon = {"optim.name=muon", "model.tied=false"};
+
+const std::vector<Sets> kLayouts = {
+    {"parallel.dp_replicate=2"},
+    {"parallel.dp_shard=2", "parallel.zero=0"},
+    {"parallel.dp_shard=4", "parallel.zero=0"},
+    {"parallel.dp_shard=2", "parallel.zero=1"},
+    {"parallel.dp_shard=4", "parallel.zero=1"},
+    {"parallel.dp_shard=2", "parallel.zero=2"},
+    {"parallel.dp_shard=4", "parallel.zero=2", "recompute.policy=full"},
+    {"parallel.dp_shard=2", "parallel.zero=3"},
+    {"parallel.dp_shard=4", "parallel.zero=3"},
+    {"parallel.dp_shard=4", "parallel.zero=3", "recompute.policy=full"},
+    {"parallel.dp_shard=2", "parallel.dp_replicate=2", "parallel.zero=1"},
+    {"parallel.dp_shard=2", "parallel.dp_replicate=2", "parallel.zero=3"},
+    {"parallel.pp=2"},
+    {"parallel.pp=2", "parallel.dp_shard=2", "parallel.zero=1"},
+    {"parallel.pp=2", "parallel.schedule=zb_h1", "parallel.dp_shard=2", "parallel.zero=1"},
+    {"offload.optimizer=host"},
+    {"offload.optimizer=host", "parallel.dp_shard=2", "parallel.zero=1"},
+    {"offload.optimizer=host", "offload.params=host", "parallel.dp_shard=2", "parallel.zero=3"},
+    {"offload.optimizer=host", "offload.params=host", "offload.grads=host", "parallel.dp_shard=2",
+     "parallel.zero=2"}};
+
+void expect_bits(const Sets& sets, DType compute) {
+  const JobTrace one = run_job(harness::small_llama(compute, kMuon + sets), kSteps);
+  EXPECT_NE(one.states,
+            run_job(harness::small_llama(compute, {"model.tied=false"}), kSteps).states);
+  for (const Sets& layout : kLayouts) {
+    SCOPED_TRACE(harness::print(sets + layout));
+    expect_same(one, run_job(harness::small_llama(compute, kMuon + sets + layout), kSteps));
+  }
+}
+
+TEST(MuonRuns, AnyLayoutGivesTheSameBits) {
+  expect_bits({}, DType::kF32);
+  expect_bits({"optim.newton_schulz=polar", "optim.update_scale=original", "optim.momentum=0.9"},
+              DType::kBF16);
+}
+
+TEST(MuonRuns, GroupsHaveOptimizersOfTheirOwn) {
+  expect_bits({"optim.groups=[{match: \"*.mlp.*\", name: lion, lr_mult: 0.1}, {match: "
+               "\"*.o_proj.*\", name: adamw}]"},
+              DType::kF32);
+  const JobTrace by_group = run_job(
+      harness::small_llama(DType::kF32,
+                           {"model.tied=false", "optim.groups=[{match: \"block.*\", name: muon}]"}),
+      kSteps);
+  expect_same(by_group, run_job(harness::small_llama(DType::kF32, kMuon), kSteps));
+}
+
+// Matrices between embedding and head have one state, a moment; other parameters AdamW's two.
+TEST(MuonRuns, MatricesHaveAMomentAndOthersAdamWsStates) {
+  const JobTrace trace = run_job(harness::small_llama(DType::kF32, kMuon), 1);
+  int moments = 0, others = 0;
+  for (const auto& [name, values] : trace.states) {
+    const bool matrix =
+        name.find("_proj") != std::string::npos && name.find("layers") != std::string::npos;
+    if (name.ends_with(" momentum")) {
+      ++moments;
+      EXPECT_TRUE(matrix) << name;
+    }
+    if (name.ends_with(" exp_avg_sq")) {
+      ++others;
+      EXPECT_FALSE(matrix) << name;
+    }
+  }
+  EXPECT_EQ(moments, 2 * 7);
+  EXPECT_EQ(others, 2 * 2 + 3);
+}
+
+// Fused queries, keys and values are three matrices, as those that are apart.
+TEST(MuonRuns, FusedMatricesAreUpdatedApart) {
+  const auto gpt = [](const Sets& layout) {
+    return run_job(harness::six_nodes("gpt_tiny.yaml", Sets{"optim.name=muon"} + layout), 2);
+  };
+  const JobTrace one = gpt({});
+  for (const Sets& layout :
+       {Sets{"parallel.dp_shard=2", "parallel.zero=3"}, Sets{"parallel.dp_shard=4"}}) {
+    SCOPED_TRACE(harness::print(layout));
+    expect_same(one, gpt(layout));
+  }
+}
+
+// A teacher follows units that are divided.
+TEST(MuonRuns, AveragesFollowDividedUnits) {
+  const Sets small = {"optim.name=muon", "run.global_batch=4", "run.micro_batch=1"};
+  const auto jepa = [&](const Sets& layout) {
+    return run_job(harness::job_of("vjepa_tiny.yaml", small, layout), 2);
+  };
+  const JobTrace one = jepa({"parallel.dp_shard=1"});
+  expect_same(one, jepa({"parallel.dp_shard=2", "parallel.zero=3"}));
+}
+
+}  // namespace
+}  // namespace trireme::train::muon_test
