@@ -43,20 +43,20 @@ class Samples {
   std::unique_ptr<loaders::Source> source_;
 };
 
+}  // namespace
+
 int world_of(const config::Job& job) {
   return job.parallel.pp * std::max(1, job.parallel.dp_shard) * job.parallel.dp_replicate *
          job.parallel.cp * job.parallel.tp;
 }
 
-config::Job resolve(const config::Job& job) {
+config::Job resolved(const config::Job& job) {
   const config::SyntheticSource* known = config::synthetic_source(job.data.source);
   return config::resolve(job, world_of(job),
                          known != nullptr
                              ? known->facts
                              : config::DatasetFacts{.vocab = job.model.vocab == 0 ? 256 : 0});
 }
-
-}  // namespace
 
 void place_states(exec::Session& session, JobTrace& trace) {
   const exec::Units& units = session.units();
@@ -82,11 +82,11 @@ void place_states(exec::Session& session, JobTrace& trace) {
 }
 
 std::vector<double> evaluate_job(const config::Job& job) {
-  const config::Job resolved = resolve(job);
+  const config::Job own = resolved(job);
   std::vector<double> losses(static_cast<std::size_t>(world_of(job)));
   comm::run_local_ranks(world_of(job), 120, [&](comm::World& rank) {
-    train::JobSession session(resolved, rank);
-    const Samples samples(resolved);
+    train::JobSession session(own, rank);
+    const Samples samples(own);
     losses[rank.rank()] = session.evaluate(0, 0, samples.load()).loss;
   });
   return losses;
@@ -94,12 +94,12 @@ std::vector<double> evaluate_job(const config::Job& job) {
 
 JobTrace run_job(const config::Job& job, int steps,
                  const std::function<bool(const JobTrace&)>& learned) {
-  const config::Job resolved = resolve(job);
+  const config::Job own = resolved(job);
   JobTrace trace;
   std::mutex mutex;
   comm::run_local_ranks(world_of(job), 120, [&](comm::World& rank) {
-    train::JobSession session(resolved, rank);
-    const Samples samples(resolved);
+    train::JobSession session(own, rank);
+    const Samples samples(own);
     const train::JobSession::Load load = samples.load();
     for (int step = 0; step < steps; ++step) {
       const exec::StepResult result = session.train(step, false, load);

@@ -25,6 +25,10 @@ struct JobTrace {
 JobTrace run_job(const config::Job& job, int steps,
                  const std::function<bool(const JobTrace&)>& learned = {});
 
+// The ranks of a job with its degrees set, and the job resolved for them.
+int world_of(const config::Job& job);
+config::Job resolved(const config::Job& job);
+
 // The loss of the first global batch with the parameters that `job` begins with, as every rank gives it.
 std::vector<double> evaluate_job(const config::Job& job);
 

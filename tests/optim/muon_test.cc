@@ -45,9 +45,9 @@ TEST(Muon, SingularValuesAreThoseOfThePublishedIterations) {
   struct Row {
     double value, simple, quintic, polar;
   };
-  for (const Row& row : {Row{.001, .470544, .474982, .846195}, Row{.01, .698917, 1.018025, 1.066024},
-                         Row{.1, .712120, 1.019050, .874442}, Row{.3, 1.079592, .996224, .909776},
-                         Row{.5, .765439, .985869, .933330}}) {
+  for (const Row& row : {Row{.001, .470544, .474982, .846195},
+                         Row{.01, .698917, 1.018025, 1.066024}, Row{.1, .712120, 1.019050, .874442},
+                         Row{.3, 1.079592, .996224, .909776}, Row{.5, .765439, .985869, .933330}}) {
     const double rest = std::sqrt(1 - row.value * row.value);
     const at::Tensor u = matrix({{row.value, 0}, {0, rest}});
     const double expected[] = {row.simple, row.quintic, row.polar};
@@ -75,7 +75,8 @@ TEST(Muon, OrthogonalisingHasItsSymmetries) {
     expect_near(orthogonal(u.t().contiguous(), one), whole.t(), 1e-12);
     const at::Tensor left = std::get<0>(at::linalg_qr(drawn(6, 6, 4))),
                      right = std::get<0>(at::linalg_qr(drawn(9, 9, 5)));
-    expect_near(orthogonal(left.mm(u).mm(right).contiguous(), one), left.mm(whole).mm(right), 1e-11);
+    expect_near(orthogonal(left.mm(u).mm(right).contiguous(), one), left.mm(whole).mm(right),
+                1e-11);
     expect_near(orthogonal(at::zeros({3, 4}, at::kDouble), one), at::zeros({3, 4}, at::kDouble), 0);
     expect_near(orthogonal(u.to(at::kFloat), one).to(at::kDouble), whole, 2e-5);
   }
@@ -83,7 +84,8 @@ TEST(Muon, OrthogonalisingHasItsSymmetries) {
 
 // Two steps of torch.optim.Muon in fp64.
 TEST(Muon, StepsAsPyTorchDoes) {
-  const at::Tensor gradients[] = {matrix({{1, 2, 3}, {4, 5, 6}}), matrix({{-1, 0, 1}, {2, -2, .5}})};
+  const at::Tensor gradients[] = {matrix({{1, 2, 3}, {4, 5, 6}}),
+                                  matrix({{-1, 0, 1}, {2, -2, .5}})};
   const at::Tensor original[] = {
       matrix({{.51036580, -.25065484, .11107452}, {.98673291, -.00811226, -1.00295742}}),
       matrix({{.52129523, -.25790374, .09541126}, {.97124501, -.00740707, -1.00719303}})};
@@ -112,9 +114,8 @@ TEST(Muon, ThreadsDoNotMatter) {
   const auto inside = [](int threads) {
     at::set_num_threads(threads);
     at::Tensor u = drawn(96, 160, 7).to(at::kFloat);
-    at::parallel_for(0, 1, 1, [&](std::int64_t, std::int64_t) {
-      orthogonalise(u, NewtonSchulz::kQuintic);
-    });
+    at::parallel_for(0, 1, 1,
+                     [&](std::int64_t, std::int64_t) { orthogonalise(u, NewtonSchulz::kQuintic); });
     return u;
   };
   const at::Tensor one = inside(1), two = inside(2);

@@ -29,8 +29,7 @@ std::vector<PlanSet> plans() {
           mesh::Degrees{.dp_shard = 2, .cp = 2}})
       for (const Offload& offload : {Offload{}, kAway}) {
         if (offload.any() && degrees.pp > 1) continue;
-        all.push_back(
-            matrix_plan(degrees, {.zero = zero, .micro_batches = 2, .offload = offload}));
+        all.push_back(matrix_plan(degrees, {.zero = zero, .micro_batches = 2, .offload = offload}));
       }
   return all;
 }
@@ -81,11 +80,10 @@ TEST(MatrixUpdates, MessagesSayWhatIsWrong) {
   const PlanSet plan = matrix_plan({.dp_shard = 2}, {.zero = 1});
   const auto find = [&](Verb verb, bool back) {
     const List& list = plan.lists[0];
-    return static_cast<int>(std::ranges::find_if(list,
-                                                 [&](const Instr& line) {
-                                                   return line.verb == verb && line.scatter == back;
-                                                 }) -
-                            list.begin());
+    return static_cast<int>(
+        std::ranges::find_if(
+            list, [&](const Instr& line) { return line.verb == verb && line.scatter == back; }) -
+        list.begin());
   };
   PlanSet lost = plan;
   drop(lost.lists[0], find(Verb::kExchangeUpdate, true));

@@ -2,6 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/harness/small_jobs.h"
+#include "trireme/comm/local/local_world.h"
+#include "trireme/data/loaders/tokens/random_tokens.h"
+#include "trireme/plan/memory.h"
+#include "trireme/train/job_session.h"
 
 namespace trireme::train::muon_test {
 namespace {
@@ -83,6 +87,35 @@ TEST(MuonRuns, MatricesHaveAMomentAndOthersAdamWsStates) {
   }
   EXPECT_EQ(moments, 2 * 7);
   EXPECT_EQ(others, 2 * 2 + 3);
+}
+
+// What units hold, in every line, is what the plan says.
+TEST(MuonRuns, UnitsHoldWhatTheMemoryAccountSays) {
+  for (const DType compute : {DType::kF32, DType::kBF16})
+    for (const Sets& layout : kLayouts) {
+      SCOPED_TRACE(harness::print(layout));
+      const config::Job job = harness::resolved(harness::small_llama(compute, kMuon + layout));
+      comm::run_local_ranks(harness::world_of(job), 60, [&](comm::World& rank) {
+        JobSession session(job, rank);
+        session.train(0, false, [&](std::int64_t first) {
+          return loaders::random_tokens(first, job.run.micro_batch, job.model.seq_len,
+                                        job.model.vocab, false);
+        });
+        std::int64_t peak = 0;
+        const plan::MemoryAccount account =
+            plan::memory_account(session.session().plan(), rank.rank());
+        for (const plan::MemoryPoint& point : account.at_line) {
+          std::int64_t sum = 0;
+          for (int kind = 0; kind < plan::kMemoryKinds; ++kind)
+            if (kind != static_cast<int>(plan::MemoryKind::kActivations) &&
+                kind != static_cast<int>(plan::MemoryKind::kWork) &&
+                kind != static_cast<int>(plan::MemoryKind::kHost))
+              sum += point[kind];
+          peak = std::max(peak, sum);
+        }
+        EXPECT_EQ(session.session().units().memory().peak, peak) << "rank " << rank.rank();
+      });
+    }
 }
 
 // Fused queries, keys and values are three matrices, as those that are apart.

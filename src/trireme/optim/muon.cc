@@ -128,11 +128,10 @@ double update_factor(std::int64_t rows, std::int64_t columns, UpdateScale scale)
   return 0.2 * std::sqrt(std::max(a, b));
 }
 
-Muon::Muon(const OptimizerOptions& options)
-    : options_(options), states_({{.name = "momentum"}}) {}
+Muon::Muon(const OptimizerOptions& options) : options_(options), states_({{.name = "momentum"}}) {}
 
-void Muon::direct(const at::Tensor& grad, std::span<at::Tensor> states,
-                  const at::Tensor& direction, const exec::UpdateArgs& args) {
+void Muon::direct(const at::Tensor& grad, std::span<at::Tensor> states, const at::Tensor& direction,
+                  const exec::UpdateArgs& args) {
   const at::Tensor& moment = states.front();
   AT_DISPATCH_FLOATING_TYPES(direction.scalar_type(), "muon", [&] {
     using T = scalar_t;
@@ -167,10 +166,10 @@ void Muon::update(at::Tensor param, const at::Tensor& updates, std::span<at::Ten
       const double lr = args.lr * segment.lr;
       const auto keep = static_cast<scalar_t>(1 - lr * decay * segment.decay);
       const auto rate = static_cast<scalar_t>(-lr);
-      at::parallel_for(segment.begin, segment.end, kPiece, [&](std::int64_t begin,
-                                                               std::int64_t end) {
-        combine<scalar_t>(values + begin, keep, changes + begin, rate, end - begin);
-      });
+      at::parallel_for(
+          segment.begin, segment.end, kPiece, [&](std::int64_t begin, std::int64_t end) {
+            combine<scalar_t>(values + begin, keep, changes + begin, rate, end - begin);
+          });
     }
   });
 }

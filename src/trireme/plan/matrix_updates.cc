@@ -66,6 +66,13 @@ std::int64_t MatrixUpdates::owned(int shard) const {
   return sum;
 }
 
+std::int64_t MatrixUpdates::bytes_of_part(int shard) const {
+  std::int64_t sum = 0;
+  for (const Matrix& matrix : unit_.matrices)
+    sum += matrix.within(shard * part_, (shard + 1) * part_);
+  return bytes(sum);
+}
+
 double MatrixUpdates::flops(int shard) const {
   double sum = 0;
   for (const Matrix& matrix : unit_.matrices)

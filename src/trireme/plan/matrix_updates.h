@@ -27,11 +27,15 @@ class MatrixUpdates {
   MatrixUpdates(const PlanSet& plan, UnitId unit);
 
   int shards() const { return shards_; }
-  bool is_own(const Matrix& matrix, int shard) const { return shards_ == 1 || matrix.owner == shard; }
+  bool is_own(const Matrix& matrix, int shard) const {
+    return shards_ == 1 || matrix.owner == shard;
+  }
   // Elements of the matrices of shard `to` among those of shard `from`, and all of the matrices of a shard.
   std::int64_t moved(int from, int to) const;
   std::int64_t owned(int shard) const;
   double flops(int shard) const;
+  std::int64_t bytes_of_part(
+      int shard) const;  // of a shard's elements of matrices, without padding
   // Bytes of the update of the largest matrix while it is computed.
   std::int64_t work_bytes(int shard) const;
   // Bytes of elements on their way: in the masters' type.

@@ -258,13 +258,19 @@ void UnitAccount::reduce(const Instr& line, UnitMemory& unit) {
     ledger_.add(MemoryKind::kGradients, grad_bytes(received(line, unit)));  // what comes in
 }
 
-// The direction of the elements here takes the place of their gradient.
-void UnitAccount::direct(UnitId id) {
+// The direction of the elements here takes the place of their gradient, before so many bytes are taken.
+void UnitAccount::direct(UnitId id, MemoryKind kind, std::int64_t taken) {
   UnitMemory& unit = at(id);
-  ledger_.drop_after(MemoryKind::kGradients, sum_bytes(unit));
+  const std::int64_t gradient = sum_bytes(unit);
   unit.chunks.clear();
-  unit.direction = MatrixUpdates(plan_, id).bytes(unit.part);
+  unit.direction = MatrixUpdates(plan_, id).bytes_of_part(shard_of(unit));
   ledger_.add(MemoryKind::kCommBuffers, unit.direction);
+  ledger_.drop_after(MemoryKind::kGradients, gradient);
+  ledger_.transient(kind, std::max(taken - gradient, std::int64_t{0}));
+}
+
+int UnitAccount::shard_of(const UnitMemory& unit) const {
+  return plan_.mesh.index_in_group(rank_, unit.sharing.shards);
 }
 
 // Own matrices are here from the first exchange to the end of the second.
@@ -272,23 +278,20 @@ void UnitAccount::exchange_update(const Instr& line) {
   UnitMemory& unit = at(line.unit);
   const MatrixUpdates updates(plan_, line.unit);
   if (line.scatter) {
-    unit.direction = updates.bytes(unit.part);
+    unit.direction = updates.bytes_of_part(shard_of(unit));
     return ledger_.add(MemoryKind::kCommBuffers, unit.direction);
   }
-  direct(line.unit);
-  ledger_.add(MemoryKind::kCommBuffers,
-              updates.bytes(updates.owned(plan_.mesh.index_in_group(rank_, line.axes))));
+  const std::int64_t owned = updates.bytes(updates.owned(shard_of(unit)));
+  direct(line.unit, MemoryKind::kCommBuffers, owned);
+  ledger_.drop_after(MemoryKind::kCommBuffers, -owned);
 }
 
 void UnitAccount::update_matrices(UnitId id) {
   UnitMemory& unit = at(id);
-  if (exchanges_updates(unit.sharing, of(id)))
-    ledger_.add(MemoryKind::kCommBuffers, -std::exchange(unit.direction, 0));
-  else
-    direct(id);
-  ledger_.transient(
-      MemoryKind::kCommBuffers,
-      MatrixUpdates(plan_, id).work_bytes(plan_.mesh.index_in_group(rank_, unit.sharing.shards)));
+  const std::int64_t work = MatrixUpdates(plan_, id).work_bytes(shard_of(unit));
+  if (!exchanges_updates(unit.sharing, of(id))) return direct(id, MemoryKind::kWork, work);
+  ledger_.add(MemoryKind::kCommBuffers, -std::exchange(unit.direction, 0));
+  ledger_.transient(MemoryKind::kWork, work);
 }
 
 void UnitAccount::step(UnitId id) {
@@ -299,9 +302,7 @@ void UnitAccount::step(UnitId id) {
   if (of(id).by_matrix) {
     const MatrixUpdates updates(plan_, id);
     if (exchanges_updates(unit.sharing, of(id)))
-      ledger_.add(
-          MemoryKind::kCommBuffers,
-          -updates.bytes(updates.owned(plan_.mesh.index_in_group(rank_, unit.sharing.shards))));
+      ledger_.add(MemoryKind::kCommBuffers, -updates.bytes(updates.owned(shard_of(unit))));
     ledger_.drop_after(MemoryKind::kCommBuffers, std::exchange(unit.direction, 0));
   } else {
     ledger_.drop_after(MemoryKind::kGradients, sum_bytes(unit));

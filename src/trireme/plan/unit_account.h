@@ -83,7 +83,8 @@ class UnitAccount {
   void collapse(const UnitMemory& unit, ChunkMemory& chunk);
   void collapse(UnitMemory& unit);
   void reduce(const Instr& line, UnitMemory& unit);
-  void direct(UnitId id);
+  void direct(UnitId id, MemoryKind kind, std::int64_t taken);
+  int shard_of(const UnitMemory& unit) const;
   void exchange_update(const Instr& line);
   void update_matrices(UnitId id);
   void step(UnitId id);

@@ -1,4 +1,6 @@
 // Units that are updated by matrix.
+#include "trireme/plan/matrix_updates.h"
+
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 
@@ -9,7 +11,6 @@
 #include "trireme/exec/units/matrix_update.h"
 #include "trireme/exec/units/unit_state.h"
 #include "trireme/exec/units/units.h"
-#include "trireme/plan/matrix_updates.h"
 #include "trireme/plan/unit_share.h"
 
 namespace trireme::exec {
@@ -60,15 +61,15 @@ void Units::exchange_update_begin(plan::UnitId id, bool back, const UpdateArgs& 
   update.returning = back;
   comm::Group& group = groups_.over(unit.sharing.shards);
   if (back) {
-    update.exchange = group.all_to_all(update.whole.buffer(), update.owned, update.moving.buffer(),
-                                       update.given);
+    update.exchange =
+        group.all_to_all(update.whole.buffer(), update.owned, update.moving.buffer(), update.given);
     return;
   }
   direct(unit, update.moving, args);
-  update.whole = Flat(*memory_, std::reduce(update.owned.begin(), update.owned.end()),
-                      plan_.recipe.master);
-  update.exchange = group.all_to_all(update.moving.buffer(), update.given, update.whole.buffer(),
-                                     update.owned);
+  update.whole =
+      Flat(*memory_, std::reduce(update.owned.begin(), update.owned.end()), plan_.recipe.master);
+  update.exchange =
+      group.all_to_all(update.moving.buffer(), update.given, update.whole.buffer(), update.owned);
 }
 
 void Units::finish_exchange_update(plan::UnitId id) {
@@ -104,10 +105,9 @@ void Units::step_by_matrix(UnitState& unit, const UpdateArgs& args) {
       const std::int64_t begin = std::max(range.begin, first);
       const std::int64_t end = std::min(range.end, first + params.numel());
       if (begin >= end) continue;
-      unit.optimizer->update(
-          params.narrow(0, begin - first, end - begin),
-          update.updates().tensor(range.at + (begin - range.begin), end - begin), {},
-          unit.segments_of(begin, end), args);
+      unit.optimizer->update(params.narrow(0, begin - first, end - begin),
+                             update.updates().tensor(range.at + (begin - range.begin), end - begin),
+                             {}, unit.segments_of(begin, end), args);
     }
     unit.keep_in_bounds(first, params);
   });

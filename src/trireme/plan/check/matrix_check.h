@@ -9,8 +9,7 @@ namespace trireme::plan {
 
 class MatrixCheck {
  public:
-  explicit MatrixCheck(const ListView& view)
-      : view_(view), units_(view.program().units.size()) {}
+  explicit MatrixCheck(const ListView& view) : view_(view), units_(view.program().units.size()) {}
   void line(int index);
 
  private:

@@ -174,6 +174,7 @@ std::string steps_text(const PlanSet& plan) {
       "grad_norm,\n"
       "      O step, E ema, S send, R recv, T sync_tied; numbers are "
       "micro-batches\n";
+  if (plan.recipe.matrix_rounds > 0) text += "      X exchange_update, P update_matrices\n";
   if (plan.recipe.offload.any()) text += "      < comes back into memory, > leaves it\n";
   for (std::size_t list = 0; list < std::min(kLists, plan.lists.size()); ++list) {
     std::vector<int> ranks;
