@@ -93,7 +93,7 @@ TEST(Muon, StepsAsPyTorchDoes) {
       matrix({{.50293723, -.24990005, .12001267}, {.99409696, -.00281017, -.99971730}}),
       matrix({{.50607101, -.25208500, .11442369}, {.98742723, -.00256588, -.99988000}})};
   for (const UpdateScale scale : {UpdateScale::kOriginal, UpdateScale::kMatchRms}) {
-    Muon muon({.weight_decay = 0.1, .update_scale = scale});
+    Muon muon({.weight_decay = 0.1, .muon = {.update_scale = scale}});
     at::Tensor param = matrix({{.5, -.25, .125}, {1, 0, -1}});
     std::vector<at::Tensor> states = {at::zeros({6}, at::kDouble)};
     for (int step = 0; step < 2; ++step) {

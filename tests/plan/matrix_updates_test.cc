@@ -1,5 +1,5 @@
 // Updates of whole matrices in plans: who owns which, what is refused, and what is held.
-#include "trireme/plan/matrix_updates.h"
+#include "trireme/plan/compile/matrix_updates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

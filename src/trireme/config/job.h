@@ -57,9 +57,8 @@ struct Recompute {
 
 // Place of each kind of state while a step does not use it.
 struct Offload {
-  Tier optimizer = Tier::kNone;
-  Tier params = Tier::kNone, grads = Tier::kNone;
-  Tier activations = Tier::kNone;
+  Tier optimizer = Tier::kNone, params = Tier::kNone;
+  Tier grads = Tier::kNone, activations = Tier::kNone;
   double ratio = 1;  // of the optimizer
   std::string path;  // of nvme; empty: RUNDIR/scratch
   bool uses(Tier tier) const {
@@ -80,9 +79,7 @@ struct Optim {
   std::vector<ParamGroup> groups{};          // a parameter is of the last one that matches
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8, clip = 1;  // clip 0: off
-  double momentum = 0.95;       // of Muon
-  NewtonSchulz newton_schulz = NewtonSchulz::kSimple;
-  UpdateScale update_scale = UpdateScale::kMatchRms;
+  MuonSettings muon{};
   OptimizerStates states = OptimizerStates::kMaster;
   bool from_weights = false;  // states come from model.weights as well
   bool operator==(const Optim&) const = default;

@@ -44,6 +44,12 @@ enum class NewtonSchulz { kSimple, kQuintic, kPolar };
 // spectral norm sqrt(max(1, A / B)).
 enum class UpdateScale { kMatchRms, kOriginal };
 
+struct MuonSettings {
+  double momentum = 0.95;
+  NewtonSchulz newton_schulz = NewtonSchulz::kSimple;
+  UpdateScale update_scale = UpdateScale::kMatchRms;
+  bool operator==(const MuonSettings&) const = default;
+};
 inline constexpr int kNewtonSchulzRounds = 5;
 
 // Parameters with a learning rate, a weight decay and perhaps an optimizer of their own.

@@ -54,9 +54,7 @@ std::unique_ptr<exec::Optimizer> make_optimizer(const config::Job& job) {
                        .eps = job.optim.eps,
                        .stochastic = job.precision.master == DType::kBF16,
                        .int8_states = job.optim.states == config::OptimizerStates::kInt8,
-                       .momentum = job.optim.momentum,
-                       .newton_schulz = job.optim.newton_schulz,
-                       .update_scale = job.optim.update_scale});
+                       .muon = job.optim.muon});
 }
 
 }  // namespace trireme::optim

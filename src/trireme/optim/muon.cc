@@ -138,7 +138,7 @@ void Muon::direct(const at::Tensor& grad, std::span<at::Tensor> states, const at
     auto* const moments = moment.data_ptr<T>();
     auto* const directions = direction.data_ptr<T>();
     const auto scale = static_cast<T>(args.grad_scale);
-    const auto momentum = static_cast<T>(options_.momentum);
+    const auto momentum = static_cast<T>(options_.muon.momentum);
     AT_DISPATCH_FLOATING_TYPES_AND2(
         at::kBFloat16, at::kHalf, grad.scalar_type(), "muon_gradient", [&] {
           const auto* const grads = grad.data_ptr<scalar_t>();
@@ -151,9 +151,9 @@ void Muon::direct(const at::Tensor& grad, std::span<at::Tensor> states, const at
 }
 
 void Muon::update_matrix(const at::Tensor& matrix) {
-  orthogonalise(matrix, options_.newton_schulz);
+  orthogonalise(matrix, options_.muon.newton_schulz);
   at::Tensor scaled = matrix;
-  scaled.mul_(update_factor(matrix.size(0), matrix.size(1), options_.update_scale));
+  scaled.mul_(update_factor(matrix.size(0), matrix.size(1), options_.muon.update_scale));
 }
 
 void Muon::update(at::Tensor param, const at::Tensor& updates, std::span<at::Tensor> /*states*/,

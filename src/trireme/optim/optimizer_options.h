@@ -14,9 +14,7 @@ struct OptimizerOptions {
   bool stochastic =
       false;  // how bf16 masters and states are rounded: up as often as they are near (rounding.h)
   bool int8_states = false;  // states as 8-bit codes (quantise.h)
-  double momentum = 0.95;    // of Muon
-  config::NewtonSchulz newton_schulz = config::NewtonSchulz::kSimple;
-  config::UpdateScale update_scale = config::UpdateScale::kMatchRms;
+  config::MuonSettings muon{};
 };
 
 }  // namespace trireme::optim

@@ -21,11 +21,10 @@ using NodeId = int;
 // An activation (or input) that crosses nodes. It may have several readers.
 struct Value {
   std::string name{};
-  std::int64_t bytes = 0;      // of one micro-batch on one rank
-  bool differentiable = true;  // false for tokens, masks, positions
-  std::vector<std::int64_t>
-      shape{};          // of elements of its type; a value that crosses stages needs one
-  bool whole = false;   // all tp ranks have the same: each could keep a part
+  std::int64_t bytes = 0;             // of one micro-batch on one rank
+  bool differentiable = true;         // false for tokens, masks, positions
+  std::vector<std::int64_t> shape{};  // in elements; a value that crosses stages needs one
+  bool whole = false;                 // all tp ranks have the same: each could keep a part
   bool varies = false;  // shape[0] is the most there can be: how many there are is announced
   std::optional<DType> type{};  // if not the recipe's compute type
   bool operator==(const Value&) const = default;
@@ -33,10 +32,9 @@ struct Value {
 
 // The mesh axes on which ranks share a unit. `shards` are among `replicas`, `partial` is not.
 struct UnitAxes {
-  mesh::AxisSet shards = mesh::kShards;  // over which ZeRO shards it
-  mesh::AxisSet replicas =
-      mesh::kReplicas;  // whose ranks hold equal parameters: gradients are added
-  mesh::AxisSet partial = mesh::Axis::kTp;  // whose ranks add the gradients of partial elements
+  mesh::AxisSet shards = mesh::kShards;      // over which ZeRO shards it
+  mesh::AxisSet replicas = mesh::kReplicas;  // with equal parameters: gradients are added
+  mesh::AxisSet partial = mesh::Axis::kTp;   // whose ranks add the gradients of partial elements
   bool operator==(const UnitAxes&) const = default;
 };
 
@@ -51,11 +49,9 @@ struct Unit {
   std::int64_t tp_partial = 0;
   std::optional<DType> type{};  // of its parameters as blocks see them, if not the recipe's
   UnitAxes axes{};
-  // Of a unit whose optimizer updates whole matrices: they are all its elements.
-  bool by_matrix = false;
+  bool by_matrix = false;       // its optimizer updates whole matrices, which are all its elements
   std::optional<int> states{};  // tensors of optimizer state for a parameter, if not the recipe's
-  std::vector<Matrix>
-      matrices{};  // ascending; where it is by_matrix, or the recipe sums at low rank
+  std::vector<Matrix> matrices{};  // ascending; if by_matrix, or the recipe sums at low rank
   bool operator==(const Unit&) const = default;
 };
 

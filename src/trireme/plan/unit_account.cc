@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "trireme/plan/coded_reduction.h"
+#include "trireme/plan/compile/matrix_updates.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/low_rank.h"
-#include "trireme/plan/matrix_updates.h"
 #include "trireme/plan/outer_steps.h"
 #include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_types.h"

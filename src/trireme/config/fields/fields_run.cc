@@ -122,15 +122,15 @@ std::vector<Field> optim_fields() {
                   "and the moment's decay rate.",
                   half_open(0, 1)),
       number(KEY(optim.eps), "Epsilon of AdamW; Lion has none.", above(0, 1)),
-      number(KEY(optim.momentum), "Decay rate of Muon's moment, which is Nesterov's.",
-             half_open(0, 1)),
-      fixed(choice(KEY(optim.newton_schulz),
+      number("optim.momentum", MEMBER(optim.muon.momentum),
+             "Decay rate of Muon's moment, which is Nesterov's.", half_open(0, 1)),
+      fixed(choice("optim.newton_schulz", MEMBER(optim.muon.newton_schulz),
                    "Coefficients of Muon's five Newton-Schulz iterations: simple ends with "
                    "singular values of 0.68 to 1.13; quintic and polar are nearer to 1.",
                    {{"simple", NewtonSchulz::kSimple},
                     {"quintic", NewtonSchulz::kQuintic},
                     {"polar", NewtonSchulz::kPolar}})),
-      fixed(choice(KEY(optim.update_scale),
+      fixed(choice("optim.update_scale", MEMBER(optim.muon.update_scale),
                    "Length of Muon's update of an A x B matrix: match_rms (0.2 sqrt(max(A, B)), so "
                    "that adamw's learning rate and weight decay fit) or original (sqrt(max(1, A / "
                    "B)), which usually takes a learning rate of 0.02).",

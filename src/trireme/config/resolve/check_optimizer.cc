@@ -8,9 +8,7 @@ namespace {
 void check_matrix_updates(const Job& job) {
   const OptimizerInfo* const by_matrix = matrix_optimizer(job.optim);
   if (by_matrix == nullptr) {
-    if (const Optim usual; job.optim.momentum != usual.momentum ||
-                           job.optim.newton_schulz != usual.newton_schulz ||
-                           job.optim.update_scale != usual.update_scale)
+    if (job.optim.muon != MuonSettings{})
       fail(ErrorKind::kUsage,
            "optim.momentum, optim.newton_schulz and optim.update_scale are of optim.name=muon, and "
            "this job has optim.name={}; set optim.name=muon, or leave them out",

@@ -64,6 +64,16 @@ class Flat {
   DType type_ = DType::kF32;
 };
 
+// Blocks of `block` elements that hold `count`, the last perhaps in part.
+inline std::int64_t blocks(std::int64_t count, std::int64_t block) {
+  return (count + block - 1) / block;
+}
+
+struct FlatShape {
+  std::int64_t count = 0;
+  DType type = DType::kF32;
+};
+
 // A flat tensor without memory of its own. Views made of it stay valid objects for ever; their bytes
 // may be touched only between attach and detach. Nothing here goes through autograd, so version
 // counters do not move: releasing bytes between forward and backward and bringing the same ones back

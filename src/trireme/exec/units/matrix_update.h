@@ -1,14 +1,18 @@
-// MatrixUpdate: what a rank holds of a unit that is updated by matrix, from its gradient to its step.
+// MatrixUpdate: what a rank holds of a unit that is updated by matrix, from its gradient to its step. Directions go to the
+// owners of matrices, whose updates come back; Units::update() takes them.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "trireme/comm/ticket.h"
+#include "trireme/exec/optimizer.h"
 #include "trireme/exec/units/flat.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::exec {
+
+struct UnitState;
 
 struct MatrixUpdate {
   // Elements [begin, end) of the rank's part are those from `at` on of what it sends to owners and gets back.
@@ -37,5 +41,8 @@ struct MatrixUpdate {
     whole = Flat();
   }
 };
+
+// The step of a unit that is updated by matrix, by the updates that it has.
+void step_by_matrix(UnitState& unit, const UpdateArgs& args);
 
 }  // namespace trireme::exec

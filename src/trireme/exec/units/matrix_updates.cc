@@ -1,5 +1,5 @@
 // Units that are updated by matrix.
-#include "trireme/plan/matrix_updates.h"
+#include "trireme/plan/compile/matrix_updates.h"
 
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
@@ -14,6 +14,22 @@
 #include "trireme/plan/unit_share.h"
 
 namespace trireme::exec {
+
+namespace {
+
+// Takes the gradient.
+void direct(UnitState& unit, const Flat& direction, const UpdateArgs& args) {
+  for (const MatrixUpdate::Range& range : unit.matrices->ranges) {
+    const std::int64_t count = range.end - range.begin;
+    std::vector<at::Tensor> states;
+    for (const Flat& state : unit.states) states.push_back(state.tensor(range.begin, count));
+    unit.optimizer->by_matrix().direct(unit.grad.tensor(range.begin, count), states,
+                                       direction.tensor(range.at, count), args);
+  }
+  unit.grad = Flat();
+}
+
+}  // namespace
 
 MatrixUpdate::MatrixUpdate(const plan::PlanSet& plan, plan::UnitId id, int shard) {
   const plan::MatrixUpdates updates(plan, id);
@@ -39,18 +55,6 @@ MatrixUpdate::MatrixUpdate(const plan::PlanSet& plan, plan::UnitId id, int shard
     at += matrix.numel();
     own.push_back(matrix);
   }
-}
-
-// Takes the gradient.
-void Units::direct(UnitState& unit, const Flat& direction, const UpdateArgs& args) const {
-  for (const MatrixUpdate::Range& range : unit.matrices->ranges) {
-    const std::int64_t count = range.end - range.begin;
-    std::vector<at::Tensor> states;
-    for (const Flat& state : unit.states) states.push_back(state.tensor(range.begin, count));
-    unit.optimizer->by_matrix().direct(unit.grad.tensor(range.begin, count), states,
-                                       direction.tensor(range.at, count), args);
-  }
-  unit.grad = Flat();
 }
 
 void Units::exchange_update_begin(plan::UnitId id, bool back, const UpdateArgs& args) {
@@ -98,7 +102,7 @@ void Units::update_matrices(plan::UnitId id, const UpdateArgs& args) {
   });
 }
 
-void Units::step_by_matrix(UnitState& unit, const UpdateArgs& args) {
+void step_by_matrix(UnitState& unit, const UpdateArgs& args) {
   const MatrixUpdate& update = *unit.matrices;
   unit.change_stepped([&](std::int64_t first, const at::Tensor& params) {
     for (const MatrixUpdate::Range& range : update.ranges) {

@@ -26,16 +26,6 @@
 
 namespace trireme::exec {
 
-// Blocks of `block` elements that hold `count`, the last perhaps in part.
-inline std::int64_t blocks(std::int64_t count, std::int64_t block) {
-  return (count + block - 1) / block;
-}
-
-struct FlatShape {
-  std::int64_t count = 0;
-  DType type = DType::kF32;
-};
-
 struct UnitState {
   const model::UnitSpec* spec = nullptr;
   std::vector<model::LocalParam> params_here;  // what this tp rank holds of each

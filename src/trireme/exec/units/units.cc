@@ -21,6 +21,24 @@ namespace trireme::exec {
 using mesh::Axis;
 using plan::TensorKind;
 
+namespace {
+
+void step_by_element(UnitState& unit, const UpdateArgs& args) {
+  unit.change_stepped([&](std::int64_t begin, const at::Tensor& params) {
+    const std::int64_t count = params.numel();
+    std::vector<at::Tensor> states;
+    for (std::size_t i = 0; i < unit.states.size(); ++i) {
+      const std::int64_t block = unit.optimizer->states()[i].per_block ? unit.state_block : 1;
+      states.push_back(unit.states[i].tensor(begin / block, blocks(count, block)));
+    }
+    unit.optimizer->update(params, unit.grad.tensor(begin, count), states,
+                           unit.segments_of(begin, begin + count), args);
+    unit.keep_in_bounds(begin, params);
+  });
+}
+
+}  // namespace
+
 Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& specs, int rank,
              at::Device device, const Groups& groups, const AwaySpace& space, Optimizer& optimizer)
     : plan_(plan),
@@ -75,12 +93,8 @@ Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& spec
     unit->params.detach();
     if (unit->trainable) unit->grads.detach();
 
-    if (plan.program.units[index].by_matrix)
-      unit->matrices.emplace(plan, id, plan.mesh.index_in_group(rank, unit->sharing.shards));
     unit->segments = unit->part_segments();
     unit->extents = &space_.unit(id);
-    for (TensorKind tensors : {TensorKind::kStates, TensorKind::kParams, TensorKind::kGrads})
-      unit->away[static_cast<std::size_t>(tensors)] = space_.away(id, tensors);
     unit->master_copy = plan::has_master_copy(recipe, plan.program.units[index]);
     unit->split = plan::splits_masters(recipe, plan.program.units[index]);
     if (unit->master_copy)
@@ -100,6 +114,10 @@ Units::~Units() = default;
 
 // What is in memory between steps.
 void Units::allocate(plan::UnitId id, UnitState& unit) {
+  for (TensorKind tensors : {TensorKind::kStates, TensorKind::kParams, TensorKind::kGrads})
+    unit.away[static_cast<std::size_t>(tensors)] = space_.away(id, tensors);
+  if (plan_.program.units[id].by_matrix)
+    unit.matrices.emplace(plan_, id, plan_.mesh.index_in_group(rank_, unit.sharing.shards));
   if (plan::gathers_codes(plan_.recipe, plan_.program.units[id]))
     unit.codes = plan::gathered_codes(plan_, id);
   for (TensorKind tensors : {TensorKind::kParams, TensorKind::kStates})
@@ -227,20 +245,6 @@ void Units::update(plan::UnitId id, const UpdateArgs& args) {
   if (unit.next_residual) unit.residual = std::move(unit.next_residual);
   if (unit.low_rank.next_start) unit.low_rank.start = std::move(unit.low_rank.next_start);
   end_update(unit);
-}
-
-void Units::step_by_element(UnitState& unit, const UpdateArgs& args) const {
-  unit.change_stepped([&](std::int64_t begin, const at::Tensor& params) {
-    const std::int64_t count = params.numel();
-    std::vector<at::Tensor> states;
-    for (std::size_t i = 0; i < unit.states.size(); ++i) {
-      const std::int64_t block = unit.optimizer->states()[i].per_block ? unit.state_block : 1;
-      states.push_back(unit.states[i].tensor(begin / block, blocks(count, block)));
-    }
-    unit.optimizer->update(params, unit.grad.tensor(begin, count), states,
-                           unit.segments_of(begin, begin + count), args);
-    unit.keep_in_bounds(begin, params);
-  });
 }
 
 void Units::skip_update(plan::UnitId id) {

@@ -57,9 +57,8 @@ class Units {
   void close_gradient(plan::UnitId unit, int chunk, int sender_mbs);
   void reduce_begin(plan::UnitId unit, const plan::Instr& line, const CodedArgs& args);
   void finish_reduce(plan::UnitId unit);
-  // Of a unit that is updated by matrix: directions to the owners of its matrices, or updates `back`; updates of own
-  // matrices. Then update() takes them.
-  void exchange_update_begin(plan::UnitId unit, bool back, const UpdateArgs& args);
+  void exchange_update_begin(plan::UnitId unit, bool back,
+                             const UpdateArgs& args);  // matrix_update.h
   void finish_exchange_update(plan::UnitId unit);
   void update_matrices(plan::UnitId unit, const UpdateArgs& args);
   void update(plan::UnitId unit, const UpdateArgs& args);
@@ -136,9 +135,6 @@ class Units {
   void push_leaves(UnitState& unit, int chunk);
   void send_codes(plan::UnitId id, const CodedArgs& args);
   void add_codes(plan::UnitId id);
-  void direct(UnitState& unit, const Flat& direction, const UpdateArgs& args) const;
-  static void step_by_matrix(UnitState& unit, const UpdateArgs& args);
-  void step_by_element(UnitState& unit, const UpdateArgs& args) const;
   void end_update(UnitState& unit);
   // At once, between steps.
   void come(plan::UnitId unit, plan::TensorKind tensors);

@@ -1,6 +1,6 @@
 #include "trireme/plan/check/matrix_check.h"
 
-#include "trireme/plan/matrix_updates.h"
+#include "trireme/plan/compile/matrix_updates.h"
 
 namespace trireme::plan {
 

@@ -6,7 +6,7 @@
 #include "trireme/base/text.h"
 #include "trireme/plan/check/list_check.h"
 #include "trireme/plan/check/recipe_check.h"
-#include "trireme/plan/matrix_updates.h"
+#include "trireme/plan/compile/matrix_updates.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/outer_steps.h"
 #include "trireme/plan/passes/lanes.h"

@@ -52,9 +52,6 @@ class Dependencies {
           stepping(line.unit);
         break;
       case Verb::kUpdateMatrices:
-        stepping(line.unit);
-        need(exchanges_, line.unit);
-        break;
       case Verb::kStep:
         stepping(line.unit);
         need(exchanges_, line.unit);

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "trireme/plan/matrix_updates.h"
+#include "trireme/plan/compile/matrix_updates.h"
 #include "trireme/plan/outer_steps.h"
 
 namespace trireme::plan {

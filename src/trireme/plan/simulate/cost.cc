@@ -6,9 +6,9 @@
 #include "trireme/plan/coded_reduction.h"
 #include "trireme/plan/compile/placement.h"
 #include "trireme/plan/low_rank.h"
-#include "trireme/plan/matrix_updates.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/outer_steps.h"
+#include "trireme/plan/simulate/update_cost.h"
 #include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_sharing.h"
 #include "trireme/plan/unit_types.h"
@@ -17,6 +17,7 @@ namespace trireme::simulate {
 namespace {
 
 using mesh::Axis;
+using plan::Exchange;
 using plan::Instr;
 using plan::PlanSet;
 using plan::Verb;
@@ -35,10 +36,9 @@ using algorithm::Traffic;
 
 Traffic traffic_of(algorithm::Kind kind, const Exchanged& one) {
   switch (one.kind) {
-    case plan::Exchange::kSendRecv: return {.messages = 1, .bytes = one.bytes};
-    case plan::Exchange::kAllReduce: return algorithm::all_reduce(kind, one.ranks, one.bytes);
-    case plan::Exchange::kReduceScatter:
-      return algorithm::reduce_scatter(kind, one.ranks, one.bytes);
+    case Exchange::kSendRecv: return {.messages = 1, .bytes = one.bytes};
+    case Exchange::kAllReduce: return algorithm::all_reduce(kind, one.ranks, one.bytes);
+    case Exchange::kReduceScatter: return algorithm::reduce_scatter(kind, one.ranks, one.bytes);
     default: return algorithm::all_gather(kind, one.ranks, one.bytes);
   }
 }
@@ -100,34 +100,33 @@ std::vector<Exchanged> coded_exchanges(const PlanSet& plan, const plan::CodedRed
                                        const Instr& line) {
   const auto bytes = [](std::int64_t count) { return static_cast<double>(count); };
   if (line.within > 0)  // neighbours add columns first, and the ranks of a place exchange codes
-    return {{.kind = plan::Exchange::kReduceScatter,
+    return {{.kind = Exchange::kReduceScatter,
              .axes = Axis::kDpShard,
              .ranks = line.within,
              .bytes = full(plan, line.unit) * width(plan.recipe.grads),
              .within = line.within},
-            {.kind = plan::Exchange::kReduceScatter,
+            {.kind = Exchange::kReduceScatter,
              .axes = Axis::kDpReplicate,
              .ranks = reduction.ranks,
              .bytes = bytes(reduction.code_bytes(reduction.count)),
              .apart = true,
              .within = line.within}};
   std::vector<Exchanged> all;
-  const auto add = [&](plan::Exchange kind, std::int64_t count, bool apart) {
+  const auto add = [&](Exchange kind, std::int64_t count, bool apart) {
     all.push_back({.kind = kind,
                    .axes = line.axes,
                    .ranks = reduction.ranks,
                    .bytes = bytes(count),
                    .apart = apart});
   };
-  if (reduction.integers()) add(plan::Exchange::kAllReduce, reduction.exponents(), false);
+  if (reduction.integers()) add(Exchange::kAllReduce, reduction.exponents(), false);
   const std::int64_t sent = reduction.sent_bytes(reduction.count);
   if (reduction.adds_on_way && reduction.returns_integers()) {
-    add(plan::Exchange::kAllReduce, sent, false);
+    add(Exchange::kAllReduce, sent, false);
     return all;
   }
-  add(plan::Exchange::kReduceScatter, sent, line.coded && !reduction.adds_on_way);
-  if (!reduction.scatters)
-    add(plan::Exchange::kAllGather, reduction.back_bytes(reduction.count), false);
+  add(Exchange::kReduceScatter, sent, line.coded && !reduction.adds_on_way);
+  if (!reduction.scatters) add(Exchange::kAllGather, reduction.back_bytes(reduction.count), false);
   return all;
 }
 
@@ -147,55 +146,31 @@ std::vector<Exchanged> low_rank_exchanges(const PlanSet& plan, const Instr& line
   const auto bytes = [&](std::int64_t elements) {
     return static_cast<double>(elements) * width(DType::kF32) / owners;
   };
-  const auto sum = [&](std::int64_t elements, plan::Exchange kind) {
+  const auto sum = [&](std::int64_t elements, Exchange kind) {
     return Exchanged{.kind = kind, .axes = line.axes, .ranks = ranks, .bytes = bytes(elements)};
   };
   std::vector<Exchanged> all;
   if (dense > 0)
-    all.push_back(sum(dense, low.reduction.scatters ? plan::Exchange::kReduceScatter
-                                                    : plan::Exchange::kAllReduce));
-  all.push_back(sum(left, plan::Exchange::kAllReduce));
-  all.push_back(sum(right, plan::Exchange::kAllReduce));
+    all.push_back(
+        sum(dense, low.reduction.scatters ? Exchange::kReduceScatter : Exchange::kAllReduce));
+  all.push_back(sum(left, Exchange::kAllReduce));
+  all.push_back(sum(right, Exchange::kAllReduce));
   if (!low.distributed()) return all;
-  all.push_back({.kind = plan::Exchange::kSendRecv,
+  all.push_back({.kind = Exchange::kSendRecv,
                  .axes = Axis::kDpShard,
                  .ranks = owners,
                  .bytes = bytes(moved) / (owners - 1),
                  .times = owners - 1.0});
-  all.push_back({.kind = plan::Exchange::kAllGather,
+  all.push_back({.kind = Exchange::kAllGather,
                  .axes = Axis::kDpShard,
                  .ranks = owners,
                  .bytes = bytes(low.factors * owners)});
   return all;
 }
 
-// Elements to the owners of matrices, or back: of each pair of ranks the mean.
-std::vector<Exchanged> update_exchanges(const PlanSet& plan, const Instr& line) {
-  const plan::MatrixUpdates updates(plan, line.unit);
-  const int ranks = updates.shards();
-  if (ranks == 1) return {};
-  std::int64_t moved = 0;
-  for (int from = 0; from < ranks; ++from)
-    for (int to = 0; to < ranks; ++to) moved += from == to ? 0 : updates.moved(from, to);
-  return {{.kind = plan::Exchange::kSendRecv,
-           .axes = line.axes,
-           .ranks = ranks,
-           .bytes = static_cast<double>(updates.bytes(moved)) / (ranks * (ranks - 1)),
-           .times = ranks - 1.0}};
-}
-
-// A direction is made of the gradient and the moment, which changes.
-double moved_by_direction(const PlanSet& plan, const Instr& line) {
-  const bool exchanged = plan::exchanges_updates(
-      plan::sharing_of(plan.mesh, plan.recipe, plan.program.units[line.unit]),
-      plan.program.units[line.unit]);
-  if (line.scatter || (exchanged && line.verb == Verb::kUpdateMatrices)) return 0;
-  return part(plan, line.unit) * (3 * width(plan.recipe.master) + width(plan.recipe.grads));
-}
-
 Exchanged gathered(const PlanSet& plan, const Instr& line) {
   const plan::GatheredCodes codes = plan::gathered_codes(plan, line.unit);
-  return {.kind = plan::Exchange::kAllGather,
+  return {.kind = Exchange::kAllGather,
           .axes = line.within > 0 ? mesh::AxisSet(Axis::kDpShard) : line.axes,
           .ranks = line.within > 0 ? line.within : codes.shards,
           .bytes = static_cast<double>(codes.bytes()),
@@ -205,7 +180,7 @@ Exchanged gathered(const PlanSet& plan, const Instr& line) {
 std::vector<Exchanged> merge_exchanges(const PlanSet& plan, const Instr& line) {
   if (const auto coded = plan::coded_merge(plan, line.unit))
     return coded_exchanges(plan, *coded, line);
-  return {{.kind = plan::Exchange::kAllReduce,
+  return {{.kind = Exchange::kAllReduce,
            .axes = line.axes,
            .ranks = plan.mesh.degree(line.axes),
            .bytes = part(plan, line.unit) * width(plan.recipe.master)}};
@@ -231,13 +206,12 @@ double moved_by_reduction(const PlanSet& plan, int rank, const Instr& line) {
 
 std::vector<Exchanged> exchanges(const PlanSet& plan, const Instr& line) {
   const double grads = width(plan::reduce_type(plan.recipe));
-  const auto over = [&](plan::Exchange kind, double bytes) {
+  const auto over = [&](Exchange kind, double bytes) {
     return std::vector<Exchanged>{
         {.kind = kind, .axes = line.axes, .ranks = plan.mesh.degree(line.axes), .bytes = bytes}};
   };
   const auto reduced = [&](double count) {
-    return over(line.scatter ? plan::Exchange::kReduceScatter : plan::Exchange::kAllReduce,
-                count * grads);
+    return over(line.scatter ? Exchange::kReduceScatter : Exchange::kAllReduce, count * grads);
   };
   switch (line.verb) {
     case Verb::kForward:
@@ -258,7 +232,7 @@ std::vector<Exchanged> exchanges(const PlanSet& plan, const Instr& line) {
     }
     case Verb::kUnshard:
       if (line.coded) return {gathered(plan, line)};
-      return over(plan::Exchange::kAllGather,
+      return over(Exchange::kAllGather,
                   full(plan, line.unit) *
                       width(plan::param_type(plan.recipe, plan.program.units[line.unit])));
     case Verb::kReduceGrads:
@@ -269,12 +243,12 @@ std::vector<Exchanged> exchanges(const PlanSet& plan, const Instr& line) {
       // After a reduce-scatter the rest of the axes reduces parts.
       return reduced(line.scatter ? full(plan, line.unit) : part(plan, line.unit));
     case Verb::kSyncTied:
-      return {{.kind = plan::Exchange::kAllReduce,
+      return {{.kind = Exchange::kAllReduce,
                .axes = Axis::kPp,
                .ranks = static_cast<int>(plan::stages_of_unit(plan.program, line.unit).size()),
                .bytes = part(plan, line.unit) * grads}};
     case Verb::kSend:
-      return {{.kind = plan::Exchange::kSendRecv,
+      return {{.kind = Exchange::kSendRecv,
                .axes = Axis::kPp,
                .ranks = 2,
                .bytes = static_cast<double>(plan.program.values[line.value].bytes)}};
@@ -282,11 +256,9 @@ std::vector<Exchanged> exchanges(const PlanSet& plan, const Instr& line) {
     case Verb::kExchangeUpdate: return update_exchanges(plan, line);
     case Verb::kReload:
       if (line.axes.empty()) return {};
-      return over(plan::Exchange::kAllGather,
-                  static_cast<double>(plan.program.values[line.value].bytes));
+      return over(Exchange::kAllGather, static_cast<double>(plan.program.values[line.value].bytes));
     case Verb::kGradNorm:
-      return {
-          {.kind = plan::Exchange::kAllGather, .axes = mesh::kWorld, .ranks = plan.mesh.world()}};
+      return {{.kind = Exchange::kAllGather, .axes = mesh::kWorld, .ranks = plan.mesh.world()}};
     default: return {};
   }
 }
@@ -301,7 +273,7 @@ double crossing_bytes(const PlanSet& plan, int rank, int ranks) {
       const auto here = static_cast<double>(
           std::ranges::count_if(group, [&](int other) { return other / ranks == rank / ranks; }));
       const auto all = static_cast<double>(group.size());
-      const double rounds = one.kind == plan::Exchange::kAllReduce ? 2 : 1;
+      const double rounds = one.kind == Exchange::kAllReduce ? 2 : 1;
       const double copies = one.apart ? here : 1;
       sum += ranks / here * copies * rounds * one.times * one.bytes * (all - here) / all;
     }
@@ -362,14 +334,6 @@ double moved_bytes(const PlanSet& plan, int rank, const Instr& line) {
     case Verb::kOuterStep: return part(plan, line.unit) * 6 * width(plan.recipe.master);
     default: return 0;
   }
-}
-
-double matrix_flops(const PlanSet& plan, plan::UnitId unit) {
-  const plan::MatrixUpdates updates(plan, unit);
-  double most = 0;
-  for (int shard = 0; shard < updates.shards(); ++shard)
-    most = std::max(most, updates.flops(shard));
-  return most;
 }
 
 double CostModel::flops(DType compute) const {

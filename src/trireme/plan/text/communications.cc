@@ -6,8 +6,8 @@
 
 #include "trireme/plan/coded_gather.h"
 #include "trireme/plan/coded_reduction.h"
+#include "trireme/plan/compile/matrix_updates.h"
 #include "trireme/plan/low_rank.h"
-#include "trireme/plan/matrix_updates.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/outer_steps.h"
 #include "trireme/plan/unit_share.h"

@@ -1,17 +1,16 @@
-// Matrices in the text of a unit.
+// How a unit is updated, in its text.
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "trireme/plan/matrix.h"
+#include "trireme/plan/program.h"
 #include "trireme/plan/text/text_line.h"
 
 namespace trireme::plan {
 
-// " matrix=OFFSET:ROWS:COLS" for each.
-std::string print_matrices(const std::vector<Matrix>& matrices);
+// " states=COUNT", " by_matrix", and " matrix=OFFSET:ROWS:COLS" for each, with ":OWNER" if it has one.
+std::string print_updates(const Unit& unit);
 // Eats those that come next.
-std::vector<Matrix> parse_matrices(Line& line);
+void parse_updates(Line& line, Unit& unit);
 
 }  // namespace trireme::plan

@@ -79,8 +79,7 @@ class Parser {
     recipe.optimizer_states = line.number<int>(line.required("optimizer_states"));
     if (const auto group = line.optional("group")) recipe.group = line.number<int>(*group);
     recipe.gathers_after_step = line.flag("gathers_after_step");
-    if (const auto rounds = line.optional("matrix_rounds"))
-      recipe.matrix_rounds = line.number<int>(*rounds);
+    if (const auto n = line.optional("rounds")) recipe.matrix_rounds = line.number<int>(*n);
     recipe.int8_states = line.flag("int8_states");
     if (const auto reduce = line.optional("reduce")) recipe.reduce = line.one_of<DType>(*reduce, 9);
     coded(line, recipe.coded);
@@ -147,15 +146,12 @@ class Parser {
     unit.trainable = !line.flag("frozen");
     if (const auto followed = line.optional("ema_of"))
       unit.ema_of = find(line, units_, *followed, "unit");
-    if (const auto count = line.optional("tp_partial"))
-      unit.tp_partial = line.number<std::int64_t>(*count);
+    if (const auto n = line.optional("tp_partial")) unit.tp_partial = line.number<std::int64_t>(*n);
     if (const auto type = line.optional("type")) unit.type = line.one_of<DType>(*type, 9);
     axes(line, "shards", unit.axes.shards);
     axes(line, "replicas", unit.axes.replicas);
     axes(line, "partial", unit.axes.partial);
-    if (const auto count = line.optional("states")) unit.states = line.number<int>(*count);
-    unit.by_matrix = line.flag("by_matrix");
-    unit.matrices = parse_matrices(line);
+    parse_updates(line, unit);
     line.end();
     add(line, units_, unit.name);
     plan_.program.units.push_back(std::move(unit));

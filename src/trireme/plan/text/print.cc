@@ -58,7 +58,7 @@ std::string recipe_text(const Recipe& recipe) {
       recipe.unsent, name(recipe.compute), name(recipe.master), name(recipe.grads),
       recipe.optimizer_states, recipe.group > 1 ? fmt::format(" group={}", recipe.group) : "",
       recipe.gathers_after_step ? " gathers_after_step" : "",
-      recipe.matrix_rounds > 0 ? fmt::format(" matrix_rounds={}", recipe.matrix_rounds) : "",
+      recipe.matrix_rounds > 0 ? fmt::format(" rounds={}", recipe.matrix_rounds) : "",
       recipe.int8_states ? " int8_states" : "",
       recipe.reduce ? fmt::format(" reduce={}", name(*recipe.reduce)) : "",
       coded_text(recipe.coded), gather_text(recipe.gather), print_outer(recipe.outer),
@@ -89,9 +89,7 @@ std::string program_text(const Program& program) {
       text += fmt::format(" replicas={}", mesh::print(unit.axes.replicas));
     if (unit.axes.partial != usual.partial)
       text += fmt::format(" partial={}", mesh::print(unit.axes.partial));
-    if (unit.states) text += fmt::format(" states={}", *unit.states);
-    if (unit.by_matrix) text += " by_matrix";
-    text += print_matrices(unit.matrices) + '\n';
+    text += print_updates(unit) + '\n';
   }
   for (const Node& node : program.nodes) {
     text += fmt::format("node {} stage={}", node.name, node.stage);

@@ -1,4 +1,4 @@
-#include "trireme/plan/matrix_updates.h"
+#include "trireme/plan/compile/matrix_updates.h"
 
 #include <algorithm>
 #include <vector>
