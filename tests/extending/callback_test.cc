@@ -76,10 +76,13 @@ TEST(OwnCallback, ForgetsStepsThatAreTakenBack) {
   LossCsv csv;
   csv.on_start({.out = scratch.path()});
   for (const std::int64_t step : {1, 2, 3}) csv.on_step({.step = step, .loss = 1, .lr = 0.5});
-  csv.on_rewind(1);
-  csv.on_step({.step = 2, .loss = 4, .lr = 0.5});
+  csv.on_rewind(2);
   csv.before_checkpoint();
-  EXPECT_EQ(read_file(scratch / "losses.csv"), "step,loss,lr\n1,1,0.5\n2,4,0.5\n");
+  EXPECT_EQ(read_file(scratch / "losses.csv"), "step,loss,lr\n1,1,0.5\n2,1,0.5\n");
+  LossCsv resumed;
+  resumed.on_start({.out = scratch.path(), .first_step = 1});
+  resumed.on_end({.checkpoint = {}});
+  EXPECT_EQ(read_file(scratch / "losses.csv"), "step,loss,lr\n1,1,0.5\n");
 }
 
 TEST(OwnCallback, AFullDiskIsTheReasonForAMissingCheckpoint) {
