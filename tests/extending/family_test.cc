@@ -1,8 +1,10 @@
 // A model family: the parallel block of PaLM as a list of layers. docs/extending.md quotes it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/extending/accounts.h"
 #include "tests/extending/exchanges.h"
+#include "tests/extending/runs.h"
 #include "tests/harness/small_jobs.h"
 #include "trireme/model/blocks/layered.h"
 #include "trireme/model/blocks/llama.h"
@@ -120,6 +122,23 @@ TEST(OwnFamily, KeepsAndExchangesWhatItsListSays) {
     SCOPED_TRACE(harness::print(layout));
     expect_exchanged(harness::small_llama(DType::kF32, layout), kPalm);
   }
+}
+
+TEST(OwnFamily, TheTrainerSavesItAndResumesUnderAnotherLayout) {
+  const Sets words = {"data.source=words", "data.samples=16",    "data.validation=4",
+                      "model.vocab=256",   "checkpoint.every=2", "run.steps=4"};
+  OwnRun whole{.job = job_of(words), .model = built(kPalm)};
+  whole.train();
+  OwnRun resumed{.job = job_of(words + Sets{"parallel.tp=2"}), .model = built(kPalm)};
+  resumed.resume = whole.checkpoint(2);
+  resumed.train();
+  ASSERT_EQ(resumed.losses.size(), 2u);
+  for (const auto& [step, loss] : resumed.losses) EXPECT_NEAR(loss, whole.losses[step], 1e-10);
+  // The family whose keys it uses has other parameters.
+  OwnRun other{.job = job_of(words)};
+  other.resume = whole.checkpoint(2);
+  EXPECT_THAT(formats::refusal([&] { other.train(); }),
+              testing::HasSubstr("is not the model's unit embed"));
 }
 
 }  // namespace
