@@ -10,6 +10,7 @@
 #include "trireme/config/synthetic.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/loaders/tokens/random_tokens.h"
+#include "trireme/model/blocks/build.h"
 #include "trireme/model/layout.h"
 #include "trireme/train/job_session.h"
 
@@ -94,11 +95,19 @@ std::vector<double> evaluate_job(const config::Job& job) {
 
 JobTrace run_job(const config::Job& job, int steps,
                  const std::function<bool(const JobTrace&)>& learned) {
+  const auto build = [](const config::Job& own, comm::World& world) {
+    return blocks::build(own, world);
+  };
+  return run_job(job, steps, build, learned);
+}
+
+JobTrace run_job(const config::Job& job, int steps, const BuildModel& build,
+                 const std::function<bool(const JobTrace&)>& learned) {
   const config::Job own = resolved(job);
   JobTrace trace;
   std::mutex mutex;
   comm::run_local_ranks(world_of(job), 120, [&](comm::World& rank) {
-    train::JobSession session(own, rank);
+    train::JobSession session(own, rank, build(own, rank));
     const Samples samples(own);
     const train::JobSession::Load load = samples.load();
     for (int step = 0; step < steps; ++step) {

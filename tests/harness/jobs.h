@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/comm/world.h"
 #include "trireme/config/job.h"
 #include "trireme/exec/block.h"
 
@@ -23,6 +24,10 @@ struct JobTrace {
 // `job` with its degrees set; samples of text are random tokens, a function of their number, others those of the job's
 // own source. A vocabulary of 0 is 256. A job of one rank ends early once `learned` of its trace is true.
 JobTrace run_job(const config::Job& job, int steps,
+                 const std::function<bool(const JobTrace&)>& learned = {});
+// The same with a model of one's own in place of the family's.
+using BuildModel = std::function<exec::Model(const config::Job& job, comm::World& world)>;
+JobTrace run_job(const config::Job& job, int steps, const BuildModel& build,
                  const std::function<bool(const JobTrace&)>& learned = {});
 
 // The ranks of a job with its degrees set, and the job resolved for them.

@@ -11,7 +11,7 @@ passed=0 failed=0
 
 build_house() {
   rm -rf "${house:?}"/* "$house"/.ci
-  mkdir -p "$house"/{.ci,tools,cmake,docs/results,tests/plan} "$house"/src/trireme/{base,plan}
+  mkdir -p "$house"/{.ci,tools,cmake,docs/results,tests/plan,tests/extending} "$house"/src/trireme/{base,plan}
   cat >"$house/CMakeLists.txt" <<'CMAKE'
 trireme_component(base LIBS fmt::fmt)
 trireme_component(plan LIBS fmt::fmt
@@ -24,6 +24,8 @@ CMAKE
   printf '%s\n' '| `plan` | lists | base |' '' 'More is in [the docs](../../../docs/architecture.md#plan).' >"$house/src/trireme/plan/README.md"
   echo 'TEST(Plan, IsRight) {}' >"$house/tests/plan/plan_test.cc"
   echo 'Checked by `Plan.IsRight` in [plan/plan_test.cc](../../tests/plan/plan_test.cc).' >"$house/docs/results/oracles.md"
+  printf '%s\n' 'int before;' '// [rule]' 'int rule = [](int) { return 1; }(1);' '' '// Of a rule.' 'int other;' '// [end]' >"$house/tests/extending/rule_test.cc"
+  printf '%s\n' '```cpp tests/extending/rule_test.cc rule' 'int rule = [](int) { return 1; }(1);' '' '// Of a rule.' 'int other;' '```' >"$house/docs/extending.md"
   touch "$house/dev" "$house/.ci/run" "$house/cmake/torch.cmake"
 }
 
@@ -71,6 +73,17 @@ sed -i 's/| base |/| nothing |/' "$house/src/trireme/plan/README.md"
 wanted+=('> plan: base')
 rm "$house/src/trireme/base/README.md"
 wanted+=('src/trireme/base: no README.md')
+refuses
+
+plant docs/extending.md "$(printf '%s\n' '```cpp' 'int own;' '```')" 'docs/extending.md:7: an example in C++ that names no file'
+plant tests/extending/rule_test.cc "$(printf '%s\n' '// [more]' 'int more;' '// [end]')" '> tests/extending/rule_test.cc more'
+refuses
+
+sed -i 's/^int other;/int another;/' "$house/docs/extending.md"
+wanted+=('docs/extending.md:1: differs from region rule of tests/extending/rule_test.cc' '< int another;' '> int other;')
+refuses
+
+plant docs/extending.md "$(printf '%s\n' '```cpp tests/extending/gone_test.cc rule' 'int own;' '```')" '< int own;'
 refuses
 
 # Links to other hosts, and words that only contain a forbidden one, are free.

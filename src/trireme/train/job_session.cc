@@ -58,10 +58,10 @@ exec::OpenScratch scratch_of(const config::Offload& offload, const Path& own, bo
 
 JobSession::JobSession(const config::Job& job, comm::World& world, const Path& scratch,
                        const optim::LossScaleOptions& loss_scale)
-    : JobSession(job, world, scratch, loss_scale, blocks::build(job, world)) {}
+    : JobSession(job, world, blocks::build(job, world), scratch, loss_scale) {}
 
-JobSession::JobSession(const config::Job& job, comm::World& world, const Path& scratch,
-                       const optim::LossScaleOptions& loss_scale, exec::Model model)
+JobSession::JobSession(const config::Job& job, comm::World& world, exec::Model model,
+                       const Path& scratch, const optim::LossScaleOptions& loss_scale)
     : job_(job),
       rank_(world.rank()),
       device_(blocks::device_of(job)),

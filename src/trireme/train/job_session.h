@@ -44,6 +44,9 @@ class JobSession {
   // the end. Throws Error{kData} if that fails. `loss_scale`: constants of a dynamic loss scale.
   JobSession(const config::Job& job, comm::World& world, const Path& scratch = {},
              const optim::LossScaleOptions& loss_scale = {});
+  // The same of a model that blocks::build made for this job and world.
+  JobSession(const config::Job& job, comm::World& world, exec::Model model,
+             const Path& scratch = {}, const optim::LossScaleOptions& loss_scale = {});
   JobSession(const JobSession&) = delete;
   JobSession& operator=(const JobSession&) = delete;
 
@@ -114,8 +117,6 @@ class JobSession {
   void set_island_state(const islands::IslandState& state) { island_state_ = state; }
 
  private:
-  JobSession(const config::Job& job, comm::World& world, const Path& scratch,
-             const optim::LossScaleOptions& loss_scale, exec::Model model);
   double weight_decay() const;
   double momentum() const;
   exec::StepArgs args_of(std::int64_t step, const Load& load);

@@ -8,7 +8,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/paths.h"
 #include "trireme/config/resolve/check_network.h"
-#include "trireme/data/loaders/source.h"
+#include "trireme/model/blocks/build.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
 #include "trireme/train/metric_sums.h"
@@ -46,6 +46,17 @@ void compare_ranks(comm::World& world, const TrainSetup& setup, const std::strin
   }
 }
 
+loaders::Sources sources_of(const TrainSetup& setup) {
+  return setup.sources ? setup.sources(setup.job) : loaders::open_sources(setup.job, setup.dataset);
+}
+
+// Ranks are compared before they build together.
+exec::Model model_of(const TrainSetup& setup, comm::World& world,
+                     const std::string& dataset_digest) {
+  compare_ranks(world, setup, dataset_digest);
+  return setup.model ? setup.model(setup.job, world) : blocks::build(setup.job, world);
+}
+
 // One rank's run. Its state between steps is the session, the step count and nothing else.
 class Run {
  public:
@@ -54,9 +65,8 @@ class Run {
         job_(setup.job),
         world_(world),
         callbacks_(callbacks),
-        sources_(loaders::open_sources(job_, setup.dataset)),
-        job_session_((compare_ranks(world, setup, sources_.digest), job_), world,
-                     setup.out / "scratch"),
+        sources_(sources_of(setup)),
+        job_session_(job_, world, model_of(setup, world, sources_.digest), setup.out / "scratch"),
         session_(job_session_.session()),
         validation_(job_, sources_, job_session_, callbacks),
         checkpoints_(setup_, sources_, job_session_, world, callbacks),

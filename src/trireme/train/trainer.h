@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -9,6 +10,8 @@
 #include "trireme/base/os/file_system.h"
 #include "trireme/comm/world.h"
 #include "trireme/config/job.h"
+#include "trireme/data/loaders/source.h"
+#include "trireme/exec/block.h"
 #include "trireme/planner/hardware/machine.h"
 #include "trireme/train/callbacks.h"
 #include "trireme/train/run/islands.h"
@@ -28,8 +31,11 @@ struct TrainSetup {
   std::string uncalibrated = "no calibration was given";  // else the reason for its absence
   Path peaks{};  // where this machine's fastest products are kept (SeenPeaks); empty: nowhere
   planner::RanksAs ranks = planner::RanksAs::kThreads;
-  TensorMemory* tensors = nullptr;         // what the allocator charges to this rank, if it counts
-  std::optional<IslandSetup> island{};     // the run is an island of several jobs
+  TensorMemory* tensors = nullptr;      // what the allocator charges to this rank, if it counts
+  std::optional<IslandSetup> island{};  // the run is an island of several jobs
+  // Samples and model of a program with its own; empty: those of the job's source and family.
+  std::function<loaders::Sources(const config::Job&)> sources{};
+  std::function<exec::Model(const config::Job&, comm::World&)> model{};
   const std::atomic<int>* stop = nullptr;  // nonzero: end the step, save, return kInterrupted
   os::FileSystem* files = &os::real_file_system();         // checkpoints are written through it
   os::FileSystem* memory_files = &os::real_file_system();  // and what lies in `memory`

@@ -55,7 +55,7 @@ std::vector<int> unit_places(const formats::Manifest& manifest,
     if (!equal(stored, wanted))
       fail(ErrorKind::kData,
            "{}: unit {} ({} elements) is not the model's unit {} ({} elements); take the job that "
-           "wrote it",
+           "wrote it, with its optimizers",
            what, stored.name, stored.numel, wanted.name, wanted.numel);
     if (part == 0) places[unit] = static_cast<int>(index) / parts;
   }

@@ -57,8 +57,7 @@ class Units {
   void close_gradient(plan::UnitId unit, int chunk, int sender_mbs);
   void reduce_begin(plan::UnitId unit, const plan::Instr& line, const CodedArgs& args);
   void finish_reduce(plan::UnitId unit);
-  void exchange_update_begin(plan::UnitId unit, bool back,
-                             const UpdateArgs& args);  // matrix_update.h
+  void exchange_update_begin(plan::UnitId unit, bool back, const UpdateArgs& args);
   void finish_exchange_update(plan::UnitId unit);
   void update_matrices(plan::UnitId unit, const UpdateArgs& args);
   void update(plan::UnitId unit, const UpdateArgs& args);

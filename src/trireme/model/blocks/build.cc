@@ -11,7 +11,7 @@
 #include "trireme/model/blocks/families.h"
 #include "trireme/model/blocks/preference/preference.h"
 #include "trireme/model/blocks/spread.h"
-#include "trireme/model/families/describe.h"
+#include "trireme/model/families/families.h"
 
 namespace trireme::blocks {
 namespace {
@@ -35,7 +35,8 @@ void type_nodes(DType compute, exec::Model& model) {
   }
 }
 
-Blocks blocks_of(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks) {
+// The model of the job's family.
+OwnModel model_of(const config::Job& job) {
   const FamilyBlocks* family = config::find_entry(family_blocks(), job.model.family);
   if (family == nullptr)
     fail(ErrorKind::kUsage,
@@ -43,15 +44,20 @@ Blocks blocks_of(const config::Job& job, const model::ModelSpec& spec, const Ran
          "build adds the others (CMake: TRIREME_FAMILIES=all)",
          config::name(job.model.family),
          config::names_where([](const config::FamilyInfo& one) { return is_built(one.family); }));
-  if (job.data.source != config::DataSource::kPreferences) return family->make(job, spec, ranks);
+  return {model::family_model(job.model.family).describe, family->make};
+}
+
+Blocks blocks_of(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks,
+                 MakeBlocks make) {
+  if (job.data.source != config::DataSource::kPreferences) return make(job, spec, ranks);
   model::ModelSpec decoder = spec;  // the loss is no family's
   decoder.program.nodes.pop_back();
-  Blocks blocks = family->make(job, decoder, ranks);
+  Blocks blocks = make(job, decoder, ranks);
   blocks.push_back(std::make_unique<PreferenceLoss>(job.preference, ranks));
   return blocks;
 }
 
-exec::Model build_across(const config::Job& job, const Ranks& across) {
+exec::Model build_across(const config::Job& job, const Ranks& across, const OwnModel& own) {
   const DType compute = job.precision.compute;
   const config::FamilyInfo& family = config::info(job);
   if (compute != DType::kF64 && compute != DType::kF32 && compute != DType::kBF16 &&
@@ -63,8 +69,8 @@ exec::Model build_across(const config::Job& job, const Ranks& across) {
          "precision.compute=fp16: LibTorch computes some layers of family {} in fp16 only on GPUs; "
          "set precision.compute=bf16 or fp32, or run.device=cuda",
          family.name);
-  exec::Model model{.spec = model::describe(job), .blocks = {}};
-  model.blocks = blocks_of(job, model.spec, across);
+  exec::Model model{.spec = model::describe(job, own.describe), .blocks = {}};
+  model.blocks = blocks_of(job, model.spec, across, own.make);
   type_nodes(compute, model);
   if (!family.zigzag) spread_rows(across, model);
   return model;
@@ -89,11 +95,15 @@ exec::Model build(const config::Job& job) {
   TRIREME_CHECK(!config::couples_batch(job) || config::dp(job) == 1,
                 "a model that couples its batch over dp {} is built with its world",
                 config::dp(job));
-  return build_across(job, std::make_shared<Across>(job.model));
+  return build_across(job, std::make_shared<Across>(job.model), model_of(job));
 }
 
 exec::Model build(const config::Job& job, comm::World& world) {
-  return build_across(job, std::make_shared<Across>(job, world, device_of(job)));
+  return build(job, world, model_of(job));
+}
+
+exec::Model build(const config::Job& job, comm::World& world, const OwnModel& own) {
+  return build_across(job, std::make_shared<Across>(job, world, device_of(job)), own);
 }
 
 }  // namespace trireme::blocks

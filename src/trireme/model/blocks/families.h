@@ -4,16 +4,13 @@
 #include <span>
 
 #include "trireme/config/families.h"
-#include "trireme/config/job.h"
-#include "trireme/model/blocks/blocks.h"
-#include "trireme/model/spec.h"
+#include "trireme/model/blocks/build.h"
 
 namespace trireme::blocks {
 
 struct FamilyBlocks {
   config::Family family;
-  // One block for each node of `spec`, which describes `job`.
-  Blocks (*make)(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks);
+  MakeBlocks make;
 };
 
 // Those that this build has.

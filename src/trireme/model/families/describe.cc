@@ -38,17 +38,20 @@ void check_trains(const config::Job& job, const ModelSpec& spec) {
 }  // namespace
 
 ModelSpec describe(const config::Job& job) {
+  return describe(job, family_model(job.model.family).describe);
+}
+
+ModelSpec describe(const config::Job& job, DescribeRank of_rank) {
   const PerRank rank = per_rank(job);
   const Training training(job.model, job.lora);
-  const auto family_spec = family_model(job.model.family).describe;
-  ModelSpec spec = family_spec(job, rank, training);
+  ModelSpec spec = of_rank(job, rank, training);
   if (rank.answers) spec.metrics = config::preference_metrics(job.preference.loss);
   config::Job alone = job;
   alone.parallel.tp = alone.parallel.cp = 1;
   set_model_flops(spec,
                   job.parallel.tp * job.parallel.cp == 1
                       ? spec.program
-                      : family_spec(alone, per_rank(alone), training).program,
+                      : of_rank(alone, per_rank(alone), training).program,
                   rank.micro_batch, config::accumulation(job), rank);
   training.check(own_units(spec));
   check_trains(job, spec);

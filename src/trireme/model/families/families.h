@@ -3,16 +3,14 @@
 
 #include "trireme/config/families.h"
 #include "trireme/config/job.h"
-#include "trireme/model/account/per_rank.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/model/loss_label.h"
-#include "trireme/model/spec.h"
-#include "trireme/model/training.h"
 
 namespace trireme::model {
 
 struct FamilyModel {
   config::Family family;
-  ModelSpec (*describe)(const config::Job&, const PerRank&, const Training&);
+  DescribeRank describe;
   LossLabel (*loss)(const config::Job&);
 };
 
