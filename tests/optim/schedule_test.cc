@@ -44,6 +44,13 @@ TEST(Schedule, HalfwayPoints) {
   EXPECT_DOUBLE_EQ(rate_at(shape(LrSchedule::kConstant), 900), .1);
 }
 
+TEST(Schedule, InverseSquareRootFallsFromTheWarmUpOn) {
+  const RateShape falls = shape(LrSchedule::kInverseSqrt);
+  EXPECT_DOUBLE_EQ(rate_at(falls, falls.warmup), falls.peak);
+  EXPECT_DOUBLE_EQ(rate_at(falls, 4 * falls.warmup), falls.peak / 2);
+  EXPECT_DOUBLE_EQ(rate_at(falls, 1e9), falls.floor);
+}
+
 TEST(Schedule, UpdatesCountFromOne) {
   const config::Optim optim{.lr = .1,
                             .min_lr = .01,

@@ -11,6 +11,7 @@
 #include "trireme/base/bytes.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/tier.h"
+#include "trireme/config/lr_schedules.h"
 #include "trireme/config/optimizers.h"
 #include "trireme/config/precision.h"
 #include "trireme/config/sections/data.h"
@@ -24,7 +25,6 @@ using mesh::ContextMethod;
 enum class RecomputePolicy { kNone, kFull, kSelective, kAuto };
 enum class OptimizerStates { kMaster, kInt8 };
 enum class Device { kCpu, kCuda };
-enum class LrSchedule { kConstant, kLinear, kCosine, kWsd };
 
 struct Parallel {
   int pp = 1;

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "trireme/base/error.h"
-
 namespace trireme::optim {
 
 using config::LrSchedule;
@@ -15,28 +13,47 @@ double decay_steps(const config::Optim& optim, std::int64_t steps) {
   return static_cast<double>(optim.decay_steps > 0 ? optim.decay_steps : steps);
 }
 
+// Each from the end of the warm-up on.
+
+double constant_rate(const RateShape& shape, double /*step*/) { return shape.peak; }
+
+double linear_rate(const RateShape& shape, double step) {
+  return shape.peak -
+         (shape.peak - shape.floor) * (step - shape.warmup) / (shape.decay - shape.warmup);
+}
+
+double cosine_rate(const RateShape& shape, double step) {
+  const double progress = (step - shape.warmup) / (shape.decay - shape.warmup);
+  return shape.floor +
+         (shape.peak - shape.floor) * 0.5 * (1 + std::cos(std::numbers::pi * progress));
+}
+
+double wsd_rate(const RateShape& shape, double step) {
+  const double begin = shape.decay - shape.wsd_decay;
+  if (step <= begin) return shape.peak;
+  return shape.peak - (shape.peak - shape.floor) * (step - begin) / shape.wsd_decay;
+}
+
+// Vaswani et al. 2017.
+double inverse_sqrt_rate(const RateShape& shape, double step) {
+  return std::max(shape.peak * std::sqrt(std::max(shape.warmup, 1.0) / step), shape.floor);
+}
+
+// Those that go on after decay_steps as before.
+bool has_end(LrSchedule kind) {
+  return kind != LrSchedule::kConstant && kind != LrSchedule::kInverseSqrt;
+}
+
 }  // namespace
 
 double rate_at(const RateShape& shape, double step) {
   if (shape.warmup > 0 && step <= shape.warmup)
     return shape.start + (shape.peak - shape.start) * step / shape.warmup;
-  if (shape.kind == LrSchedule::kConstant) return shape.peak;
-  if (step >= shape.decay) return shape.floor;
-  const double range = shape.peak - shape.floor;
-  switch (shape.kind) {
-    case LrSchedule::kLinear:
-      return shape.peak - range * (step - shape.warmup) / (shape.decay - shape.warmup);
-    case LrSchedule::kCosine: {
-      const double progress = (step - shape.warmup) / (shape.decay - shape.warmup);
-      return shape.floor + range * 0.5 * (1 + std::cos(std::numbers::pi * progress));
-    }
-    case LrSchedule::kWsd: {
-      const double begin = shape.decay - shape.wsd_decay;
-      return step <= begin ? shape.peak : shape.peak - range * (step - begin) / shape.wsd_decay;
-    }
-    case LrSchedule::kConstant: break;
-  }
-  TRIREME_CHECK(false, "schedule {} has no rate", static_cast<int>(shape.kind));
+  if (has_end(shape.kind) && step >= shape.decay) return shape.floor;
+#define SCHEDULE(name, key) key##_rate,
+  constexpr double (*kRates[])(const RateShape&, double) = {TRIREME_LR_SCHEDULES(SCHEDULE)};
+#undef SCHEDULE
+  return kRates[static_cast<int>(shape.kind)](shape, step);
 }
 
 double learning_rate(const config::Optim& optim, std::int64_t steps, std::int64_t done) {

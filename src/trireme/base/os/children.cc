@@ -187,7 +187,8 @@ void Children::take_lines(int pid, Child& child, bool ended, std::vector<Process
     events.push_back({ProcessEvent::Kind::kLine, pid, text.substr(begin, end - begin)});
   text.erase(0, begin);
   if (text.size() < kLongestLine) return;
-  events.push_back({ProcessEvent::Kind::kLine, pid, std::exchange(text, {})});
+  events.push_back({ProcessEvent::Kind::kLine, pid, std::move(text)});
+  text.clear();
 }
 
 std::vector<ProcessEvent> Children::take() {

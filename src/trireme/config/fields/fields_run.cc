@@ -29,14 +29,14 @@ Field micro_batch_field() {
 
 // A schedule, where wsd may say in which share of the steps it decays.
 Field lr_schedule_field() {
+  std::vector<std::pair<std::string_view, LrSchedule>> choices;
+  for (const LrScheduleInfo& one : kLrSchedules) choices.emplace_back(one.key, one.schedule);
   return with_suffix(
       choice(KEY(optim.schedule),
              "Learning-rate schedule after the warm-up. wsd: constant, then a linear decay in the "
-             "last SHARE of optim.decay_steps (0.1 if left out).",
-             {{"constant", LrSchedule::kConstant},
-              {"linear", LrSchedule::kLinear},
-              {"cosine", LrSchedule::kCosine},
-              {"wsd", LrSchedule::kWsd}}),
+             "last SHARE of optim.decay_steps (0.1 if left out). inverse_sqrt: falls as the root "
+             "of the step grows, from the end of the warm-up on, to optim.min_lr.",
+             std::move(choices)),
       {"wsd"}, "SHARE", MEMBER(optim.wsd_decay_fraction), from(0, 1));
 }
 
@@ -103,8 +103,7 @@ std::vector<Field> optim_fields() {
   return {
       optimizer_field(),
       number(KEY(optim.lr), "Peak learning rate.", above(0, 100)),
-      number(KEY(optim.min_lr), "Final learning rate of the schedules linear, cosine and wsd.",
-             from(0, 100)),
+      number(KEY(optim.min_lr), "Final learning rate of all schedules but constant.", from(0, 100)),
       count(KEY(optim.warmup_steps), "Steps of linear warm-up from optim.warmup_lr to optim.lr."),
       number(KEY(optim.warmup_lr), "Initial learning rate of the warm-up, at most optim.lr.",
              from(0, 100)),
