@@ -44,7 +44,8 @@ TEST(Optimizers, MatricesNeedWholeOnesAndWideStates) {
 TEST(Optimizers, KeysOfMuonNeedIt) {
   for (const char* set :
        {"optim.momentum=0.9", "optim.newton_schulz=polar", "optim.update_scale=original"}) {
-    EXPECT_THAT(refusal({set}, {}), HasSubstr("this job has optim.name=adamw; set optim.name=muon"));
+    EXPECT_THAT(refusal({set}, {}),
+                HasSubstr("this job has optim.name=adamw; set optim.name=muon"));
     for (const Sets& muon : {kMuon, kGroup}) {
       Sets sets = muon;
       sets.emplace_back(set);
