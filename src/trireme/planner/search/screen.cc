@@ -6,6 +6,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
+#include "trireme/config/resolve/check_optimizer.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/binary_counter.h"
@@ -52,6 +53,7 @@ Screen::Screen(const Question& question)
   const plan::Recipe recipe = model::recipe_of(alone_);
   param_ = static_cast<double>(size_of(plan::param_type(recipe, unit)));
   states_ = static_cast<double>(plan::state_bytes(recipe, unit, unit.numel)) / (1 << 20);
+  if (config::matrix_optimizer(alone_.optim) != nullptr) count_matrices();
   grad_ = static_cast<double>(size_of(recipe.grads));
   reduce_ = static_cast<double>(size_of(plan::reduce_type(recipe)));
 }
@@ -340,7 +342,9 @@ double Screen::update_seconds(const Layout& layout, const Parts& parts, const St
   const double moved = part * (slow.trained * (3 * master + 2 * grad_ + 2 * states_) +
                                parts.averaged / layout.pp * 3 * master);
   const Gpu& gpu = question_.cluster.gpu;
-  return gpu.core ? moved / gpu.core->update_rate : seconds(gpu, stream(moved));
+  const double rate = gpu.fp32_flops > 0 ? gpu.fp32_flops : gpu.half_flops;
+  return (gpu.core ? moved / gpu.core->update_rate : seconds(gpu, stream(moved))) +
+         part * slow.trained * matrix_flops_ / rate;
 }
 
 Screen::StepTerms Screen::terms(const Layout& layout, const Parts& parts, const Traffic& traffic,

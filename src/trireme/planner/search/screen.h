@@ -108,6 +108,7 @@ class Screen {
   double bytes_of(const Layout& layout, const Parts& parts, const Stage& stage, double kept_mb,
                   double waiting_mb, Offloaded& offloaded) const;
 
+  void count_matrices();
   const config::Offload& offload_of(const Layout& layout) const {
     return offloads_[static_cast<std::size_t>(layout.away)];
   }
@@ -119,6 +120,7 @@ class Screen {
   std::array<config::Offload, 4> offloads_;  // by Away
   MemoryConstants constants_;
   double param_ = 0, states_ = 0, grad_ = 0, reduce_ = 0;  // bytes of an element
+  double matrix_flops_ = 0;          // of updates by matrix, of an element that trains
   std::array<double, 4> masters_{};  // bytes of a master copy per parameter, by Away
   mutable std::map<std::tuple<int, int, bool, int, Recomputed>, std::unique_ptr<Parts>> parts_;
   mutable std::map<std::array<int, 4>, Traffic> traffic_;

@@ -4,7 +4,9 @@
 
 #include "trireme/config/families.h"
 #include "trireme/model/families/describe.h"
+#include "trireme/plan/compile/matrix_updates.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/unit_types.h"
 #include "trireme/planner/cost/pricing.h"
 #include "trireme/planner/search/screen.h"
 
@@ -61,6 +63,21 @@ std::int64_t nodes_of(const config::Job& job) {
   constexpr std::int64_t kEnds = 2;  // embedding and head
   return config::info(job).chain ? job.model.layers + kEnds
                                  : std::ssize(model::describe(job).program.nodes);
+}
+
+// Where optimizers differ: means over all elements that train.
+void Screen::count_matrices() {
+  const plan::Recipe recipe = model::recipe_of(alone_);
+  double elements = 0, bytes = 0, flops = 0;
+  for (const plan::Unit& unit : model::describe(alone_).program.units) {
+    if (!unit.trainable) continue;
+    elements += static_cast<double>(unit.numel);
+    bytes += static_cast<double>(plan::state_bytes(recipe, unit, unit.numel));
+    for (const plan::Matrix& matrix : unit.matrices)
+      if (unit.by_matrix) flops += plan::update_flops(matrix, recipe.matrix_rounds);
+  }
+  states_ = bytes / elements;
+  matrix_flops_ = flops / elements;
 }
 
 config::Job Screen::job_of(const Layout& layout) const {
