@@ -4,6 +4,7 @@
 
 #include "trireme/config/families.h"
 #include "trireme/model/families/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/plan/compile/matrix_updates.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/unit_types.h"
