@@ -54,6 +54,18 @@ TEST(Optimizers, KeysOfMuonNeedIt) {
   }
 }
 
+TEST(Optimizers, AResumeKeepsThoseOfGroups) {
+  const Job saved = resolved(kGroup, 1);
+  Job now = saved;
+  now.optim.groups[0].lr_mult = 2;
+  check_resumable(saved, now);
+  now.optim.groups[0].name = Optimizer::kLion;
+  EXPECT_THAT(usage_error_of([&] { check_resumable(saved, now); }),
+              HasSubstr("cannot resume: optim.groups names optimizers of other parameters"));
+  now.optim.groups.clear();
+  EXPECT_THAT(usage_error_of([&] { check_resumable(saved, now); }), HasSubstr("cannot resume"));
+}
+
 TEST(Optimizers, GroupsNameThoseThereAre) {
   EXPECT_THAT(usage_error_of([] {
                 Job job;

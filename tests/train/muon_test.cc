@@ -4,6 +4,7 @@
 #include "tests/harness/small_jobs.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/data/loaders/tokens/random_tokens.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/plan/memory.h"
 #include "trireme/train/job_session.h"
 
@@ -129,6 +130,29 @@ TEST(MuonRuns, FusedMatricesAreUpdatedApart) {
     SCOPED_TRACE(harness::print(layout));
     expect_same(one, gpt(layout));
   }
+}
+
+// Linear layers in blocks are Muon's, and nothing else: neither output layers, whatever reads them, nor adapters.
+TEST(MuonRuns, UpdatesLayersOfBlocks) {
+  const auto matrices = [](const Sets& sets) {
+    const model::ModelSpec spec =
+        model::describe(harness::resolved(harness::small_llama(DType::kF32, kMuon + sets)));
+    std::size_t count = 0;
+    for (const plan::Unit& unit : spec.program.units) {
+      if (!unit.by_matrix) continue;
+      EXPECT_TRUE(unit.name.starts_with("block.")) << unit.name;
+      count += unit.matrices.size();
+    }
+    return count;
+  };
+  EXPECT_EQ(matrices({}), 2u * 7);
+  EXPECT_EQ(matrices({"data.source=preferences"}), 2u * 7);
+  EXPECT_EQ(matrices({"model.frozen=block.0"}), 7u);
+  EXPECT_THROW(matrices({"lora.rank=4"}), Error);
+  const model::ModelSpec gpt =
+      model::describe(harness::resolved(harness::six_nodes("gpt_tiny.yaml", {"optim.name=muon"})));
+  for (const plan::Unit& unit : gpt.program.units)
+    if (unit.by_matrix) EXPECT_EQ(unit.matrices.size(), 6u) << unit.name;
 }
 
 // A teacher follows units that are divided.

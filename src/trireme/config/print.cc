@@ -65,6 +65,17 @@ std::vector<Difference> diff(const Job& before, const Job& after) {
   return found;
 }
 
+namespace {
+
+std::vector<std::pair<std::string, Optimizer>> named_optimizers(const Optim& optim) {
+  std::vector<std::pair<std::string, Optimizer>> all;
+  for (const ParamGroup& group : optim.groups)
+    if (group.name) all.emplace_back(group.match, *group.name);
+  return all;
+}
+
+}  // namespace
+
 void check_resumable(const Job& saved, const Job& now) {
   std::string changed;
   for (const Difference& difference : diff(saved, now)) {
@@ -77,6 +88,11 @@ void check_resumable(const Job& saved, const Job& now) {
          "cannot resume: {}; these keys are fixed for the life of a run: restore them, or start a "
          "new run",
          changed);
+  if (named_optimizers(saved.optim) != named_optimizers(now.optim))
+    fail(ErrorKind::kUsage,
+         "cannot resume: optim.groups names optimizers of other parameters than before, and a "
+         "checkpoint has the states of one; restore the names, or start a new run with "
+         "model.weights");
   if (sum_codecs(saved.network).residual && !sum_codecs(now.network).residual)
     fail(ErrorKind::kUsage,
          "cannot resume: network.codec was {}, is {}, which drops the residuals of the checkpoint; "

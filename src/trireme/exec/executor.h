@@ -98,8 +98,8 @@ class Executor {
   void open_gradients(const plan::Instr& line, ops::WeightGradients& gradients);
   void add_gradient(plan::ValueId value, int mb, at::Tensor gradient);
   double grad_norm(const StepArgs& args, StepResult& result);  // returns that of the island
-  // Waits for the lines that `line` waits for, and for everything before it in a lane that must be empty.
   void update(const plan::Instr& line, const StepArgs& args, bool skipped);
+  // Waits for the lines that `line` waits for, and for everything before it in a lane that must be empty.
   void wait_for(int line, const StepArgs& args);
   struct InFlight {
     int line = -1;

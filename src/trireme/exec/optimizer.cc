@@ -5,8 +5,7 @@
 namespace trireme::exec {
 
 MatrixOptimizer& Optimizer::by_matrix() {
-  fail(ErrorKind::kInternal, "the optimizer of {} states updates element by element",
-       states().size());
+  fail(ErrorKind::kInternal, "an optimizer that updates element by element has no matrices");
 }
 
 }  // namespace trireme::exec

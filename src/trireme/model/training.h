@@ -36,8 +36,10 @@ class Training {
   std::string named_;  // patterns
 };
 
-// Whether a unit is one of adapters.
-inline bool holds_adapters(std::string_view unit) { return unit.ends_with(".lora"); }
+// Whether a unit is one of adapters, or a part of one (unit_optimizers.h).
+inline bool holds_adapters(std::string_view unit) {
+  return unit.ends_with(".lora") || unit.find(".lora.") != std::string_view::npos;
+}
 
 // The two parameters of an adapter of `weight`, [out, in] (Hu et al. 2021). A, [rank, in], is drawn from N(0, 1/in), so
 // that it keeps the variance of its input. B, [out, rank], is zero, so that training begins with the unchanged model.

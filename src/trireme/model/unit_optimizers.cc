@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -9,7 +11,6 @@
 #include "trireme/config/resolve/check_optimizer.h"
 #include "trireme/model/cut.h"
 #include "trireme/model/param_groups.h"
-#include "trireme/model/training.h"
 
 namespace trireme::model {
 namespace {
@@ -18,24 +19,29 @@ using config::Optimizer;
 
 bool is_matrix(const ParamSpec& param) { return param.shape.size() == 2; }
 
-// Whether a unit lies between what looks rows up and what ends in a loss.
-std::vector<bool> inner_units(const plan::Program& program) {
-  std::vector<bool> inner(program.units.size(), true);
-  for (const plan::Node& node : program.nodes)
-    for (const plan::UnitId unit : node.units)
-      if (node.looks_up || node.loss) inner[unit] = false;
-  return inner;
+// Names of the weights of linear layers of blocks, without adapters.
+std::set<std::string> layer_weights(const ModelSpec& spec) {
+  std::set<std::string> names;
+  for (std::size_t node = 0; node < spec.layers.size(); ++node)
+    for (const Layer& layer : spec.layers[node]) {
+      if (layer.op != Layer::Op::kColumns && layer.op != Layer::Op::kRows) continue;
+      for (const int weight : layer.weights) {
+        const ParamRef& ref = spec.node_params[node][weight];
+        names.insert(spec.units[ref.unit].params[ref.param].name);
+      }
+    }
+  return names;
 }
 
 Optimizer optimizer_of(const config::Optim& optim, const UnitSpec& unit, const ParamSpec& param,
-                       bool inner) {
+                       const std::set<std::string>& inner) {
   const config::ParamGroup* const group = group_of(optim, unit, param);
-  if (group != nullptr && group->name)
-    return config::info(*group->name).by_matrix() && !is_matrix(param) ? config::kElementwise
-                                                                       : *group->name;
-  if (!config::info(optim.name).by_matrix()) return optim.name;
-  return inner && is_matrix(param) && !holds_adapters(unit.name) ? optim.name
-                                                                 : config::kElementwise;
+  const bool named = group != nullptr && group->name;
+  const Optimizer own = named ? *group->name : optim.name;
+  if (!config::info(own).by_matrix()) return own;
+  return is_matrix(param) && (named || inner.contains(param.name))
+             ? own
+             : config::elementwise(optim).optimizer;
 }
 
 // Fused layers are matrices one below the other.
@@ -60,7 +66,7 @@ std::vector<plan::Matrix> whole_matrices(const UnitSpec& unit) {
 class Division {
  public:
   Division(const config::Optim& optim, int tp, ModelSpec& spec)
-      : optim_(optim), tp_(tp), spec_(spec), inner_(inner_units(spec.program)) {}
+      : optim_(optim), tp_(tp), spec_(spec), inner_(layer_weights(spec)) {}
 
   void unit(plan::UnitId id) {
     struct Part {
@@ -69,7 +75,7 @@ class Division {
     };
     std::map<Optimizer, Part> parts;
     for (const ParamSpec& param : spec_.units[id].params) {
-      Part& part = parts[optimizer_of(optim_, spec_.units[id], param, inner_[id])];
+      Part& part = parts[optimizer_of(optim_, spec_.units[id], param, inner_)];
       part.names.push_back(param.name);
       part.elements += param.numel();
     }
@@ -109,6 +115,7 @@ class Division {
     }
     plan::Unit planned = spec_.program.units[from];
     planned.name = part.name;
+    planned.part_of = from;
     spec_.program.units.push_back(std::move(planned));
     spec_.units[from] = std::move(rest);
     spec_.units.push_back(std::move(part));
@@ -153,7 +160,7 @@ class Division {
   const config::Optim& optim_;
   int tp_;
   ModelSpec& spec_;
-  std::vector<bool> inner_;
+  std::set<std::string> inner_;
 };
 
 void check_groups(const config::Optim& optim, const ModelSpec& spec) {
@@ -180,6 +187,12 @@ void set_optimizers(const config::Optim& optim, int tp, ModelSpec& spec) {
   const auto units = static_cast<plan::UnitId>(spec.units.size());
   for (plan::UnitId id = 0; id < units; ++id)
     if (spec.program.units[id].trainable) division.unit(id);
+  if (config::info(optim.name).by_matrix() &&
+      std::ranges::none_of(spec.program.units, &plan::Unit::by_matrix))
+    fail(ErrorKind::kUsage,
+         "optim.name={} updates weights of linear layers in blocks, and none of them trains here; "
+         "set another optimizer, or give parameters this one in optim.groups",
+         config::info(optim.name).key);
 }
 
 std::string_view undivided_name(const UnitSpec& unit) {

@@ -10,8 +10,8 @@ namespace trireme::model {
 
 // Gives every unit that trains its optimizer, and divides units whose parameters have several: those with most elements
 // keep the unit, others go to units of their own, named after it and the optimizer. Averages are divided along with what
-// they follow. A matrix optimizer updates matrices of units that neither look up rows nor end in a loss; what it leaves
-// is config::kElementwise's. A group of parameters may name another optimizer. `tp`: ranks that share matrices. Throws
+// they follow. A matrix optimizer updates weights of linear layers that blocks list (Layer); what it leaves is
+// config::elementwise()'s. A group of parameters may name another optimizer. `tp`: ranks that share matrices. Throws
 // Error{kUsage} for a group that names a matrix optimizer and has no matrix.
 void set_optimizers(const config::Optim& optim, int tp, ModelSpec& spec);
 

@@ -29,7 +29,9 @@ std::int64_t on_way_bytes(const PlanSet& plan, UnitId unit,
   return master_bytes_of(plan, unit) + (coded ? coded->buffers(0) : 0);
 }
 
-bool is_layer(const Unit& unit) {
+// A layer, or a part of one.
+bool is_layer(const Program& program, const Unit& unit) {
+  if (unit.part_of >= 0) return is_layer(program, program.units[unit.part_of]);
   return !unit.name.empty() && unit.name.back() >= '0' && unit.name.back() <= '9';
 }
 
@@ -67,8 +69,9 @@ std::vector<int> fragments_of_units(const Program& program, int fragments) {
   int layers = 0;
   for (std::size_t unit = 0; unit < program.units.size(); ++unit) {
     if (!program.units[unit].trainable) continue;
-    if (is_layer(program.units[unit]))
-      join(unit, layers++ % fragments);
+    const UnitId whole = program.units[unit].part_of;
+    if (is_layer(program, program.units[unit]))
+      join(unit, whole >= 0 ? of_unit[static_cast<std::size_t>(whole)] : layers++ % fragments);
     else
       others.push_back(unit);
   }
@@ -81,8 +84,8 @@ std::vector<int> fragments_of_units(const Program& program, int fragments) {
 
 bool has_outer(const Recipe& recipe, const Unit& unit) { return recipe.outer && unit.trainable; }
 
-bool merges_direction(const Recipe& recipe, const Unit& unit) {
-  return has_outer(recipe, unit) && recipe.outer->direction && is_layer(unit);
+bool merges_direction(const Program& program, const Recipe& recipe, const Unit& unit) {
+  return has_outer(recipe, unit) && recipe.outer->direction && is_layer(program, unit);
 }
 
 std::optional<CodedReduction> coded_merge(const PlanSet& plan, UnitId id) {

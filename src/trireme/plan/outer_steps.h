@@ -29,7 +29,7 @@ std::vector<int> fragments_of_units(const Program& program, int fragments);
 bool has_outer(const Recipe& recipe, const Unit& unit);
 
 // Whether the mean of differences of the unit gets the mean of their norms: of layers, not of embeddings and heads.
-bool merges_direction(const Recipe& recipe, const Unit& unit);
+bool merges_direction(const Program& program, const Recipe& recipe, const Unit& unit);
 
 // Codes that merge the unit, of one sender for each island; nothing where differences travel as they are.
 std::optional<CodedReduction> coded_merge(const PlanSet& plan, UnitId unit);

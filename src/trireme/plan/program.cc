@@ -89,6 +89,9 @@ void check_units(const Program& program) {
       end = matrix.end();
     }
     check_by_matrix(program, unit);
+    if (unit.part_of < -1 || unit.part_of >= &unit - program.units.data())
+      fail(ErrorKind::kInternal, "program {}: unit {} is a part of unit {}, not one before it",
+           program.name, unit.name, unit.part_of);
     const UnitAxes& axes = unit.axes;
     if (!axes.replicas.contains(axes.shards) || !(axes.replicas & axes.partial).empty() ||
         (unit.tp_partial > 0 && axes.partial.empty()))

@@ -44,6 +44,7 @@ struct Unit {
   std::int64_t numel = 0;  // on one rank, without padding: under tp, the largest rank's
   bool trainable = true;   // false: no gradient, no optimizer state, no reduction
   UnitId ema_of = -1;      // a frozen unit that follows another by exponential moving average
+  UnitId part_of = -1;     // a unit that it was divided from
   // Elements of parameters that several tp ranks hold and for whose gradient each has only the part of its tokens or
   // heads. `reduce_grads` over `axes.partial` adds them.
   std::int64_t tp_partial = 0;
@@ -124,8 +125,7 @@ struct Node {
   // -1: its forward keeps what its backward needs. Else it keeps nothing, and all nodes of the segment are recomputed,
   // one after the other, before the first of their backwards. Results without readers outside are not kept.
   int segment = -1;
-  std::int64_t saved_bytes =
-      0;  // kept from forward to backward in addition to inputs, with all its parts
+  std::int64_t saved_bytes = 0;  // kept for backward besides inputs, with all its parts
   std::vector<Part> parts{};
   NodeWork work{};
   double flops = 0;                        // of one micro-batch's forward

@@ -88,13 +88,14 @@ Field groups_field() {
 Field optimizer_field() {
   std::vector<std::pair<std::string_view, Optimizer>> choices;
   for (const OptimizerInfo& one : kOptimizers) choices.emplace_back(one.key, one.optimizer);
-  return fixed(choice(KEY(optim.name),
-                      "Optimizer: adamw; lion, which usually takes a tenth of adamw's learning "
-                      "rate, ten times its weight decay and betas of [0.9, 0.99]; or muon, which "
-                      "updates the matrices between embedding and output layer, and leaves other "
-                      "parameters to adamw (docs/optimizers.md). Weight decay applies to weights "
-                      "with two or more dimensions.",
-                      std::move(choices)));
+  return fixed(
+      choice(KEY(optim.name),
+             "Optimizer: adamw; lion, which usually takes a tenth of adamw's learning "
+             "rate, ten times its weight decay and betas of [0.9, 0.99]; or muon, which "
+             "updates weights of linear layers in blocks as whole matrices, and leaves other "
+             "parameters to adamw (docs/optimizers.md). Weight decay applies to weights "
+             "with two or more dimensions.",
+             std::move(choices)));
 }
 
 }  // namespace

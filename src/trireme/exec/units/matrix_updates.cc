@@ -2,7 +2,6 @@
 #include "trireme/plan/compile/matrix_updates.h"
 
 #include <ATen/Parallel.h>
-#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <numeric>
@@ -91,15 +90,18 @@ void Units::update_matrices(plan::UnitId id, const UpdateArgs& args) {
     update.whole = Flat(*memory_, update.part, plan_.recipe.master);
     direct(unit, update.whole, args);
   }
-  // A matrix on one thread, whose products are then the same with any number of them.
-  at::parallel_for(0, std::ssize(update.own), 1, [&](std::int64_t begin, std::int64_t end) {
-    const at::NoGradGuard without;
-    for (std::int64_t i = begin; i < end; ++i) {
-      const plan::Matrix& matrix = update.own[i];
-      unit.optimizer->by_matrix().update_matrix(
-          update.whole.tensor(matrix.offset, matrix.numel()).view({matrix.rows, matrix.cols}));
-    }
-  });
+  // A matrix on one thread, whose products are then the same with any number of them. A single one has a parallel region
+  // too, since outside of regions products use all threads.
+  const std::int64_t count = std::ssize(update.own);
+  at::parallel_for(
+      0, std::max(count, std::int64_t{2}), 1, [&](std::int64_t begin, std::int64_t end) {
+        const at::NoGradGuard without;
+        for (std::int64_t i = begin; i < std::min(end, count); ++i) {
+          const plan::Matrix& matrix = update.own[i];
+          unit.optimizer->by_matrix().update_matrix(
+              update.whole.tensor(matrix.offset, matrix.numel()).view({matrix.rows, matrix.cols}));
+        }
+      });
 }
 
 void step_by_matrix(UnitState& unit, const UpdateArgs& args) {

@@ -115,7 +115,7 @@ void Units::outer_reduce_begin(plan::UnitId id, const CodedArgs& args) {
         .sub_(unit.stepped(begin, count))
         .mul_(args.island.value_or(1.0 / plan_.recipe.outer->islands));
   }
-  if (plan::merges_direction(plan_.recipe, plan_.program.units[id]))
+  if (plan::merges_direction(plan_.program, plan_.recipe, plan_.program.units[id]))
     outer.square_sums = unit.chunk_square_sums(outer.mean);
   if (plan::coded_merge(plan_, id)) return send_outer_codes(id, args);
   outer.exchange =

@@ -85,9 +85,8 @@ class Parser {
     coded(line, recipe.coded);
     if (const auto codec = line.optional("gather"))
       located(line, [&] { recipe.gather = {.codec = codec::parse(*codec)}; });
-    if (recipe.gather)
-      if (const auto within = line.optional("within"))
-        recipe.gather->within = line.number<int>(*within);
+    const auto within = recipe.gather ? line.optional("within") : std::nullopt;
+    if (within) recipe.gather->within = line.number<int>(*within);
     located(line, [&] { recipe.outer = parse_outer(line); });
     if (const auto algorithm = line.optional("algorithm"))
       recipe.algorithm = line.one_of<algorithm::Kind>(*algorithm, algorithm::kKinds);
@@ -104,8 +103,7 @@ class Parser {
       if (const auto back = line.optional("back")) coded->back = codec::parse(*back);
       if (const auto residual = line.optional("residual"))
         coded->residual = line.one_of<DType>(*residual, 9);
-      if (const auto residuals = line.optional("residuals"))
-        coded->residuals = line.number<int>(*residuals);
+      if (const auto n = line.optional("residuals")) coded->residuals = line.number<int>(*n);
     });
   }
 
@@ -146,6 +144,8 @@ class Parser {
     unit.trainable = !line.flag("frozen");
     if (const auto followed = line.optional("ema_of"))
       unit.ema_of = find(line, units_, *followed, "unit");
+    if (const auto whole = line.optional("part_of"))
+      unit.part_of = find(line, units_, *whole, "unit");
     if (const auto n = line.optional("tp_partial")) unit.tp_partial = line.number<std::int64_t>(*n);
     if (const auto type = line.optional("type")) unit.type = line.one_of<DType>(*type, 9);
     axes(line, "shards", unit.axes.shards);

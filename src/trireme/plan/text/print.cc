@@ -80,6 +80,7 @@ std::string program_text(const Program& program) {
     text +=
         fmt::format("unit {} numel={}{}", unit.name, unit.numel, unit.trainable ? "" : " frozen");
     if (unit.ema_of >= 0) text += fmt::format(" ema_of={}", program.units[unit.ema_of].name);
+    if (unit.part_of >= 0) text += fmt::format(" part_of={}", program.units[unit.part_of].name);
     if (unit.tp_partial > 0) text += fmt::format(" tp_partial={}", unit.tp_partial);
     if (unit.type) text += fmt::format(" type={}", name(*unit.type));
     const UnitAxes usual;

@@ -6,6 +6,7 @@
 
 #include "trireme/model/families/describe.h"
 #include "trireme/model/layout.h"
+#include "trireme/plan/compile/matrix_updates.h"
 #include "trireme/plan/passes/compile.h"
 #include "trireme/plan/shard.h"
 #include "trireme/plan/unit_sharing.h"
@@ -128,7 +129,7 @@ class StageTimes {
     std::set<plan::UnitId> held;
     for (const plan::Node& node : program_.nodes)
       if (node.stage == rank) held.insert(node.units.begin(), node.units.end());
-    double bytes = 0;
+    double bytes = 0, flops = 0;
     for (const plan::UnitId id : held) {
       const plan::Unit& unit = program_.units[id];
       const std::int64_t part =
@@ -138,8 +139,12 @@ class StageTimes {
       const double moved = 2.0 * size_of(recipe_.master) + 2.0 * size_of(recipe_.grads);
       bytes += static_cast<double>(part) * moved +
                2.0 * static_cast<double>(plan::state_bytes(recipe_, unit, part));
+      for (const plan::Matrix& matrix : unit.matrices)
+        if (unit.by_matrix)
+          flops += plan::update_flops(matrix, recipe_.matrix_rounds) * static_cast<double>(part) /
+                   static_cast<double>(unit.numel);
     }
-    return pricing_.streamed(bytes);
+    return pricing_.streamed(bytes) + pricing_.multiplied(flops);
   }
 
   const plan::Program& program_;

@@ -145,6 +145,11 @@ double Pricing::streamed(double bytes) const {
   return seconds(cluster_.gpu, stream(bytes));
 }
 
+double Pricing::multiplied(double flops) const {
+  const double fp32 = cluster_.gpu.fp32_flops;
+  return flops / (fp32 > 0 ? fp32 : cluster_.gpu.half_flops);
+}
+
 double Pricing::swept(const plan::PlanSet& plan, int rank, const plan::Instr& line) const {
   const double bytes = simulate::moved_bytes(plan, rank, line);
   if (bytes == 0) return 0;
@@ -289,9 +294,7 @@ simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank,
     case Verb::kBackwardWeight:
       return of_node(plan, plan.program.nodes[line.node], line.verb, waited);
     case Verb::kUpdateMatrices:
-      waited.busy +=
-          simulate::matrix_flops(plan, line.unit) /
-          (cluster_.gpu.fp32_flops > 0 ? cluster_.gpu.fp32_flops : cluster_.gpu.half_flops);
+      waited.busy += multiplied(simulate::matrix_flops(plan, line.unit));
       break;
     case Verb::kSend:
       if (!practice_.overlaps_transfers) return 0.0;
