@@ -26,13 +26,14 @@ class Account : public LayerBytes {
   // Numbers of a token in rows of the tables of queries and keys.
   std::int64_t rotated(const Layer& layer) const {
     if (!layer.attends.rotary) return 0;
-    return (layer.multiplier == 1 ? 1 : 2) * config::head_width(model_);
+    return (layer.multiplier == 1 ? 1 : 2) * layer.angles * config::head_width(model_);
   }
   double product_flops(double elements) const {
     return 2.0 * static_cast<double>(sizes_.tokens) * elements;
   }
   double attention_flops(const Layer& layer) const {
-    return model::attention_flops(model_, sizes_, rank_.tp, layer.attends.window);
+    return (layer.causal ? 1 : 2) *
+           model::attention_flops(model_, sizes_, rank_.tp, layer.attends.window);
   }
   std::int64_t split_bytes() const;
 };

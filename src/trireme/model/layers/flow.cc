@@ -60,8 +60,10 @@ void LayerFlow::mark_saved(const Layer& layer, bool exchanged) {
     case Op::kAttention:
       for (const int t : layer.reads) saved_[t] = !exchanged && !splits_heads(layer);
       if (norms_heads(layer)) saved_[layer.reads[0]] = saved_[layer.reads[1]] = true;
-      saved_[layer.writes[0]] = true;
+      // Without the channel more it is a copy.
+      saved_[layer.writes[0]] = !layer.key_bias;
       return;
+    case Op::kActivation: saved_[layer.reads[0]] = true; return;
     case Op::kRows:
       for (const int t : layer.reads)
         if (activates(layer) || trains(layer)) saved_[t] = true;

@@ -149,7 +149,15 @@ int LayerList::widen(const std::string& name, int x) {
   return wide;
 }
 
-int LayerList::narrow(const std::string& name, int x, config::Activation activation) {
+int LayerList::activate(int x, config::Activation activation) {
+  const int y = tensor(block_.tensors[x]);
+  block_.layers.push_back(
+      {.op = Layer::Op::kActivation, .reads = {x}, .writes = {y}, .activation = activation});
+  return y;
+}
+
+int LayerList::narrow(const std::string& name, int x,
+                      std::optional<config::Activation> activation) {
   const int y =
       rows(name, {.reads = {x}, .activation = activation}, Cuts::each(model_.ffn), Bias::kHere);
   block_.mlp.push_back(block_.layers.back().weights[0]);

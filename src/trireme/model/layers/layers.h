@@ -65,14 +65,19 @@ class LayerList {
   // What it writes, times the multiplier, joins the residual stream.
   int attention_output(const std::string& name, int mixed, Bias bias, double multiplier = 1);
   int widen(const std::string& name, int x);
-  int narrow(const std::string& name, int x, config::Activation activation);
+  int activate(int x, config::Activation activation);
+  // After an activation, if it has one of its own.
+  int narrow(const std::string& name, int x, std::optional<config::Activation> activation = {});
   // Gate and up, then down, without biases.
   std::vector<int> widen_gated(const std::vector<std::string>& names, int x);
   int narrow_gated(const std::string& name, const std::vector<int>& gate_and_up,
                    config::GateActivation gate, double multiplier);
   int add(int a, int b);
-  // Dropout in the layer declared last.
+  // In the layer declared last: dropout; attention to tokens after a token; angles of each channel; biases of keys.
   void drop(int draw) { block_.layers.back().draw = draw; }
+  void attend_to_all() { block_.layers.back().causal = false; }
+  void turn_each_channel() { block_.layers.back().angles = 2; }
+  void bias_keys() { block_.layers.back().key_bias = true; }
 
   // The last tensor is what the node writes.
   BlockLayers finish() &&;
