@@ -78,6 +78,7 @@ LayeredBlock::LayeredBlock(Setting setting, std::shared_ptr<const Across> across
       layers_(std::move(setting.layers)),
       ended_(last_readers(layers_)),
       look_(std::move(setting.look)),
+      mixer_(std::move(setting.mixer)),
       heads_(setting.heads),
       norm_eps_(setting.norm_eps),
       dropout_(setting.dropout),
@@ -88,6 +89,8 @@ std::vector<at::Tensor> LayeredBlock::forward(const std::vector<at::Tensor>& inp
   Run run{.inputs = inputs,
           .context = context,
           .tensors = std::vector<ops::Operand>(static_cast<std::size_t>(tensors_of(layers_)))};
+  // A part of a sequence may end before its next row.
+  if (context.past != nullptr && inputs[0].size(-2) == 0) return {inputs[0]};
   const bool one_sample = inputs[0].dim() == 2;
   run.tensors[0] = one_sample ? inputs[0].unsqueeze(0) : inputs[0];
   for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -108,6 +111,7 @@ void LayeredBlock::run(const model::Layer& layer, Run& run) const {
           activated(run.tensors[layer.reads[0]].value, *layer.activation);
       return;
     case Op::kRows: return rows(layer, run);
+    case Op::kMixer: return mix(layer, run);
     case Op::kAdd:
       run.tensors[layer.writes[0]] =
           run.tensors[layer.reads[0]].value + run.tensors[layer.reads[1]].value;
@@ -139,6 +143,11 @@ void LayeredBlock::columns(const model::Layer& layer, Run& run) const {
   std::vector<ops::Operand> written =
       ops::column_linears(run.tensors[layer.reads[0]], all, tp(), run.context.weight_gradients,
                           layer.wide ? kept_.mlp : ops::Keep::kYes);
+  if (layer.writes.size() > written.size()) {
+    const auto parts = written[0].value.chunk(static_cast<std::int64_t>(layer.writes.size()), -1);
+    written.clear();
+    for (const at::Tensor& part : parts) written.emplace_back(part.contiguous());
+  }
   for (std::size_t i = 0; i < written.size(); ++i)
     run.tensors[layer.writes[i]] = std::move(written[i]);
 }
@@ -219,6 +228,13 @@ at::Tensor LayeredBlock::attend_to_past(const model::Layer& layer, const Heads& 
   return attend_after(past, split(qkv[0], heads_.heads), split(qkv[1], heads_.kv_heads),
                       split(qkv[2], heads_.kv_heads), layer.attends.window - 1)
       .flatten(2);
+}
+
+void LayeredBlock::mix(const model::Layer& layer, Run& run) const {
+  std::vector<at::Tensor> weights;
+  for (const int weight : layer.weights) weights.push_back(param(weight));
+  run.tensors[layer.writes[0]] =
+      mixer_(run.tensors[layer.reads[0]], weights, run.inputs, run.context);
 }
 
 void LayeredBlock::rows(const model::Layer& layer, Run& run) const {

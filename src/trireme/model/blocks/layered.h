@@ -24,12 +24,19 @@ struct LayerSight {
 using LayerLook = std::function<LayerSight(
     const model::Layer& layer, const std::vector<at::Tensor>& inputs, const exec::Past* past)>;
 
+// A family's own way to mix rows: of x [samples, tokens, d] and its weights, in their order; the result as x. Counts rows
+// of a past.
+using LayerMixer = std::function<at::Tensor(
+    const ops::Operand& x, const std::vector<at::Tensor>& weights,
+    const std::vector<at::Tensor>& inputs, const exec::BlockContext& context)>;
+
 // The first input is x, [samples, tokens, d], or [rows, d] of one sample.
 class LayeredBlock : public AdaptedBlock {
  public:
   struct Setting {
     std::vector<model::Layer> layers{};
     LayerLook look{};
+    LayerMixer mixer{};
     ops::AttentionHeads heads{};  // without noise; `group` and `all_heads` are set
     double norm_eps = 0;
     double dropout = 0;
@@ -55,6 +62,7 @@ class LayeredBlock : public AdaptedBlock {
   void columns(const model::Layer& layer, Run& run) const;
   void attention(const model::Layer& layer, Run& run) const;
   void rows(const model::Layer& layer, Run& run) const;
+  void mix(const model::Layer& layer, Run& run) const;
   at::Tensor bias(const model::Layer& layer, std::size_t of) const {
     return layer.biases.empty() ? at::Tensor() : param(layer.biases[of]);
   }
@@ -73,6 +81,7 @@ class LayeredBlock : public AdaptedBlock {
   std::vector<model::Layer> layers_;
   std::vector<std::vector<int>> ended_;  // parallel to layers: tensors that none reads after it
   LayerLook look_;
+  LayerMixer mixer_;
   ops::AttentionHeads heads_;
   double norm_eps_;
   double dropout_;

@@ -15,13 +15,16 @@ struct Layer {
     // {x} or {x, branch} -> {stream, normed}: x or their sum, and its norm: LayerNorm with a bias, RMSNorm without.
     // Without a branch the stream has the number of x.
     kNorm,
-    kColumns,     // {x} -> a tensor a weight: linear layers that open a tensor-parallel region
+    // {x} -> a tensor a weight, or several that one weight gives side by side: linear layers that open a tensor-parallel
+    // region.
+    kColumns,
     kAttention,   // {queries, keys, values}, or {all three side by side} -> {mixed}
     kActivation,  // {x} -> {y}: an activation whose result the next layer keeps
     // {x} -> {y}: a linear layer that closes the region, after its activation if there is one. {gate, up} -> {y}: after
     // activation(gate) * up.
     kRows,
-    kAdd,  // {a, b} -> {sum}
+    kMixer,  // {x} -> {mixed}: a family's own, of BlockLayers::mixer; over tp ranks a region
+    kAdd,    // {a, b} -> {sum}
   };
   Op op = Op::kAdd;
   std::vector<int> reads{};

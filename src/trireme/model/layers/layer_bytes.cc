@@ -74,6 +74,7 @@ std::int64_t LayerBytes::hidden(const Layer& layer) const {
     case Op::kColumns:
     case Op::kRows: return inner(layer);
     case Op::kActivation: return gate_bytes(layer);
+    case Op::kMixer: return block_.mixer.saved_bytes;
     case Op::kAdd: return 0;
   }
   return 0;

@@ -14,7 +14,9 @@ void LayerTransients::forward(const Layer& layer, Tape& tape, bool keeps) const 
       return;
     case Op::kColumns:
       if (keeps) tape.take(inner(layer));
-      tape_.column_forward(tape, features(layer.writes) * sizes_.tokens * sizes_.element);
+      tape_.column_forward(tape, written(layer));
+      // Side by side, before each is a tensor.
+      if (layer.writes.size() > layer.weights.size()) tape.pass(written(layer));
       return drop(layer, tape, 1);
     case Op::kAttention:
       turn(layer, tape, keeps && flow_.flows(layer));
@@ -41,6 +43,12 @@ void LayerTransients::forward(const Layer& layer, Tape& tape, bool keeps) const 
       tape.pass(dropped(layer));
       return;
     }
+    case Op::kMixer:
+      if (keeps && flow_.flows(layer))
+        tape.take(block_.mixer.saved_bytes);
+      else
+        tape.pass(block_.mixer.work_bytes);
+      return tape.take(tape_.row);
     case Op::kAdd: return tape.take(tape_.row);
   }
 }
@@ -122,6 +130,18 @@ bool LayerTransients::is_attended(int tensor) const {
   });
 }
 
+void LayerTransients::mixer_backward(const Layer& layer, Tape& tape,
+                                     GradientTape& gradients) const {
+  const int x = layer.reads[0];
+  tape.pass(block_.mixer.gradient_bytes);
+  if (flow_.reaches(x)) {
+    tape.take(bytes(x));
+    gradients.begin(x, bytes(x));
+  }
+  gradients.drop(layer.writes[0]);
+  tape.give(block_.mixer.saved_bytes + (flow_.saved(x) ? bytes(x) : 0));
+}
+
 // Of a gated one: gradients of x and of the gate, which becomes x's as well.
 void LayerTransients::activation_backward(const Layer& layer, Tape& tape,
                                           GradientTape& gradients) const {
@@ -138,7 +158,8 @@ void LayerTransients::columns_backward(const Layer& layer, Tape& tape, GradientT
                                        Half half) const {
   const int x = layer.reads[0];
   const bool goes_on = flow_.reaches(x);
-  tape_.column_backward(tape, biased_features(layer), static_cast<int>(layer.writes.size()), half,
+  if (layer.writes.size() > layer.weights.size()) tape.pass(written(layer));
+  tape_.column_backward(tape, biased_features(layer), static_cast<int>(layer.weights.size()), half,
                         flow_.trains(layer), goes_on);
   drop(layer, tape, 2);
   if (goes_on && gradients.has(x)) {  // another reader's, which it is added to
@@ -177,6 +198,7 @@ void LayerTransients::backward(const Layer& layer, Tape& tape, GradientTape& gra
       return;
     case Op::kColumns: return columns_backward(layer, tape, gradients, half);
     case Op::kActivation: return activation_backward(layer, tape, gradients);
+    case Op::kMixer: return mixer_backward(layer, tape, gradients);
     case Op::kNorm: {
       // The norm's gradient joins the stream's, in a tensor of its own.
       tape_.norm_gradient(tape);

@@ -18,6 +18,9 @@ class LayerTransients : public LayerBytes {
   std::int64_t biased_features(const Layer& layer) const {
     return layer.biases.empty() ? 0 : features(layer.writes);
   }
+  std::int64_t written(const Layer& layer) const {
+    return features(layer.writes) * sizes_.tokens * sizes_.element;
+  }
   // What dropout or a multiplier makes of what the layer gives, or of its gradient.
   std::int64_t dropped(const Layer& layer) const {
     return layer.multiplier != 1 ? tape_.row : layer.draw ? tape_.dropped : 0;
@@ -41,6 +44,7 @@ class LayerTransients : public LayerBytes {
   void backward(const Layer& layer, Tape& tape, GradientTape& gradients, Half half) const;
   void columns_backward(const Layer& layer, Tape& tape, GradientTape& gradients, Half half) const;
   void rows_backward(const Layer& layer, Tape& tape, GradientTape& gradients, Half half) const;
+  void mixer_backward(const Layer& layer, Tape& tape, GradientTape& gradients) const;
   void activation_backward(const Layer& layer, Tape& tape, GradientTape& gradients) const;
   void turn_back(const Layer& layer, Tape& tape) const;
   // Whether it is what attention gives and keeps.
