@@ -256,11 +256,13 @@ TEST(Mamba, IsItsRecurrenceInEachSequence) {
 std::vector<at::Tensor> initial_of(const std::string& kind, std::int64_t hidden) {
   const model::HnetParams params({{.encoder = "mm", .hidden = hidden}}, 0.02);
   std::vector<at::Tensor> values;
-  for (const std::size_t block : {0, 1})
-    for (const model::ParamSpec& param : params.block(0, false, block))
+  for (const std::size_t index : {0, 1}) {
+    const model::BlockLayers block = params.block(0, false, index);
+    for (const model::ParamSpec& param : block.params)
       if (param.name.ends_with("mixer." + kind))
         values.push_back(exec::initial_values(param, 0, param.numel(),
                                               exec::initial_generator(param, /*seed=*/7)));
+  }
   return values;
 }
 

@@ -20,6 +20,7 @@ namespace trireme::blocks::encoder_test {
 namespace {
 
 using config::Activation;
+constexpr config::Positions kRotary = config::Positions::kRotary;
 using Tensors = std::vector<at::Tensor>;
 
 at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed, double std = 1) {
@@ -161,13 +162,14 @@ TEST(Patches, AreWhatAConvolutionSees) {
 }
 
 model::Encoder encoder_of(std::int64_t sequences, std::int64_t tokens, Activation activation,
-                          bool causal = false) {
+                          config::Positions positions, bool causal = false) {
   return {.hidden = 24,
           .heads = 3,
           .ffn = 40,
           .tokens = tokens,
           .sequences = sequences,
           .causal = causal,
+          .positions = positions,
           .activation = activation};
 }
 
@@ -258,7 +260,8 @@ class Block : public testing::TestWithParam<Case> {};
 
 TEST_P(Block, IsItsFormulaWithItsGradients) {
   const auto& [activation, causal, rotary] = GetParam();
-  const model::Encoder encoder = encoder_of(2, 70, activation, causal);  // more rows than a tile
+  const model::Encoder encoder =  // of more rows than a tile
+      encoder_of(2, 70, activation, rotary ? kRotary : config::Positions::kLearned, causal);
   at::Tensor where;
   Sight sight{.mask = causal ? ops::Mask::causal() : ops::Mask::full()};
   if (rotary) {
@@ -289,7 +292,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Block,
 
 // Sequences of several lengths behind one another are what each is alone, gradients too.
 TEST(PackedBlock, IsEachSequenceAlone) {
-  const model::Encoder encoder = encoder_of(1, 40, Activation::kGelu);
+  const model::Encoder encoder = encoder_of(1, 40, Activation::kGelu, kRotary);
   const Tensors values = drawn(encoder);
   const std::vector<std::int64_t> lengths = {1, 17, 9, 40, 3};
   const at::Tensor x = normal({70, 24}, 5), seed = normal({70, 24}, 6);
@@ -331,7 +334,7 @@ at::Tensor local(const at::Tensor& whole, const model::ParamSpec& spec, int rank
 
 // 3 heads and 40 features on 2 ranks: shares that differ.
 TEST(BlockOnTensorRanks, IsTheBlockOfOne) {
-  const model::Encoder encoder = encoder_of(2, 35, Activation::kGelu);
+  const model::Encoder encoder = encoder_of(2, 35, Activation::kGelu, kRotary);
   const std::vector<model::ParamSpec> specs = model::block_params(encoder, "", 0);
   const Tensors values = drawn(encoder);
   const at::Tensor x = normal({2, 35, 24}, 3), seed = normal({2, 35, 24}, 4);
@@ -369,7 +372,7 @@ TEST(BlockOnTensorRanks, IsTheBlockOfOne) {
 
 // In bf16 a block stays as near to fp64 as the type lets it.
 TEST(NarrowBlock, KeepsStatisticsWide) {
-  const model::Encoder encoder = encoder_of(2, 70, Activation::kQuickGelu);
+  const model::Encoder encoder = encoder_of(2, 70, Activation::kQuickGelu, kRotary);
   const at::Tensor where = grid_positions({.frames = 2, .rows = 5, .columns = 7, .features = 1});
   const at::Tensor x = normal({2, 70, 24}, 3);
   const Tensors values = drawn(encoder);

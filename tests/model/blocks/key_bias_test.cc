@@ -20,7 +20,8 @@ at::Tensor drawn(std::vector<std::int64_t> shape, std::uint64_t seed) {
 
 // Three equal rows at one place count as one of which the logarithm of three is added to its scores.
 TEST(KeyBias, OfALogarithmIsAsManyEqualRows) {
-  const model::Encoder encoder{.hidden = 12, .heads = 2, .ffn = 8, .packed = true};
+  const model::Encoder encoder{
+      .hidden = 12, .heads = 2, .ffn = 8, .packed = true, .positions = config::Positions::kRotary};
   std::vector<at::Tensor> params;
   for (const std::vector<std::int64_t>& shape : std::vector<std::vector<std::int64_t>>{
            {12}, {12}, {36, 12}, {36}, {12, 12}, {12}, {12}, {12}, {8, 12}, {8}, {12, 8}, {12}})
@@ -28,7 +29,9 @@ TEST(KeyBias, OfALogarithmIsAsManyEqualRows) {
   const auto block = [&](const at::Tensor& x, const at::Tensor& places, const at::Tensor& bias) {
     Sight sight{.rotary = axial_rotary(places, 6, RotaryPairs::kExact, at::kDouble),
                 .key_bias = bias};
-    EncoderBlock own(encoder, 1e-6, always(std::move(sight)),
+    model::Encoder biased = encoder;
+    biased.key_bias = bias.defined();
+    EncoderBlock own(biased, 1e-6, always(std::move(sight)),
                      std::make_shared<Across>(config::Model{}));
     own.bind(params);
     return own.forward({x}, {})[0];

@@ -36,21 +36,6 @@ Exchanges::Exchanges(const Sizes& sizes, const PerRank& rank) : sizes_(sizes), r
   activation_ = (sequence() ? sizes.rows * rank.tp : sizes.tokens) * sizes.d * sizes.element;
 }
 
-// Weight gradients of column-parallel layers need their input once more.
-std::vector<NodeExchange> Exchanges::block(const TrainedBlock& block) const {
-  std::vector<NodeExchange> all = attention();
-  if (!block.attended())
-    for (NodeExchange& one : all) one.backward = 0;
-  for (NodeExchange& one : regions({.opened = 2,
-                           .closed = 2,
-                           .opened_back = block.attended() + block.normed(),
-                           .closed_back = 1 + block.attended(),
-                           .trained = block.trains(block.qkv) + block.trains(block.up),
-                           .again = 1}))
-    all.push_back(std::move(one));
-  return all;
-}
-
 std::vector<NodeExchange> Exchanges::regions(const RegionCounts& counts) const {
   if (sequence())
     return {over_tp(Exchange::kAllGather, activation_, counts.opened, counts.closed_back,

@@ -22,11 +22,9 @@ class Exchanges {
  public:
   Exchanges(const Sizes& sizes, const PerRank& rank);
 
-  // Exchanges of attention and of two regions, each a column-parallel layer, which takes all rows, and a row-parallel
-  // one, which sums (Shoeybi et al. 2019). By rows, backward gathers the input of a column-parallel layer a second time
-  // (Korthikanti et al. 2022). Without a gradient, and for weights that do not train, there are no exchanges.
-  std::vector<plan::NodeExchange> block(const TrainedBlock& block) const;
-  // The same of any number of regions, and of attention alone.
+  // Of tensor-parallel regions: a column-parallel layer takes all rows, and a row-parallel one sums (Shoeybi et al. 2019).
+  // By rows, backward gathers the input of a column-parallel layer a second time for its weights (Korthikanti et al.
+  // 2022).
   std::vector<plan::NodeExchange> regions(const RegionCounts& counts) const;
   std::vector<plan::NodeExchange> attention() const;
   // So many sums over tp ranks of a number a token, and with `back` as many in backward.

@@ -11,8 +11,6 @@ namespace trireme::model {
 // `scaled`: an embedding is multiplied.
 plan::NodeWork embed_transients(const config::Model& model, const Sizes& sizes, const PerRank& rank,
                                 bool scaled = false);
-plan::NodeWork block_transients(const config::Model& model, const Sizes& sizes, const PerRank& rank,
-                                const TrainedBlock& trained);
 plan::NodeWork head_transients(const config::Model& model, const Sizes& sizes, const PerRank& rank,
                                const TrainedHead& trained);
 

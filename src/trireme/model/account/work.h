@@ -39,27 +39,6 @@ struct LinearLayers {
 LinearLayers layers_of(const std::vector<ParamSpec>& params, const std::vector<int>& indices,
                        int dim, const PerRank& rank, std::int64_t adapter_rank);
 
-// A transformer's block of attention and feed-forward.
-struct TrainedBlock {
-  LinearLayers qkv, out, up, down;
-  std::int64_t statistics = 0;  // numbers that a norm keeps a row
-  double norm_flops = 0;        // of an element
-  std::int64_t inner = 0;       // features of a token before the activation
-  std::int64_t gates = 0;       // features that the activation makes besides its result
-  std::int64_t rotated = 0;     // numbers that turn a token's queries and keys within its document
-  std::int64_t sums = 0;        // gradients of gains and biases that wait as sums
-  Gradients gradients{};
-  bool dropout = false;  // of what adapters read
-  bool causal = true;    // half of the scores are never computed
-
-  // Whether a gradient comes back to what the first norm gave, and to attention.
-  bool normed() const { return gradients.input || gradients.own; }
-  bool attended() const { return normed() || qkv.adapted(); }
-  // Whether layers have gradients of their own, for which what they read is kept.
-  bool trains(const LinearLayers& layers) const { return gradients.own || layers.adapted(); }
-  // Whether it has a backward at all.
-  bool reached() const { return attended() || trains(up); }
-};
 // Tokens of a causal attention without a window that has as many scores as one over `tokens` with the window.
 double scored_tokens(std::int64_t tokens, std::int64_t window);
 // Operations of causal attention, as it is computed: half of QK^T and half of PV, within the window (0: none).
@@ -67,8 +46,6 @@ double attention_flops(const config::Model& model, const Sizes& sizes, int tp, s
 // Kept data: beginnings of the documents of attention's tokens, and the cosines and sines of queries and keys, `rotated` a
 // token, if these are not the first rows of the table.
 std::int64_t document_saved(const Sizes& sizes, const PerRank& rank, std::int64_t rotated);
-Work block_work(const config::Model& model, const Sizes& sizes, const PerRank& rank,
-                const TrainedBlock& block);
 
 // Final norm and output layer.
 struct TrainedHead {

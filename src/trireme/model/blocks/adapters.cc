@@ -9,6 +9,10 @@ constexpr int kFirstDraw = 16;  // after those of any family
 
 }  // namespace
 
+bool AdaptedBlock::is_adapted(int weight) const {
+  return std::ranges::find(adapted_, weight) != adapted_.end();
+}
+
 ops::Adapter AdaptedBlock::adapter(std::size_t weight, const std::vector<at::Tensor>& inputs,
                                    const exec::BlockContext& context, Columns columns) const {
   const auto found = std::ranges::find(adapted_, static_cast<int>(weight));
@@ -28,8 +32,7 @@ ops::Adapter AdaptedBlock::adapter(std::size_t weight, const std::vector<at::Ten
 }
 
 ops::Keep AdaptedBlock::keep_normed(std::size_t up, const Kept& kept) const {
-  const bool trains = param(up).requires_grad() ||
-                      std::ranges::find(adapted_, static_cast<int>(up)) != adapted_.end();
+  const bool trains = param(up).requires_grad() || is_adapted(static_cast<int>(up));
   return !trains && kept.mlp == ops::Keep::kNo ? ops::Keep::kNo : kept.norms;
 }
 

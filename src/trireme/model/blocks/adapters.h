@@ -21,6 +21,7 @@ class AdaptedBlock : public BoundBlock {
       : BoundBlock(std::move(across)), lora_(lora), adapted_(std::move(adapted)) {}
 
  protected:
+  bool is_adapted(int weight) const;
   // Adapter of the layer with this weight, undefined where it has none. The first of the block's `inputs` is an
   // activation between regions, whose rows key the dropout; `columns` are those that the layer reads here.
   ops::Adapter adapter(std::size_t weight, const std::vector<at::Tensor>& inputs,

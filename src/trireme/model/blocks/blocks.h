@@ -23,7 +23,7 @@ inline at::ScalarType statistics_type(at::ScalarType type) {
   return type == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// Where the parameters of a pre-norm block with biases stand: as model::gpt_spec and model::block_params list them.
+// Where the parameters of a pre-norm block with biases stand: as model::block_params lists them.
 struct BiasedBlock {
   enum Param {
     kNorm1,
@@ -68,11 +68,12 @@ class BoundBlock : public exec::Block {
 
 // Which parts a block keeps for backward, as its node says.
 struct Kept {
+  Kept() = default;  // all
   explicit Kept(const plan::Node& node)
       : norms(of(node, model::kNorms)),
         attention(of(node, model::kAttention)),
         mlp(of(node, model::kMlp)) {}
-  ops::Keep norms, attention, mlp;
+  ops::Keep norms = ops::Keep::kYes, attention = ops::Keep::kYes, mlp = ops::Keep::kYes;
 
  private:
   static ops::Keep of(const plan::Node& node, std::string_view part) {

@@ -2,7 +2,7 @@
 #include "trireme/model/blocks/gpt.h"
 
 #include "trireme/exec/past.h"
-#include "trireme/model/blocks/layered.h"
+#include "trireme/model/blocks/decoder.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/norm.h"
 #include "trireme/ops/pointwise.h"
@@ -53,7 +53,7 @@ Blocks gpt_blocks(const config::Job& job, const model::ModelSpec& spec, const Ra
   Blocks blocks;
   blocks.push_back(std::make_unique<GptEmbed>(job.model, ranks));
   for (std::size_t node = 1; node + 1 < nodes.size(); ++node)
-    blocks.push_back(std::make_unique<LayeredBlock>(job, spec.layers[node], nodes[node],
+    blocks.push_back(std::make_unique<DecoderBlock>(job, spec.layers[node], nodes[node],
                                                     DecoderTables{}, spec.adapted[node], ranks));
   blocks.push_back(std::make_unique<GptHead>(job.model, nodes.back(), ranks));
   return blocks;

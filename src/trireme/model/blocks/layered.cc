@@ -1,20 +1,21 @@
 #include "trireme/model/blocks/layered.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
-#include "trireme/base/error.h"
-#include "trireme/config/head_width.h"
-#include "trireme/exec/past.h"
+#include "trireme/model/blocks/activation.h"
 #include "trireme/model/blocks/past_attention.h"
-#include "trireme/ops/attention/attention.h"
 #include "trireme/ops/feed_forward.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 #include "trireme/ops/norm_across.h"
+#include "trireme/ops/pointwise.h"
 
 namespace trireme::blocks {
 namespace {
@@ -41,15 +42,6 @@ std::vector<std::vector<int>> last_readers(const std::vector<model::Layer>& laye
   return ended;
 }
 
-ops::Gelu gelu_of(config::Activation activation) {
-  switch (activation) {
-    case config::Activation::kGelu: return ops::Gelu::kExact;
-    case config::Activation::kGeluTanh: return ops::Gelu::kTanh;
-    case config::Activation::kQuickGelu: break;
-  }
-  TRIREME_CHECK(false, "no layer has activation {}", static_cast<int>(activation));
-}
-
 ops::Gate gate_of(config::GateActivation gate) {
   return gate == config::GateActivation::kSilu ? ops::Gate::kSilu : ops::Gate::kGeluTanh;
 }
@@ -58,43 +50,73 @@ ops::Gain gain_of(const model::Layer& layer) {
   return layer.from_one ? ops::Gain::kFromOne : ops::Gain::kWhole;
 }
 
+// softmax(q k^T / sqrt(w) + bias) v: heads get one channel more, in which queries are 1 and keys the bias.
+at::Tensor biased_attention(std::array<at::Tensor, 3> qkv, const ops::AttentionHeads& heads,
+                            const LayerSight& sight) {
+  const auto by_head = [&](const at::Tensor& x) {
+    return x.view({x.size(0), x.size(1), heads.heads, -1});
+  };
+  const auto widened = [](const at::Tensor& x, const at::Tensor& channel) {
+    return at::cat({x, channel.expand({x.size(0), x.size(1), x.size(2), 1})}, 3).flatten(2);
+  };
+  auto& [q, k, v] = qkv;
+  const at::Tensor bias = sight.key_bias.to(k.scalar_type());
+  const std::int64_t channels = by_head(q).size(3);
+  const auto width = static_cast<double>(channels);
+  const at::Tensor one = at::ones({1}, q.options()), zero = at::zeros({1}, q.options());
+  q = widened(by_head(q) * std::sqrt((width + 1) / width), one * std::sqrt(width + 1));
+  k = widened(by_head(k), bias.view({1, -1, 1, 1}));
+  v = widened(by_head(v), zero);
+  const at::Tensor attended = ops::attention(q, k, v, heads, sight.mask, sight.cp);
+  return by_head(attended).narrow(3, 0, channels).flatten(2);
+}
+
 }  // namespace
 
-LayeredBlock::LayeredBlock(const config::Job& job, std::vector<model::Layer> layers,
-                           const plan::Node& node, DecoderTables tables, std::vector<int> adapted,
-                           std::shared_ptr<const Across> across)
-    : AdaptedBlock(job.lora, std::move(adapted), std::move(across)),
-      layers_(std::move(layers)),
+LayeredBlock::LayeredBlock(Setting setting, std::shared_ptr<const Across> across)
+    : AdaptedBlock(setting.lora, std::move(setting.adapted), std::move(across)),
+      layers_(std::move(setting.layers)),
       ended_(last_readers(layers_)),
-      kept_(node),
-      norm_eps_(job.model.norm_eps),
-      dropout_(job.model.dropout),
-      tables_(std::move(tables)),
-      axes_(frequency_axes(job)),
-      head_width_(config::head_width(job.model)),
-      whole_heads_{config::attended_width(job.model), head_width_ * job.model.kv_heads} {}
+      look_(std::move(setting.look)),
+      mixer_(std::move(setting.mixer)),
+      heads_(setting.heads),
+      norm_eps_(setting.norm_eps),
+      dropout_(setting.dropout),
+      kept_(setting.kept) {}
 
 std::vector<at::Tensor> LayeredBlock::forward(const std::vector<at::Tensor>& inputs,
                                               const exec::BlockContext& context) {
   Run run{.inputs = inputs,
           .context = context,
           .tensors = std::vector<ops::Operand>(static_cast<std::size_t>(tensors_of(layers_)))};
-  run.tensors[0] = inputs[0];
+  // A part of a sequence may end before its next row.
+  if (context.past != nullptr && inputs[0].size(-2) == 0) return {inputs[0]};
+  const bool one_sample = inputs[0].dim() == 2;
+  run.tensors[0] = one_sample ? inputs[0].unsqueeze(0) : inputs[0];
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    const model::Layer& layer = layers_[i];
-    switch (layer.op) {
-      case Op::kNorm: norm(layer, run); break;
-      case Op::kColumns: columns(layer, run); break;
-      case Op::kAttention: attention(layer, run); break;
-      case Op::kRows: rows(layer, run); break;
-      case Op::kAdd:
-        run.tensors[layer.writes[0]] =
-            run.tensors[layer.reads[0]].value + run.tensors[layer.reads[1]].value;
-        break;
-    }
+    this->run(layers_[i], run);
     for (const int tensor : ended_[i]) run.tensors[tensor] = {};
   }
-  return {run.tensors.back().value};
+  const at::Tensor& y = run.tensors.back().value;
+  return {one_sample ? y.squeeze(0) : y};
+}
+
+void LayeredBlock::run(const model::Layer& layer, Run& run) const {
+  switch (layer.op) {
+    case Op::kNorm: return norm(layer, run);
+    case Op::kColumns: return columns(layer, run);
+    case Op::kAttention: return attention(layer, run);
+    case Op::kActivation:
+      run.tensors[layer.writes[0]] =
+          activated(run.tensors[layer.reads[0]].value, *layer.activation);
+      return;
+    case Op::kRows: return rows(layer, run);
+    case Op::kMixer: return mix(layer, run);
+    case Op::kAdd:
+      run.tensors[layer.writes[0]] =
+          run.tensors[layer.reads[0]].value + run.tensors[layer.reads[1]].value;
+      return;
+  }
 }
 
 void LayeredBlock::norm(const model::Layer& layer, Run& run) const {
@@ -121,37 +143,38 @@ void LayeredBlock::columns(const model::Layer& layer, Run& run) const {
   std::vector<ops::Operand> written =
       ops::column_linears(run.tensors[layer.reads[0]], all, tp(), run.context.weight_gradients,
                           layer.wide ? kept_.mlp : ops::Keep::kYes);
+  if (layer.writes.size() > written.size()) {
+    const auto parts = written[0].value.chunk(static_cast<std::int64_t>(layer.writes.size()), -1);
+    written.clear();
+    for (const at::Tensor& part : parts) written.emplace_back(part.contiguous());
+  }
   for (std::size_t i = 0; i < written.size(); ++i)
     run.tensors[layer.writes[i]] = std::move(written[i]);
 }
 
-std::array<at::Tensor, 3> LayeredBlock::heads(const model::Layer& layer, Run& run) const {
+LayeredBlock::Heads LayeredBlock::heads(const model::Layer& layer, LayerSight& sight,
+                                        Run& run) const {
   const auto taken = [&](std::size_t of) {
     return std::exchange(run.tensors[layer.reads[of]], {}).value;
   };
-  std::array<at::Tensor, 3> qkv;
-  const bool together = layer.reads.size() == 1;
-  if (together) {
+  Heads qkv;
+  if (layer.reads.size() == 1) {
     const std::vector<at::Tensor> parts = taken(0).chunk(3, -1);
-    std::ranges::transform(parts, qkv.begin(), [](const at::Tensor& x) { return x.contiguous(); });
+    // Rotations read rows that are apart.
+    for (std::size_t of = 0; of < qkv.size(); ++of)
+      qkv[of] = layer.attends.rotary && of < 2 && layer.weights.empty() ? parts[of]
+                                                                        : parts[of].contiguous();
   } else {
     for (std::size_t of = 0; of < qkv.size(); ++of) qkv[of] = taken(of);
   }
   for (std::size_t of = 0; of < layer.weights.size(); ++of)
     qkv[of] = head_norm(layer, of, std::exchange(qkv[of], {}), run);
-  if (!layer.attends.rotary) {
-    if (layer.multiplier != 1) qkv[0] = qkv[0] * layer.multiplier;
-    return qkv;
+  if (layer.attends.rotary) {
+    qkv[0] = std::exchange(sight.queries, {})(qkv[0]);
+    qkv[1] = std::exchange(sight.keys, {})(qkv[1]);
+  } else if (layer.multiplier != 1) {
+    qkv[0] = qkv[0] * layer.multiplier;
   }
-  const DecoderTables::Both& tables = layer.attends.window > 0 ? tables_.sliding : tables_.full;
-  const at::Tensor given = across().own_tokens(positions(run.inputs));
-  const auto turn = [&](at::Tensor& x, const ops::RotaryTable& rows) {
-    x = given.defined() ? turned_each(x, rows) : ops::rotary(x, rows);
-  };
-  const std::int64_t tokens = qkv[0].size(1);
-  const ops::RotaryTable keys = rows_of(tables.keys, given, tokens, run);
-  turn(qkv[0], layer.multiplier == 1 ? keys : rows_of(tables.queries, given, tokens, run));
-  turn(qkv[1], keys);
   return qkv;
 }
 
@@ -160,9 +183,12 @@ at::Tensor LayeredBlock::head_norm(const model::Layer& layer, std::size_t of, at
   const at::Tensor& gain = param(layer.weights[of]);
   const ops::WeightGradientsPtr& gradients = run.context.weight_gradients;
   if (layer.whole_heads) {
+    const bool keys = of == 1;
+    const std::int64_t width = x.size(2) / (keys ? heads_.kv_heads : heads_.heads);
     // A key-value head that an earlier rank's queries read as well.
-    const bool shares = of == 1 && across().heads().offset > 0;
-    const ops::Features features{.width = whole_heads_[of], .shared = shares ? head_width_ : 0};
+    const bool shares = keys && heads_.offset > 0;
+    const ops::Features features{.width = width * heads_.all_heads / (keys ? heads_.group : 1),
+                                 .shared = shares ? width : 0};
     return ops::rms_norm_across(x, gain, features, norm_eps_, tp(), gradients);
   }
   const at::Tensor heads = std::exchange(x, {}).unflatten(2, {-1, gain.size(0)});
@@ -171,48 +197,44 @@ at::Tensor LayeredBlock::head_norm(const model::Layer& layer, std::size_t of, at
 
 void LayeredBlock::attention(const model::Layer& layer, Run& run) const {
   exec::Past* const past = run.context.past;
-  const ops::ContextParallel cp = this->cp(run.inputs);
-  ops::AttentionHeads heads = across().heads();
+  LayerSight sight = look_(layer, run.inputs, past);
+  ops::AttentionHeads heads = heads_;
   if (drops(layer, run)) {
     heads.dropout = dropout_;
     heads.key = run.context.generator(*layer.draw).current_seed();
   }
   ops::Operand& mixed = run.tensors[layer.writes[0]];
-  const std::int64_t window = layer.attends.window;
-  const auto mask = [&] {
-    return across().mask(within(across().own_tokens(positions(run.inputs))), cp, window);
-  };
   if (past == nullptr && layer.reads.size() == 1 && !layer.attends.rotary) {
-    mixed = ops::attention_packed(run.tensors[layer.reads[0]], heads, mask(), cp, kept_.attention);
+    mixed = ops::attention_packed(run.tensors[layer.reads[0]], heads, sight.mask, sight.cp,
+                                  kept_.attention);
     return;
   }
-  const auto [q, k, v] = this->heads(layer, run);
-  if (past == nullptr) {
-    mixed = ops::attention(q, k, v, heads, mask(), cp, kept_.attention);
-    return;
-  }
-  past->rows += q.size(1);
+  Heads qkv = this->heads(layer, sight, run);
+  if (past != nullptr)
+    mixed = attend_to_past(layer, qkv, *past);
+  else if (layer.key_bias)
+    mixed = biased_attention(std::move(qkv), heads, sight);
+  else
+    mixed = ops::attention(qkv[0], qkv[1], qkv[2], heads, sight.mask, sight.cp, kept_.attention);
+}
+
+at::Tensor LayeredBlock::attend_to_past(const model::Layer& layer, const Heads& qkv,
+                                        exec::Past& past) const {
+  past.rows += qkv[0].size(1);
   const auto split = [](const at::Tensor& x, std::int64_t count) {
     return x.unflatten(2, {count, -1});
   };
   // A window of 0 is all.
-  mixed = attend_after(*past, split(q, heads.heads), split(k, heads.kv_heads),
-                       split(v, heads.kv_heads), window - 1)
-              .flatten(2);
+  return attend_after(past, split(qkv[0], heads_.heads), split(qkv[1], heads_.kv_heads),
+                      split(qkv[2], heads_.kv_heads), layer.attends.window - 1)
+      .flatten(2);
 }
 
-ops::RotaryTable LayeredBlock::rows_of(const ops::RotaryTable& table, const at::Tensor& positions,
-                                       std::int64_t tokens, const Run& run) const {
-  const exec::Past* const past = run.context.past;
-  if (past != nullptr) return table.at(at::arange(past->rows, past->rows + tokens));
-  if (!positions.defined()) return table.at(across().positions(cp(run.inputs)));
-  if (!axes_.defined()) return table.at(positions.flatten());
-  return by_axes(table, positions.narrow(2, 0, 3), axes_);
-}
-
-at::Tensor LayeredBlock::within(const at::Tensor& positions) const {
-  if (!axes_.defined()) return positions;
-  return positions.size(2) > 3 ? positions.select(2, 3) : at::Tensor();
+void LayeredBlock::mix(const model::Layer& layer, Run& run) const {
+  std::vector<at::Tensor> weights;
+  for (const int weight : layer.weights) weights.push_back(param(weight));
+  run.tensors[layer.writes[0]] =
+      mixer_(run.tensors[layer.reads[0]], weights, run.inputs, run.context);
 }
 
 void LayeredBlock::rows(const model::Layer& layer, Run& run) const {
@@ -220,9 +242,10 @@ void LayeredBlock::rows(const model::Layer& layer, Run& run) const {
   const at::Tensor &weight = param(layer.weights[0]), bias = this->bias(layer, 0);
   const ops::WeightGradientsPtr& gradients = run.context.weight_gradients;
   const bool gated = layer.reads.size() > 1, active = gated || layer.activation;
-  const ops::Adapter adapter =
-      this->adapter(layer.weights[0], run.inputs, run.context,
-                    active ? across().feature_columns() : across().head_columns());
+  ops::Adapter adapter;
+  if (is_adapted(layer.weights[0]))
+    adapter = this->adapter(layer.weights[0], run.inputs, run.context,
+                            active ? across().feature_columns() : across().head_columns());
   at::Tensor y;
   if (gated)
     y = ops::gated_linear(x, run.tensors[layer.reads[1]], weight, tp(), gradients, adapter,

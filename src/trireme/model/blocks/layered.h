@@ -1,24 +1,50 @@
-// A decoder's block that runs its layers one by one, as model/layers/layers.h lists them.
+// A block that runs its layers one by one, as model/layers/layers.h lists them.
 #pragma once
 
 #include <array>
+#include <functional>
 
-#include "trireme/config/job.h"
+#include "trireme/exec/past.h"
 #include "trireme/model/blocks/adapters.h"
-#include "trireme/model/blocks/mrope.h"
 #include "trireme/model/layers/layer.h"
-#include "trireme/ops/pointwise.h"
+#include "trireme/ops/attention/attention.h"
 
 namespace trireme::blocks {
 
-// A second input is the positions of tokens: within documents, [samples, tokens], or of M-RoPE, [samples, tokens, 3], or
-// both, [samples, tokens, 4].
+// What a layer of attention reads besides queries, keys and values.
+struct LayerSight {
+  using Turn = std::function<at::Tensor(const at::Tensor& heads)>;
+  ops::Mask mask{};
+  ops::ContextParallel cp{};
+  // Rotation of [samples, tokens, heads * width], where the layer has one; it may be called once.
+  Turn queries{}, keys{};
+  at::Tensor key_bias{};  // [tokens]: added to the scores of every key, where the layer has one
+};
+// From the node's inputs. Given the past of a sequence, masks are not read.
+using LayerLook = std::function<LayerSight(
+    const model::Layer& layer, const std::vector<at::Tensor>& inputs, const exec::Past* past)>;
+
+// A family's own way to mix rows: of x [samples, tokens, d] and its weights, in their order; the result as x. Counts rows
+// of a past.
+using LayerMixer = std::function<at::Tensor(
+    const ops::Operand& x, const std::vector<at::Tensor>& weights,
+    const std::vector<at::Tensor>& inputs, const exec::BlockContext& context)>;
+
+// The first input is x, [samples, tokens, d], or [rows, d] of one sample.
 class LayeredBlock : public AdaptedBlock {
  public:
-  // `tables` serve at least model.seq_len positions; `adapted` as AdaptedBlock's.
-  LayeredBlock(const config::Job& job, std::vector<model::Layer> layers, const plan::Node& node,
-               DecoderTables tables, std::vector<int> adapted,
-               std::shared_ptr<const Across> across);
+  struct Setting {
+    std::vector<model::Layer> layers{};
+    LayerLook look{};
+    LayerMixer mixer{};
+    ops::AttentionHeads heads{};  // without noise; `group` and `all_heads` are set
+    double norm_eps = 0;
+    double dropout = 0;
+    Kept kept{};
+    config::Lora lora{};
+    std::vector<int> adapted{};  // as AdaptedBlock's
+  };
+  LayeredBlock(Setting setting, std::shared_ptr<const Across> across);
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 
@@ -29,37 +55,37 @@ class LayeredBlock : public AdaptedBlock {
     const exec::BlockContext& context;
     std::vector<ops::Operand> tensors;
   };
+  using Heads = std::array<at::Tensor, 3>;
+
+  void run(const model::Layer& layer, Run& run) const;
   void norm(const model::Layer& layer, Run& run) const;
   void columns(const model::Layer& layer, Run& run) const;
   void attention(const model::Layer& layer, Run& run) const;
   void rows(const model::Layer& layer, Run& run) const;
+  void mix(const model::Layer& layer, Run& run) const;
   at::Tensor bias(const model::Layer& layer, std::size_t of) const {
     return layer.biases.empty() ? at::Tensor() : param(layer.biases[of]);
   }
-  // Queries, keys and values as attention takes them: normed and turned as the layer says, on their own.
-  std::array<at::Tensor, 3> heads(const model::Layer& layer, Run& run) const;
   bool drops(const model::Layer& layer, const Run& run) const {
     return layer.draw && dropout_ > 0 && run.context.training;
   }
+  // Queries, keys and values as attention takes them: normed and turned as the layer says, on their own. Uses up the
+  // sight's rotations.
+  Heads heads(const model::Layer& layer, LayerSight& sight, Run& run) const;
   // RMS norm of queries or keys, if the layer has one.
   at::Tensor head_norm(const model::Layer& layer, std::size_t of, at::Tensor x,
                        const Run& run) const;
-  // The rows of a table for positions of this node, or after others.
-  ops::RotaryTable rows_of(const ops::RotaryTable& table, const at::Tensor& positions,
-                           std::int64_t tokens, const Run& run) const;
-  // [samples, tokens], places within documents; undefined: sequences are one.
-  at::Tensor within(const at::Tensor& positions) const;
+  // Of rows that follow others.
+  at::Tensor attend_to_past(const model::Layer& layer, const Heads& qkv, exec::Past& past) const;
 
   std::vector<model::Layer> layers_;
   std::vector<std::vector<int>> ended_;  // parallel to layers: tensors that none reads after it
-  Kept kept_;
+  LayerLook look_;
+  LayerMixer mixer_;
+  ops::AttentionHeads heads_;
   double norm_eps_;
   double dropout_;
-  DecoderTables tables_;
-  at::Tensor axes_;  // of M-RoPE
-  std::int64_t head_width_;
-  std::array<std::int64_t, 2>
-      whole_heads_;  // channels of a token's queries and keys over all ranks
+  Kept kept_;
 };
 
 }  // namespace trireme::blocks

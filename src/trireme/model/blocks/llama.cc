@@ -2,7 +2,7 @@
 
 #include <ATen/ops/scalar_tensor.h>
 
-#include "trireme/model/blocks/layered.h"
+#include "trireme/model/blocks/decoder.h"
 #include "trireme/model/blocks/mrope.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/norm.h"
@@ -27,7 +27,7 @@ Blocks llama_blocks(const config::Job& job, const model::ModelSpec& spec, const 
   Blocks blocks;
   blocks.push_back(std::make_unique<LlamaEmbed>(ranks, job.llama.embedding_multiplier));
   for (std::size_t node = 1; node + 1 < nodes.size(); ++node)
-    blocks.push_back(std::make_unique<LayeredBlock>(job, spec.layers[node], nodes[node], tables,
+    blocks.push_back(std::make_unique<DecoderBlock>(job, spec.layers[node], nodes[node], tables,
                                                     spec.adapted[node], ranks));
   blocks.push_back(std::make_unique<LlamaHead>(job.model, nodes.back(), ranks, job.llama));
   return blocks;

@@ -1,8 +1,8 @@
 #include "trireme/model/blocks/neox.h"
 
 #include "trireme/config/neox.h"
+#include "trireme/model/blocks/decoder.h"
 #include "trireme/model/blocks/gpt.h"
-#include "trireme/model/blocks/layered.h"
 #include "trireme/model/blocks/llama.h"
 #include "trireme/model/blocks/mrope.h"
 
@@ -15,7 +15,7 @@ Blocks neox_blocks(const config::Job& job, const model::ModelSpec& spec, const R
   Blocks blocks;
   blocks.push_back(std::make_unique<LlamaEmbed>(ranks));
   for (std::size_t node = 1; node + 1 < nodes.size(); ++node)
-    blocks.push_back(std::make_unique<LayeredBlock>(job, spec.layers[node], nodes[node], rotary,
+    blocks.push_back(std::make_unique<DecoderBlock>(job, spec.layers[node], nodes[node], rotary,
                                                     spec.adapted[node], ranks));
   blocks.push_back(std::make_unique<GptHead>(job.model, nodes.back(), ranks));
   return blocks;

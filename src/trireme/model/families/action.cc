@@ -147,6 +147,7 @@ Encoder action_encoder(const config::Job& job, std::int64_t samples, std::int64_
           .tokens = frames * (kConditions + grid.rows * grid.columns),
           .sequences = samples,
           .causal = true,
+          .positions = job.vision.positions,
           .activation = job.vision.activation,
           .init_std = job.vision.init_std};
 }

@@ -262,6 +262,7 @@ Encoder region_tower(const config::Job& job) {
   Encoder encoder = tower(job.vision, job.run.micro_batch);
   encoder.tokens = arrcoc.grid * arrcoc.grid * arrcoc.least * arrcoc.least + arrcoc.budget;
   encoder.packed = true;
+  encoder.positions = config::Positions::kRotary;
   return encoder;
 }
 

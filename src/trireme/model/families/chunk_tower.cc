@@ -18,7 +18,7 @@ class ChunkedTower {
  public:
   ChunkedTower(Graph& graph, const config::Job& job, const Encoder& encoder)
       : graph_(graph), job_(job), dense_(encoder), chunks_(encoder) {
-    chunks_.packed = true;
+    chunks_.packed = chunks_.key_bias = true;
   }
 
   ValueId build(ValueId clips) && {

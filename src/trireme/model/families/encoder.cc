@@ -1,24 +1,24 @@
 #include "trireme/model/families/encoder.h"
 
-#include <cmath>
 #include <utility>
 
-#include "trireme/model/account/exchanges.h"
-#include "trireme/model/account/transients.h"
+#include "trireme/config/head_width.h"
 #include "trireme/model/account/work.h"
+#include "trireme/model/layers/account.h"
 
 namespace trireme::model {
 namespace {
 
 // As far as work and exchanges go a block is a language model's.
-config::Model as_model(const Encoder& encoder) {
-  return {.layers = 1,
+config::Model as_model(const Encoder& encoder, std::int64_t layer = 0) {
+  return {.layers = layer + 1,  // residual layers begin smaller by their number so far
           .hidden = encoder.hidden,
           .heads = encoder.heads,
           .kv_heads = encoder.heads,
           .ffn = encoder.ffn,
           .vocab = 1,
-          .seq_len = encoder.tokens};
+          .seq_len = encoder.tokens,
+          .init_std = encoder.init_std};
 }
 
 PerRank as_rank(const Graph& graph, const Encoder& encoder, const std::string& node) {
@@ -26,6 +26,7 @@ PerRank as_rank(const Graph& graph, const Encoder& encoder, const std::string& n
   rank.micro_batch = encoder.sequences;
   rank.compute = graph.types().of(node);
   rank.sequence = false;
+  rank.documents = encoder.packed;
   if (encoder.replicated) rank.tp = 1;
   return rank;
 }
@@ -40,24 +41,7 @@ std::vector<ParamSpec> whole(std::vector<ParamSpec> params) {
   return params;
 }
 
-Cut rows_cut(std::vector<CutSegment> segments) {
-  return {.dim = 0, .segments = std::move(segments)};
-}
-
-Cut columns_cut(CutSegment segment) { return {.dim = 1, .segments = {segment}}; }
-
-constexpr double kNormFlops = 8;  // mean, variance, scale and shift
-
-// Numbers that an activation and the next layer keep of a feature: input and result of the activation, and for x
-// sigmoid(1.702 x) also the sigmoid. An activation with an op of its own keeps the input alone.
-std::int64_t kept_a_feature(config::Activation activation) {
-  switch (activation) {
-    case config::Activation::kGelu: return 2;
-    case config::Activation::kGeluTanh: return 1;
-    case config::Activation::kQuickGelu: return 3;
-  }
-  return 0;
-}
+constexpr config::Activation kFused = config::Activation::kGeluTanh;  // with the layer after it
 
 }  // namespace
 
@@ -67,6 +51,7 @@ Encoder tower(const config::Vision& vision, std::int64_t sequences) {
           .ffn = vision.ffn,
           .tokens = patch_grid(vision).tokens() + (vision.pooling == config::Pooling::kClass),
           .sequences = sequences,
+          .positions = vision.positions,
           .activation = vision.activation,
           .init_std = vision.init_std};
 }
@@ -111,25 +96,32 @@ std::vector<ParamSpec> joined(std::vector<std::vector<ParamSpec>> lists) {
   return all;
 }
 
+BlockLayers encoder_layers(const Encoder& encoder, const PerRank& rank, const std::string& prefix,
+                           std::int64_t layer) {
+  using Positions = config::Positions;
+  const config::Model model = as_model(encoder, layer);
+  LayerList list(model, rank, prefix);
+  const LayerList::Branch first = list.layer_norm("norm1", 0);
+  const int mixed = list.attention(list.heads(first.normed, "attn.qkv"),
+                                   {.rotary = encoder.positions != Positions::kLearned});
+  if (!encoder.causal) list.attend_to_all();
+  if (encoder.positions != Positions::kLearnedRotary) list.turn_each_channel();
+  if (encoder.key_bias) list.bias_keys();
+  const int attended = list.attention_output("attn.proj", mixed, LayerList::Bias::kHere);
+  const LayerList::Branch second = list.layer_norm("norm2", first.stream, attended);
+  const int wide = list.widen("mlp.fc1", second.normed);
+  const int narrow = encoder.activation == kFused
+                         ? list.narrow("mlp.fc2", wide, kFused)
+                         : list.narrow("mlp.fc2", list.activate(wide, encoder.activation));
+  list.add(second.stream, narrow);
+  BlockLayers block = std::move(list).finish();
+  if (encoder.replicated) block.params = whole(std::move(block.params));
+  return block;
+}
+
 std::vector<ParamSpec> block_params(const Encoder& encoder, const std::string& prefix,
                                     std::int64_t layer) {
-  const std::int64_t d = encoder.hidden, ffn = encoder.ffn;
-  const double residual = encoder.init_std / std::sqrt(2.0 * static_cast<double>(layer + 1));
-  const CutSegment heads{.granules = encoder.heads, .size = d / encoder.heads};
-  const CutSegment features{.granules = ffn};
-  const Cut qkv = rows_cut({heads, heads, heads});
-  std::vector<ParamSpec> params =
-      joined({norm_params(prefix + "norm1", d),
-              {drawn(prefix + "attn.qkv.weight", {3 * d, d}, encoder.init_std, qkv),
-               zeros(prefix + "attn.qkv.bias", 3 * d, qkv),
-               drawn(prefix + "attn.proj.weight", {d, d}, residual, columns_cut(heads)),
-               zeros(prefix + "attn.proj.bias", d)},
-              norm_params(prefix + "norm2", d),
-              {drawn(prefix + "mlp.fc1.weight", {ffn, d}, encoder.init_std, rows_cut({features})),
-               zeros(prefix + "mlp.fc1.bias", ffn, rows_cut({features})),
-               drawn(prefix + "mlp.fc2.weight", {d, ffn}, residual, columns_cut(features)),
-               zeros(prefix + "mlp.fc2.bias", d)}});
-  return encoder.replicated ? whole(std::move(params)) : params;
+  return encoder_layers(encoder, {}, prefix, layer).params;
 }
 
 plan::Value activation(const Graph& graph, const Encoder& encoder, std::string name) {
@@ -149,43 +141,26 @@ plan::ValueId block_node(Graph& graph, const Encoder& encoder, std::string name,
   const config::Model model = as_model(encoder);
   const PerRank rank = as_rank(graph, encoder, name);
   const Sizes sizes(model, rank);
-  const std::vector<ParamSpec>& params = graph.spec().units[unit].params;
-  const bool trains = graph.spec().program.units[unit].trainable;
-  TrainedBlock block{.statistics = 2,
-                     .norm_flops = kNormFlops,
-                     .inner = kept_a_feature(encoder.activation) * sizes.ffn,
-                     .gates = encoder.activation == config::Activation::kQuickGelu,
-                     .sums = 4,
-                     .gradients = {.input = !teacher && graph.reached(x), .own = trains},
-                     .causal = encoder.causal};
-  block.qkv = layers_of(params, {2}, 0, rank, 0);
-  block.out = layers_of(params, {4}, 1, rank, 0);
-  block.up = layers_of(params, {8}, 0, rank, 0);
-  block.down = layers_of(params, {10}, 1, rank, 0);
+  BlockLayers block = encoder_layers(encoder, rank);
+  const TrainedLayers trained{.gradients = {.input = !teacher && graph.reached(x),
+                                            .own = graph.spec().program.units[unit].trainable}};
+  LayersAccount account = account_of(block, trained, model, sizes, rank);
+  // What rows see is there before and after the block, whose parts are not recomputed one by one.
+  if (encoder.packed)
+    account.transients.passing += document_saved(sizes, rank, 2 * config::head_width(model));
+  account.work.parts.clear();
+  account.work.split.reset();
+  std::erase_if(account.exchanges, [](const plan::NodeExchange& one) { return !one.part.empty(); });
   std::vector<plan::ValueId> reads = {x};
   reads.insert(reads.end(), more.begin(), more.end());
-  // Its parts are not recomputed one by one.
-  Work work = block_work(model, sizes, rank, block);
-  plan::NodeWork transients = block_transients(model, sizes, rank, block);
-  // A language model's block adds the feed-forward's result where the stream is; here the sum is a tensor of its own.
-  transients.passing += sizes.rows * sizes.d * sizes.element;
-  if (encoder.packed) {
-    // Cosines and sines of every row's place, which backward reads.
-    const std::int64_t tables = 2 * sizes.rows * (encoder.hidden / encoder.heads) * sizes.statistic;
-    transients.passing += tables;
-    if (block.reached()) work.saved_bytes += tables;
-  }
-  work.parts.clear();
-  work.split.reset();
-  std::vector<plan::NodeExchange> exchanges = Exchanges(sizes, rank).block(block);
-  std::erase_if(exchanges, [](const plan::NodeExchange& one) { return !one.part.empty(); });
   const plan::ValueId y =
       graph.node({.name = std::move(name),
                   .reads = std::move(reads),
                   .no_grad = teacher,
-                  .work = transients,
-                  .exchanges = std::move(exchanges)},
-                 work, {unit}, {activation(graph, encoder, std::move(writes))})[0];
+                  .work = account.transients,
+                  .exchanges = std::move(account.exchanges)},
+                 account.work, {unit}, {activation(graph, encoder, std::move(writes))})[0];
+  graph.spec().layers.back() = std::move(block.layers);
   graph.spread_rows();
   return y;
 }

@@ -8,6 +8,7 @@
 
 #include "trireme/config/job.h"
 #include "trireme/model/graph.h"
+#include "trireme/model/layers/layers.h"
 
 namespace trireme::model {
 
@@ -24,6 +25,8 @@ struct Encoder {
   bool varies = false;  // `sequences` is the most that a micro-batch can have
   bool causal = false;
   bool replicated = false;  // every tp rank has and computes all of it
+  config::Positions positions = config::Positions::kLearned;  // others turn queries and keys
+  bool key_bias = false;                                      // scores of a row have a bias
   config::Activation activation = config::Activation::kGelu;
   double init_std = 0.02;
 
@@ -52,9 +55,12 @@ std::vector<ParamSpec> linear_params(const std::string& name, std::int64_t out, 
                                      double std);
 std::vector<ParamSpec> joined(std::vector<std::vector<ParamSpec>> lists);
 
-// Parameters of the `layer`-th block (from 0), in the order that blocks::EncoderBlock binds: norm1, attn.qkv,
-// attn.proj, norm2, mlp.fc1, mlp.fc2, each with a bias. The layers that write to the residual stream are initialized
-// smaller by sqrt(2 (layer + 1)). Heads and features are cut over tp.
+// The `layer`-th block (from 0) on a rank of these samples: norm1, attn.qkv, attn.proj, norm2, mlp.fc1, mlp.fc2, each
+// with a bias. The layers that write to the residual stream are initialized smaller by sqrt(2 (layer + 1)). Heads and
+// features are cut over tp.
+BlockLayers encoder_layers(const Encoder& encoder, const PerRank& rank,
+                           const std::string& prefix = "", std::int64_t layer = 0);
+// Its parameters.
 std::vector<ParamSpec> block_params(const Encoder& encoder, const std::string& prefix,
                                     std::int64_t layer);
 

@@ -198,12 +198,13 @@ class Pretraining {
 Encoder student_encoder(const config::Job& job, std::int64_t samples) {
   Encoder encoder = tower(job.vision, kMasks * samples);
   encoder.packed = true;
+  encoder.key_bias = has_chunks(job);
   return encoder;
 }
 
 Encoder teacher_encoder(const config::Job& job, std::int64_t samples) {
   Encoder encoder = tower(job.vision, samples);
-  encoder.packed = has_chunks(job);
+  encoder.packed = encoder.key_bias = has_chunks(job);
   return encoder;
 }
 
@@ -215,6 +216,7 @@ Encoder predictor_encoder(const config::Job& job, std::int64_t samples) {
           .sequences = kMasks * samples,
           .packed = true,
           .replicated = true,
+          .positions = job.vision.positions,
           .activation = job.vision.activation,
           .init_std = job.vision.init_std};
 }

@@ -92,6 +92,8 @@ Encoder probe_encoder(const config::Job& job, std::int64_t samples) {
   encoder.tokens *= job.probe.segments;
   encoder.heads = job.probe.heads;
   encoder.ffn = 4 * job.vision.hidden;
+  // Tokens of a chunk are equal: the probe gets the place of each.
+  if (!job.vision.chunked) encoder.positions = config::Positions::kLearned;
   return encoder;
 }
 

@@ -26,13 +26,14 @@ class Account : public LayerBytes {
   // Numbers of a token in rows of the tables of queries and keys.
   std::int64_t rotated(const Layer& layer) const {
     if (!layer.attends.rotary) return 0;
-    return (layer.multiplier == 1 ? 1 : 2) * config::head_width(model_);
+    return (layer.multiplier == 1 ? 1 : 2) * layer.angles * config::head_width(model_);
   }
   double product_flops(double elements) const {
     return 2.0 * static_cast<double>(sizes_.tokens) * elements;
   }
   double attention_flops(const Layer& layer) const {
-    return model::attention_flops(model_, sizes_, rank_.tp, layer.attends.window);
+    return (layer.causal ? 1 : 2) *
+           model::attention_flops(model_, sizes_, rank_.tp, layer.attends.window);
   }
   std::int64_t split_bytes() const;
 };
@@ -81,6 +82,10 @@ Work Account::work() const {
       if (flow_.flows(layer)) backward += 2 * flops;
       if (flow_.flows(layer)) work.saved_bytes += document_saved(sizes_, rank_, rotated(layer));
     }
+    if (layer.op == Op::kMixer) {
+      work.flops += block_.mixer.flops;
+      if (flow_.flows(layer)) backward += 2 * block_.mixer.flops;
+    }
     if (!is_linear(layer)) continue;
     double elements = 0, on = 0, up = 0;
     for (const int weight : layer.weights) {
@@ -114,34 +119,38 @@ Work Account::work() const {
   return work;
 }
 
-// As Exchanges::block, but counted layer by layer.
+// Of attention, and of regions over tp ranks (Shoeybi et al. 2019). By rows, backward gathers the input of a layer that
+// opens one a second time (Korthikanti et al. 2022).
 std::vector<plan::NodeExchange> Account::exchanges() const {
+  const Exchanges exchanges(sizes_, rank_);
   RegionCounts counts;
-  std::vector<plan::NodeExchange> all;
+  std::vector<plan::NodeExchange> all, of_mixers;
+  const auto add = [&](std::vector<plan::NodeExchange>& to, std::vector<plan::NodeExchange> more) {
+    to.insert(to.end(), more.begin(), more.end());
+  };
   for (const Layer& layer : block_.layers) {
-    if (layer.op == Op::kAttention)
-      for (plan::NodeExchange one : Exchanges(sizes_, rank_).attention()) {
-        if (!flow_.flows(layer)) one.backward = 0;
-        all.push_back(std::move(one));
-      }
+    const bool flows = flow_.flows(layer), mixes = layer.op == Op::kMixer;
+    if (layer.op == Op::kAttention) {
+      std::vector<plan::NodeExchange> own = exchanges.attention();
+      for (plan::NodeExchange& one : own) one.backward *= flows;
+      add(all, std::move(own));
+    }
     if (layer.whole_heads)
-      for (plan::NodeExchange& one :
-           Exchanges(sizes_, rank_)
-               .row_numbers(static_cast<int>(layer.weights.size()), flow_.flows(layer)))
-        all.push_back(std::move(one));
-    if (layer.op == Op::kColumns) {
+      add(all, exchanges.row_numbers(static_cast<int>(layer.weights.size()), flows));
+    if (mixes) add(of_mixers, exchanges.row_numbers(1, flows));  // of its norm
+    if (layer.op == Op::kColumns || mixes) {
       ++counts.opened;
       counts.opened_back += flow_.reaches(layer.reads[0]);
       counts.trained += flow_.trains(layer);
       counts.again += layer.wide;
     }
-    if (layer.op == Op::kRows) {
+    if (layer.op == Op::kRows || mixes) {
       ++counts.closed;
-      counts.closed_back += flow_.flows(layer);
+      counts.closed_back += flows;
     }
   }
-  for (plan::NodeExchange& one : Exchanges(sizes_, rank_).regions(counts))
-    all.push_back(std::move(one));
+  add(all, exchanges.regions(counts));
+  add(all, std::move(of_mixers));
   return all;
 }
 

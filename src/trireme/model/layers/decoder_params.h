@@ -17,6 +17,7 @@ namespace trireme::model {
 // Matrices are drawn from N(0, init_std^2). Those that write to the residual stream have a deviation smaller by sqrt(2
 // layers) (GPT-2's report; Megatron does so for every family).
 struct Initial {
+  Initial(const Init& all, const Init& to_residual) : matrix(all), residual(to_residual) {}
   explicit Initial(const config::Model& model)
       : matrix{.kind = Init::Kind::kNormal, .std = model.init_std},
         residual{.kind = Init::Kind::kNormal,

@@ -15,7 +15,7 @@ LayerFlow::LayerFlow(const BlockLayers& block, const TrainedLayers& trained, boo
   reaches_[0] = trained.gradients.input;
   for (std::size_t i = 0; i < block.layers.size(); ++i) {
     const Layer& layer = block.layers[i];
-    bool through = is_linear(layer) && trains(layer);
+    bool through = (is_linear(layer) || layer.op == Op::kMixer) && trains(layer);
     for (const int t : layer.reads) {
       last_[t] = static_cast<int>(i);
       through = through || reaches(t);
@@ -55,13 +55,16 @@ void LayerFlow::mark_saved(const Layer& layer, bool exchanged) {
   switch (layer.op) {
     case Op::kNorm: saved_[layer.writes[0]] = true; return;
     case Op::kColumns:
+    case Op::kMixer:
       if (trains(layer)) saved_[layer.reads[0]] = true;
       return;
     case Op::kAttention:
       for (const int t : layer.reads) saved_[t] = !exchanged && !splits_heads(layer);
       if (norms_heads(layer)) saved_[layer.reads[0]] = saved_[layer.reads[1]] = true;
-      saved_[layer.writes[0]] = true;
+      // Without the channel more it is a copy.
+      saved_[layer.writes[0]] = !layer.key_bias;
       return;
+    case Op::kActivation: saved_[layer.reads[0]] = true; return;
     case Op::kRows:
       for (const int t : layer.reads)
         if (activates(layer) || trains(layer)) saved_[t] = true;

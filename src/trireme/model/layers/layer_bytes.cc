@@ -15,6 +15,13 @@ bool has_layer_norms(const BlockLayers& block) {
   });
 }
 
+// With the channel that biases of keys need.
+config::Model attending(config::Model model, const BlockLayers& block) {
+  if (std::ranges::any_of(block.layers, [](const Layer& layer) { return layer.key_bias; }))
+    model.head_dim = config::head_width(model) + 1;
+  return model;
+}
+
 }  // namespace
 
 LayerBytes::LayerBytes(const BlockLayers& block, const TrainedLayers& trained,
@@ -25,7 +32,7 @@ LayerBytes::LayerBytes(const BlockLayers& block, const TrainedLayers& trained,
       sizes_(sizes),
       rank_(rank),
       tape_(model, sizes, rank, has_layer_norms(block)),
-      attention_(model, sizes, rank),
+      attention_(attending(model, block), {attending(model, block), rank}, rank),
       flow_(block, trained, sizes.exchanged) {}
 
 std::int64_t LayerBytes::bytes(int tensor) const {
@@ -62,16 +69,23 @@ std::int64_t LayerBytes::hidden(const Layer& layer) const {
   if (!flow_.flows(layer)) return 0;
   switch (layer.op) {
     case Op::kNorm: return flow_.reaches(layer.writes[1]) ? tape_.statistics : 0;
-    case Op::kAttention: return attention_.made() - attention_.result() + own_heads(layer);
+    case Op::kAttention:
+      return attention_.made() - (layer.key_bias ? 0 : attention_.result()) + own_heads(layer);
     case Op::kColumns:
     case Op::kRows: return inner(layer);
+    case Op::kActivation: return gate_bytes(layer);
+    case Op::kMixer: return block_.mixer.saved_bytes;
     case Op::kAdd: return 0;
   }
   return 0;
 }
 
+std::int64_t LayerBytes::gate_bytes(const Layer& layer) const {
+  return layer.activation == config::Activation::kQuickGelu ? bytes(layer.reads[0]) : 0;
+}
+
 std::int64_t LayerBytes::own_heads(const Layer& layer) const {
-  if (splits_heads(layer)) return sizes_.exchanged ? 0 : bytes(layer.reads[0]);
+  if (splits_heads(layer)) return sizes_.exchanged ? 0 : attention_.input();
   std::int64_t all = 0;
   if (!norms_heads(layer)) return all;
   for (const int heads : {layer.reads[0], layer.reads[1]})

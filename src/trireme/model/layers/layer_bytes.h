@@ -30,6 +30,8 @@ class LayerBytes {
   std::int64_t inner(const Layer& layer) const;
   // What norms of queries, or of keys, keep.
   std::int64_t head_statistics(const Layer& layer, int heads) const;
+  // The sigmoid that an activation multiplies by.
+  std::int64_t gate_bytes(const Layer& layer) const;
   // Bytes that a layer keeps in addition to tensors of the block.
   std::int64_t hidden(const Layer& layer) const;
 

@@ -14,18 +14,26 @@ void LayerTransients::forward(const Layer& layer, Tape& tape, bool keeps) const 
       return;
     case Op::kColumns:
       if (keeps) tape.take(inner(layer));
-      tape_.column_forward(tape, features(layer.writes) * sizes_.tokens * sizes_.element);
+      tape_.column_forward(tape, written(layer));
+      // Side by side, before each is a tensor.
+      if (layer.writes.size() > layer.weights.size()) tape.pass(written(layer));
       return drop(layer, tape, 1);
     case Op::kAttention:
       turn(layer, tape, keeps && flow_.flows(layer));
       attention_.forward(tape);
+      if (layer.key_bias) tape.take(bytes(layer.writes[0]));
       if (!keeps || !flow_.flows(layer))
-        return tape.give(attention_.made() - attention_.result() +
-                         splits_heads(layer) * bytes(layer.reads[0]));
+        return tape.give(attention_.made() - (layer.key_bias ? 0 : attention_.result()) +
+                         splits_heads(layer) * attention_.input());
       // Backward reads the heads that it has after an exchange.
       if (sizes_.exchanged)
         for (const int t : layer.reads) tape.give(bytes(t));
       return;
+    case Op::kActivation: {
+      Held gate(tape, gate_bytes(layer));
+      tape.take(bytes(layer.writes[0]));
+      return keeps && flow_.flows(layer) ? gate.keep() : gate.give();
+    }
     case Op::kRows: {
       if (keeps) tape.take(inner(layer));
       Held active(tape, activates(layer) ? bytes(layer.reads[0]) : 0);
@@ -35,13 +43,28 @@ void LayerTransients::forward(const Layer& layer, Tape& tape, bool keeps) const 
       tape.pass(dropped(layer));
       return;
     }
+    case Op::kMixer:
+      if (keeps && flow_.flows(layer))
+        tape.take(block_.mixer.saved_bytes);
+      else
+        tape.pass(block_.mixer.work_bytes);
+      return tape.take(tape_.row);
     case Op::kAdd: return tape.take(tape_.row);
   }
 }
 
 // Queries, then keys: each normed, then turned, before what was is gone.
 void LayerTransients::turn(const Layer& layer, Tape& tape, bool keeps) const {
-  if (splits_heads(layer)) return tape.take(bytes(layer.reads[0]));
+  if (splits_heads(layer)) {
+    tape.take(bytes(layer.reads[0]));
+    // Rotation of halves reads a copy without the others.
+    if (layer.angles == 1) tape.pass(sizes_.tokens * sizes_.kv * sizes_.element);
+    tape.give(bytes(layer.reads[0]));  // side by side
+    if (!layer.key_bias) return;
+    // Queries times a number, before they are wider.
+    tape.pass(2 * attended() + channels());
+    return tape.take(3 * channels());
+  }
   if (layer.reads.size() == 1) return;
   for (const int heads : {layer.reads[0], layer.reads[1]}) {
     if (norms_heads(layer)) {
@@ -70,8 +93,8 @@ void LayerTransients::forward(Tape& tape, bool keeps) const {
   for (std::size_t i = 0; i < block_.layers.size(); ++i) {
     const Layer& layer = block_.layers[i];
     forward(layer, tape, keeps);
-    const bool given = layer.op == Op::kAttention && keeps && flow_.flows(layer) &&
-                       sizes_.exchanged && !splits_heads(layer);
+    const bool given = layer.op == Op::kAttention &&
+                       (splits_heads(layer) || (keeps && flow_.flows(layer) && sizes_.exchanged));
     for (const int t : layer.reads)
       if (t != 0 && flow_.last_reader(t) == static_cast<int>(i) && !(keeps && flow_.saved(t)) &&
           !given)
@@ -98,14 +121,45 @@ void LayerTransients::rows_backward(const Layer& layer, Tape& tape, GradientTape
   if (!gone(layer, half)) return;
   tape.give(tape_.gathered + inner(layer));
   // Attention reads its result after the layer that closes it.
-  if (activates(layer)) tape.give(bytes(x));
+  if (flow_.saved(x) && !is_attended(x)) tape.give(bytes(x));
+}
+
+bool LayerTransients::is_attended(int tensor) const {
+  return std::ranges::any_of(block_.layers, [&](const Layer& layer) {
+    return layer.op == Op::kAttention && layer.writes[0] == tensor && !layer.key_bias;
+  });
+}
+
+void LayerTransients::mixer_backward(const Layer& layer, Tape& tape,
+                                     GradientTape& gradients) const {
+  const int x = layer.reads[0];
+  tape.pass(block_.mixer.gradient_bytes);
+  if (flow_.reaches(x)) {
+    tape.take(bytes(x));
+    gradients.begin(x, bytes(x));
+  }
+  gradients.drop(layer.writes[0]);
+  tape.give(block_.mixer.saved_bytes + (flow_.saved(x) ? bytes(x) : 0));
+}
+
+// Of a gated one: gradients of x and of the gate, which becomes x's as well.
+void LayerTransients::activation_backward(const Layer& layer, Tape& tape,
+                                          GradientTape& gradients) const {
+  const int x = layer.reads[0];
+  Held gate(tape, gate_bytes(layer));
+  tape.take(bytes(x));
+  gradients.drop(layer.writes[0]);
+  tape.give(bytes(x) + gate_bytes(layer));
+  gate.give();
+  gradients.begin(x, bytes(x));
 }
 
 void LayerTransients::columns_backward(const Layer& layer, Tape& tape, GradientTape& gradients,
                                        Half half) const {
   const int x = layer.reads[0];
   const bool goes_on = flow_.reaches(x);
-  tape_.column_backward(tape, biased_features(layer), static_cast<int>(layer.writes.size()), half,
+  if (layer.writes.size() > layer.weights.size()) tape.pass(written(layer));
+  tape_.column_backward(tape, biased_features(layer), static_cast<int>(layer.weights.size()), half,
                         flow_.trains(layer), goes_on);
   drop(layer, tape, 2);
   if (goes_on && gradients.has(x)) {  // another reader's, which it is added to
@@ -133,11 +187,18 @@ void LayerTransients::backward(const Layer& layer, Tape& tape, GradientTape& gra
       return gradients.drop(layer.writes[0]);
     case Op::kAttention:
       gradients.forget(layer.writes[0]);
+      if (layer.key_bias) {
+        tape.take(bytes(layer.writes[0]) + channels());
+        tape.give(bytes(layer.writes[0]));
+      }
       attention_.backward(tape);
+      if (layer.key_bias) tape.give(3 * channels());
       turn_back(layer, tape);
       for (const int t : layer.reads) gradients.begin(t, bytes(t));
       return;
     case Op::kColumns: return columns_backward(layer, tape, gradients, half);
+    case Op::kActivation: return activation_backward(layer, tape, gradients);
+    case Op::kMixer: return mixer_backward(layer, tape, gradients);
     case Op::kNorm: {
       // The norm's gradient joins the stream's, in a tensor of its own.
       tape_.norm_gradient(tape);

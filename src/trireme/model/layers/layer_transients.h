@@ -18,6 +18,9 @@ class LayerTransients : public LayerBytes {
   std::int64_t biased_features(const Layer& layer) const {
     return layer.biases.empty() ? 0 : features(layer.writes);
   }
+  std::int64_t written(const Layer& layer) const {
+    return features(layer.writes) * sizes_.tokens * sizes_.element;
+  }
   // What dropout or a multiplier makes of what the layer gives, or of its gradient.
   std::int64_t dropped(const Layer& layer) const {
     return layer.multiplier != 1 ? tape_.row : layer.draw ? tape_.dropped : 0;
@@ -31,6 +34,9 @@ class LayerTransients : public LayerBytes {
     if (!layer.whole_heads || rank_.tp == 1) return 0;
     return tensors * sizes_.tokens * block_.tensors[heads].features * sizes_.statistic;
   }
+  // The channel more of queries, of keys or of values.
+  std::int64_t channels() const { return (attention_.input() - 3 * attended()) / 3; }
+  std::int64_t attended() const { return sizes_.tokens * sizes_.q * sizes_.element; }
   void forward(Tape& tape, bool keeps) const;
   void forward(const Layer& layer, Tape& tape, bool keeps) const;
   void turn(const Layer& layer, Tape& tape, bool keeps) const;
@@ -38,7 +44,11 @@ class LayerTransients : public LayerBytes {
   void backward(const Layer& layer, Tape& tape, GradientTape& gradients, Half half) const;
   void columns_backward(const Layer& layer, Tape& tape, GradientTape& gradients, Half half) const;
   void rows_backward(const Layer& layer, Tape& tape, GradientTape& gradients, Half half) const;
+  void mixer_backward(const Layer& layer, Tape& tape, GradientTape& gradients) const;
+  void activation_backward(const Layer& layer, Tape& tape, GradientTape& gradients) const;
   void turn_back(const Layer& layer, Tape& tape) const;
+  // Whether it is what attention gives and keeps.
+  bool is_attended(int tensor) const;
   // What is dropped of the input for adapters, and once more on the way back.
   void drop(const Layer& layer, Tape& tape, int copies) const {
     if (trained_.dropout && flow_.adapts(layer))

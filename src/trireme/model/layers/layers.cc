@@ -2,12 +2,18 @@
 
 #include <utility>
 
-#include "trireme/model/layers/decoder_params.h"
-
 namespace trireme::model {
 
 LayerList::LayerList(const config::Model& model, const PerRank& rank, std::string prefix)
-    : model_(model), rank_(rank), sizes_(model, rank), prefix_(std::move(prefix)) {
+    : LayerList(model, rank, std::move(prefix), Initial(model)) {}
+
+LayerList::LayerList(const config::Model& model, const PerRank& rank, std::string prefix,
+                     Initial initial)
+    : model_(model),
+      rank_(rank),
+      sizes_(model, rank),
+      prefix_(std::move(prefix)),
+      initial_(std::move(initial)) {
   tensor({.between = true});
 }
 
@@ -59,7 +65,6 @@ LayerList::Branch LayerList::rms_norm(const std::string& name, int x, std::optio
 }
 
 std::vector<int> LayerList::columns(int x, const std::vector<Column>& all, Bias biased, bool wide) {
-  const Init init = Initial(model_).matrix;
   const auto width = [](const Column& one) {
     std::int64_t all = 0;
     for (const CutSegment& cut : one.outputs) all += cut.granules * cut.size;
@@ -68,14 +73,16 @@ std::vector<int> LayerList::columns(int x, const std::vector<Column>& all, Bias 
   Layer layer{.op = Layer::Op::kColumns, .reads = {x}, .wide = wide};
   for (const Column& one : all)
     layer.weights.push_back(param(matrix(prefix_ + one.name + ".weight", width(one), model_.hidden,
-                                         init, Cuts::rows(one.outputs))));
+                                         initial_.matrix, Cuts::rows(one.outputs))));
   for (const Column& one : all) {
     if (biased == Bias::kNone) break;
     ParamSpec own = bias(prefix_ + one.name + ".bias", width(one), Cuts::rows(one.outputs));
     layer.biases.push_back(biased == Bias::kHere ? param(std::move(own))
                                                  : last_param(std::move(own)));
   }
-  for (const Column& one : all) layer.writes.push_back(tensor({.features = one.features}));
+  for (const Column& one : all)
+    for (int part = 0; part < one.parts; ++part)
+      layer.writes.push_back(tensor({.features = one.features}));
   block_.layers.push_back(layer);
   return layer.writes;
 }
@@ -91,10 +98,10 @@ std::vector<int> LayerList::heads(int x, const std::vector<std::string>& names, 
   return qkv;
 }
 
-std::vector<int> LayerList::heads(int x, const std::string& name) {
+std::vector<int> LayerList::heads(int x, const std::string& name, Bias bias) {
   const Cuts cut(model_, rank_);
   const std::vector<int> qkv =
-      columns(x, {{name, {cut.q, cut.kv, cut.kv}, sizes_.q + 2 * sizes_.kv}}, Bias::kHere, false);
+      columns(x, {{name, {cut.q, cut.kv, cut.kv}, sizes_.q + 2 * sizes_.kv}}, bias, false);
   block_.attention = block_.layers.back().weights;
   return qkv;
 }
@@ -126,7 +133,7 @@ int LayerList::rows(const std::string& name, Layer layer, CutSegment inputs, Bia
   layer.op = Layer::Op::kRows;
   layer.weights = {
       param(matrix(prefix_ + name + ".weight", model_.hidden, inputs.granules * inputs.size,
-                   Initial(model_).residual, Cuts::columns({inputs})))};
+                   initial_.residual, Cuts::columns({inputs})))};
   if (biased != Bias::kNone)
     layer.biases = {
         param(bias(prefix_ + name + ".bias", model_.hidden, Cuts(model_, rank_).whole))};
@@ -149,7 +156,15 @@ int LayerList::widen(const std::string& name, int x) {
   return wide;
 }
 
-int LayerList::narrow(const std::string& name, int x, config::Activation activation) {
+int LayerList::activate(int x, config::Activation activation) {
+  const int y = tensor(block_.tensors[x]);
+  block_.layers.push_back(
+      {.op = Layer::Op::kActivation, .reads = {x}, .writes = {y}, .activation = activation});
+  return y;
+}
+
+int LayerList::narrow(const std::string& name, int x,
+                      std::optional<config::Activation> activation) {
   const int y =
       rows(name, {.reads = {x}, .activation = activation}, Cuts::each(model_.ffn), Bias::kHere);
   block_.mlp.push_back(block_.layers.back().weights[0]);
@@ -165,11 +180,31 @@ std::vector<int> LayerList::widen_gated(const std::vector<std::string>& names, i
   return wide;
 }
 
+std::vector<int> LayerList::widen_together(const std::string& name, int x) {
+  const CutSegment each = Cuts::each(model_.ffn);
+  const std::vector<int> up_and_gate =
+      columns(x, {{name, {each, each}, sizes_.ffn, 2}}, Bias::kNone, true);
+  block_.mlp = block_.layers.back().weights;
+  return {up_and_gate[1], up_and_gate[0]};
+}
+
 int LayerList::narrow_gated(const std::string& name, const std::vector<int>& gate_and_up,
                             config::GateActivation gate, double multiplier) {
   const int y = rows(name, {.reads = gate_and_up, .gate = gate, .multiplier = multiplier},
                      Cuts::each(model_.ffn), Bias::kNone);
   block_.mlp.push_back(block_.layers.back().weights[0]);
+  return y;
+}
+
+int LayerList::mix(int x, std::vector<ParamSpec> params) {
+  Layer layer{.op = Layer::Op::kMixer, .reads = {x}};
+  for (ParamSpec& own : params) {
+    own.name = prefix_ + own.name;
+    layer.weights.push_back(param(std::move(own)));
+  }
+  const int y = tensor({.between = true});
+  layer.writes = {y};
+  block_.layers.push_back(std::move(layer));
   return y;
 }
 

@@ -9,6 +9,7 @@
 
 #include "trireme/config/sections/model.h"
 #include "trireme/model/account/per_rank.h"
+#include "trireme/model/layers/decoder_params.h"
 #include "trireme/model/layers/layer.h"
 #include "trireme/model/spec.h"
 
@@ -20,6 +21,14 @@ struct BlockTensor {
   std::int64_t features = 0;  // of all tokens, inside a region
 };
 
+// What a family's own way to mix rows does on a rank.
+struct Mixer {
+  double flops = 0;
+  std::int64_t saved_bytes = 0;     // in addition to what it reads
+  std::int64_t work_bytes = 0;      // of a forward that keeps nothing
+  std::int64_t gradient_bytes = 0;  // at most, before what is kept is given back
+};
+
 struct BlockLayers {
   std::vector<ParamSpec> params;
   std::vector<Layer> layers;
@@ -27,6 +36,7 @@ struct BlockLayers {
   // Weights of linear layers, in the order in which adapters are listed: queries, keys, values and the output
   // projection of attention; those of the feed-forward part.
   std::vector<int> attention, mlp;
+  Mixer mixer;
 };
 
 // RMS norms of queries and keys, by their names: of each head, or of all heads of a token.
@@ -42,6 +52,7 @@ class LayerList {
  public:
   // Names of parameters begin with `prefix`.
   LayerList(const config::Model& model, const PerRank& rank, std::string prefix);
+  LayerList(const config::Model& model, const PerRank& rank, std::string prefix, Initial initial);
 
   // Of linear layers. Llama's files of checkpoints have biases and gains of heads after all other parameters of a block.
   enum class Bias { kNone, kHere, kLast };
@@ -57,22 +68,31 @@ class LayerList {
 
   // Queries, keys and values.
   std::vector<int> heads(int x, const std::vector<std::string>& names, Bias bias);
-  // The same side by side, of one layer with a bias.
-  std::vector<int> heads(int x, const std::string& name);
+  // The same side by side, of one layer.
+  std::vector<int> heads(int x, const std::string& name, Bias bias = Bias::kHere);
   // Scores are multiplied by `multiplier` / sqrt(width of a head).
   int attention(const std::vector<int>& qkv, const config::LayerAttention& attends,
                 const HeadNorms& norms = {}, double multiplier = 1);
   // What it writes, times the multiplier, joins the residual stream.
   int attention_output(const std::string& name, int mixed, Bias bias, double multiplier = 1);
   int widen(const std::string& name, int x);
-  int narrow(const std::string& name, int x, config::Activation activation);
+  int activate(int x, config::Activation activation);
+  // After an activation, if it has one of its own.
+  int narrow(const std::string& name, int x, std::optional<config::Activation> activation = {});
   // Gate and up, then down, without biases.
   std::vector<int> widen_gated(const std::vector<std::string>& names, int x);
+  // The same of one layer, up before gate.
+  std::vector<int> widen_together(const std::string& name, int x);
   int narrow_gated(const std::string& name, const std::vector<int>& gate_and_up,
                    config::GateActivation gate, double multiplier);
+  // A family's own way to mix rows, with these parameters.
+  int mix(int x, std::vector<ParamSpec> params);
   int add(int a, int b);
-  // Dropout in the layer declared last.
+  // In the layer declared last: dropout; attention to tokens after a token; angles of each channel; biases of keys.
   void drop(int draw) { block_.layers.back().draw = draw; }
+  void attend_to_all() { block_.layers.back().causal = false; }
+  void turn_each_channel() { block_.layers.back().angles = 2; }
+  void bias_keys() { block_.layers.back().key_bias = true; }
 
   // The last tensor is what the node writes.
   BlockLayers finish() &&;
@@ -82,7 +102,8 @@ class LayerList {
   struct Column {
     std::string name;
     std::vector<CutSegment> outputs;
-    std::int64_t features = 0;
+    std::int64_t features = 0;  // of each of its parts
+    int parts = 1;
   };
 
   int tensor(BlockTensor tensor);
@@ -98,6 +119,7 @@ class LayerList {
   const PerRank& rank_;
   Sizes sizes_;
   std::string prefix_;
+  Initial initial_;
   BlockLayers block_;
   std::vector<ParamSpec> last_;
 };

@@ -12,7 +12,7 @@
 namespace trireme::planner {
 
 // Additional traffic of blocks, in elements of a row. Each inner feature has an activation of several operations
-// (model/blocks/encoder, activated); queries and keys are rotated by several (rotate).
+// (model/blocks/activation.h); queries and keys are rotated by several (rotate).
 struct BlockExtra {
   double activated = 0, turned = 0, operations = 0;
 };

@@ -184,11 +184,11 @@ class Head final : public LanguageHead {
 
 std::unique_ptr<exec::Block> block_of(const config::Job& job, const HnetNode& node,
                                       const config::HnetStage& stage, const plan::Node& planned,
-                                      const Ranks& ranks) {
+                                      const std::vector<model::Layer>& layers, const Ranks& ranks) {
   const double eps = job.model.norm_eps;
   switch (node.kind) {
     case HnetNode::Kind::kEmbed: return std::make_unique<Embed>(ranks);
-    case HnetNode::Kind::kBlock: return hnet_block(job.model, stage, node.letter, ranks);
+    case HnetNode::Kind::kBlock: return hnet_block(job.model, stage, layers, ranks);
     case HnetNode::Kind::kRoute:
       return std::make_unique<Route>(eps, model::exact_parts(job.precision.compute),
                                      comm::scalar_type(job.precision.compute), ranks);
@@ -206,8 +206,8 @@ Blocks hnet_blocks(const config::Job& job, const model::ModelSpec& spec, const R
   const std::vector<config::HnetStage> stages = config::hnet_stages(job.hnet);
   Blocks blocks;
   for (const HnetNode& node : model::hnet_nodes(stages))
-    blocks.push_back(
-        block_of(job, node, stages[node.stage], spec.program.nodes[blocks.size()], ranks));
+    blocks.push_back(block_of(job, node, stages[node.stage], spec.program.nodes[blocks.size()],
+                              spec.layers[blocks.size()], ranks));
   return blocks;
 }
 

@@ -48,8 +48,10 @@ Blocks chunked_tower_blocks(const config::Job& job, const model::Encoder& encode
     blocks.push_back(std::make_unique<NeighboursBlock>(clip, alone));
   blocks.push_back(frozen_chunks(clip, alone));
   const EncoderBlock::Look look = chunk_look(job);
+  model::Encoder chunks = encoder;
+  chunks.packed = chunks.key_bias = true;
   for (std::int64_t layer = 0; layer < job.vision.layers; ++layer)
-    blocks.push_back(std::make_unique<EncoderBlock>(encoder, eps, look, ranks));
+    blocks.push_back(std::make_unique<EncoderBlock>(chunks, eps, look, ranks));
   blocks.push_back(std::make_unique<VideoNorm>(eps, VideoNorm::Gives::kFeatures, ranks));
   blocks.push_back(
       std::make_unique<ReadOut>(model::exact_parts(job.precision.compute), gives, alone));

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "trireme/model/blocks/activation.h"
 #include "trireme/model/blocks/hnet/chunking.h"
 #include "trireme/model/blocks/towers/encoder.h"
 #include "trireme/model/blocks/towers/video_tower.h"

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "trireme/base/error.h"
+#include "trireme/model/blocks/activation.h"
 #include "trireme/model/blocks/towers/encoder.h"
 #include "trireme/model/blocks/towers/video_tower.h"
 #include "trireme/model/families/probe.h"
@@ -113,7 +114,6 @@ Blocks probe_blocks(const config::Job& job, const model::ModelSpec& spec, const 
                                       VideoEmbed::Frames::kTogether, VideoNorm::Gives::kFeatures,
                                       ranks, segments);
   const model::Encoder encoder = model::probe_encoder(job, samples);
-  // Tokens of a chunk are equal: the probe gets the place of each.
   const EncoderBlock::Look look =
       job.vision.chunked
           ? video_look(job, model::patch_grid(job.vision), job.probe.heads, ranks->device())

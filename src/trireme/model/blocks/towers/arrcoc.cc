@@ -134,7 +134,7 @@ std::vector<at::Tensor> RegionSplice::forward(const std::vector<at::Tensor>& inp
 std::vector<at::Tensor> RegionBlock::forward(const std::vector<at::Tensor>& inputs,
                                              const exec::BlockContext& context) {
   const at::Tensor positions = sizes_.positions(inputs[1]).to(inputs[0].device());
-  return LayeredBlock::forward({inputs[0], positions}, context);
+  return DecoderBlock::forward({inputs[0], positions}, context);
 }
 
 RegionAnswer::RegionAnswer(const config::Job& job, const plan::Node& node,

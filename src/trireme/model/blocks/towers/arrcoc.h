@@ -5,8 +5,8 @@
 
 #include "trireme/config/job.h"
 #include "trireme/model/blocks/blocks.h"
+#include "trireme/model/blocks/decoder.h"
 #include "trireme/model/blocks/jepa/regions.h"
-#include "trireme/model/blocks/layered.h"
 #include "trireme/model/blocks/llama.h"
 #include "trireme/model/blocks/towers/vlm.h"
 
@@ -68,12 +68,12 @@ class RegionSplice : public BoundBlock {
 };
 
 // A decoder's block, with positions that follow from levels, its second input.
-class RegionBlock : public LayeredBlock {
+class RegionBlock : public DecoderBlock {
  public:
   RegionBlock(const config::Job& job, std::vector<model::Layer> layers, const plan::Node& node,
-              DecoderTables tables, std::vector<int> adapted, std::shared_ptr<const Across> across)
-      : LayeredBlock(job, std::move(layers), node, std::move(tables), std::move(adapted),
-                     std::move(across)),
+              DecoderTables tables, std::vector<int> adapted,
+              const std::shared_ptr<const Across>& across)
+      : DecoderBlock(job, std::move(layers), node, std::move(tables), std::move(adapted), across),
         sizes_(job) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;

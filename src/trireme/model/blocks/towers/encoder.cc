@@ -3,24 +3,16 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/pow.h>
-#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <span>
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/ops/attention/attention.h"
-#include "trireme/ops/feed_forward.h"
-#include "trireme/ops/linear.h"
-#include "trireme/ops/norm.h"
 #include "trireme/ops/pointwise.h"
 #include "trireme/plan/mesh/share.h"
 
@@ -28,26 +20,6 @@ namespace trireme::blocks {
 namespace {
 
 constexpr double kRotaryBase = 10000;
-
-// softmax(q k^T / sqrt(w) + bias) v: heads get one channel more, in which queries are 1 and keys the bias.
-at::Tensor biased_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const at::Tensor& bias, const ops::AttentionHeads& heads,
-                            const ops::Mask& mask, const ops::ContextParallel& cp) {
-  const auto by_head = [&](const at::Tensor& x) {
-    return x.view({x.size(0), x.size(1), heads.heads, -1});
-  };
-  const auto widened = [](const at::Tensor& x, const at::Tensor& channel) {
-    return at::cat({x, channel.expand({x.size(0), x.size(1), x.size(2), 1})}, 3).flatten(2);
-  };
-  const at::Tensor queries = by_head(q);
-  const auto width = static_cast<double>(queries.size(3));
-  const at::Tensor one = at::ones({1}, q.options()), zero = at::zeros({1}, q.options());
-  const at::Tensor attended =
-      ops::attention(widened(queries * std::sqrt((width + 1) / width), one * std::sqrt(width + 1)),
-                     widened(by_head(k), bias.to(k.scalar_type()).view({1, -1, 1, 1})),
-                     widened(by_head(v), zero), heads, mask, cp);
-  return by_head(attended).narrow(3, 0, queries.size(3)).flatten(2);
-}
 
 // Visibility for rows that are a part of all.
 Sight of_rows(Sight sight, const mesh::Share& rows) {
@@ -141,73 +113,55 @@ at::Tensor patches(const at::Tensor& clips, const config::Vision& vision) {
       .reshape({clips.size(0), grid.tokens(), grid.features});
 }
 
-at::Tensor activated(const at::Tensor& x, config::Activation activation) {
-  switch (activation) {
-    case config::Activation::kGelu: return at::gelu(x);
-    case config::Activation::kGeluTanh: return at::gelu(x, "tanh");
-    case config::Activation::kQuickGelu: {
-      at::Tensor gate = 1.702 * x;
-      return x * gate.sigmoid_();
+namespace {
+
+// Number of rows of a sequence; if packed, of all sequences.
+std::int64_t all_rows(const Sight& sight, const model::Encoder& encoder) {
+  return sight.rotary.cosines.defined() ? sight.rotary.cosines.size(0) : encoder.tokens;
+}
+
+LayerLook layer_look(const model::Encoder& encoder, EncoderBlock::Look look,
+                     std::shared_ptr<const Across> across) {
+  return [=](const model::Layer& layer, const std::vector<at::Tensor>& inputs, const exec::Past*) {
+    Sight sight = look(inputs);
+    LayerSight own{.key_bias = sight.key_bias};
+    if (across->cp().size() > 1) {
+      own.cp = across->cp(all_rows(sight, encoder));
+      sight = of_rows(std::move(sight),
+                      mesh::share(own.cp.layout.tokens, own.cp.rank(), own.cp.size()));
+      own.key_bias = sight.key_bias;
     }
-  }
-  TRIREME_CHECK(false, "activation {}", static_cast<int>(activation));
+    own.mask = std::move(sight.mask);
+    TRIREME_CHECK(sight.rotary.cosines.defined() == layer.attends.rotary &&
+                      own.key_bias.defined() == layer.key_bias,
+                  "a sight with rotary positions or biases for a layer without, or without for one "
+                  "that has them");
+    if (layer.attends.rotary)
+      own.queries = own.keys = [rotary = std::move(sight.rotary)](const at::Tensor& heads) {
+        return rotate(heads, rotary);
+      };
+    return own;
+  };
 }
 
-at::Tensor activated_linear(const at::Tensor& x, config::Activation activation,
-                            const at::Tensor& weight, const at::Tensor& bias,
-                            const ops::TensorParallel& tp,
-                            const ops::WeightGradientsPtr& gradients) {
-  if (activation == config::Activation::kGeluTanh)
-    return ops::gelu_linear(x, weight, bias, tp, gradients);
-  return ops::row_linear(activated(x, activation), weight, bias, tp, gradients);
+ops::AttentionHeads heads_of(const model::Encoder& encoder, const ops::TensorParallel& tp) {
+  const mesh::Share mine = mesh::share(encoder.heads, tp.rank(), tp.size());
+  return {.heads = mine.count(),
+          .kv_heads = mine.count(),
+          .group = 1,
+          .first_head = mine.begin,
+          .all_heads = encoder.heads};
 }
 
-std::vector<at::Tensor> EncoderBlock::forward(const std::vector<at::Tensor>& inputs,
-                                              const exec::BlockContext& context) {
-  using enum BiasedBlock::Param;
-  Sight sight = look_(inputs);
-  ops::ContextParallel cp;
-  if (across().cp().size() > 1) {
-    cp = across().cp(all_rows(sight));
-    sight = of_rows(std::move(sight), mesh::share(cp.layout.tokens, cp.rank(), cp.size()));
-  }
-  const bool is_packed = inputs[0].dim() == 2;
-  const at::Tensor x_btd = is_packed ? inputs[0].unsqueeze(0) : inputs[0];
-  const mesh::Share mine = mesh::share(encoder_.heads, tp().rank(), tp().size());
-  const ops::AttentionHeads heads{.heads = mine.count(),
-                                  .kv_heads = mine.count(),
-                                  .first_head = mine.begin,
-                                  .all_heads = encoder_.heads};
-  const ops::WeightGradientsPtr& gradients = context.weight_gradients;
-  const ops::Branching first =
-      ops::residual_norm(x_btd, {}, param(kNorm1), param(kNorm1Bias), norm_eps_, gradients);
-  const at::Tensor qkv =
-      ops::column_linear(first.normed, param(kQkv), param(kQkvBias), tp(), gradients);
-  at::Tensor attended;
-  if (sight.rotary.cosines.defined()) {
-    const std::vector<at::Tensor> parts = qkv.chunk(3, -1);
-    const at::Tensor q = rotate(parts[0], sight.rotary), k = rotate(parts[1], sight.rotary),
-                     v = parts[2].contiguous();
-    attended = sight.key_bias.defined()
-                   ? biased_attention(q, k, v, sight.key_bias, heads, sight.mask, cp)
-                   : at::Tensor(ops::attention(q, k, v, heads, sight.mask, cp));
-  } else {
-    attended = ops::attention_packed(qkv, heads, sight.mask, cp);
-  }
-  const at::Tensor out = ops::row_linear(attended, param(kOut), param(kOutBias), tp(), gradients);
-  const ops::Branching second =
-      ops::residual_norm(first.stream, out, param(kNorm2), param(kNorm2Bias), norm_eps_, gradients);
-  const at::Tensor up =
-      ops::column_linear(second.normed, param(kUp), param(kUpBias), tp(), gradients);
-  const at::Tensor down =
-      activated_linear(up, encoder_.activation, param(kDown), param(kDownBias), tp(), gradients);
-  const at::Tensor y = second.stream + down;
-  return {is_packed ? y.squeeze(0) : y};
-}
+}  // namespace
 
-std::int64_t EncoderBlock::all_rows(const Sight& sight) const {
-  return sight.rotary.cosines.defined() ? sight.rotary.cosines.size(0) : encoder_.tokens;
-}
+EncoderBlock::EncoderBlock(const model::Encoder& encoder, double norm_eps, Look look,
+                           const std::shared_ptr<const Across>& across)
+    : LayeredBlock({.layers = model::encoder_layers(encoder, {}).layers,
+                    .look = layer_look(encoder, std::move(look), across),
+                    .heads = heads_of(encoder, across->tp()),
+                    .norm_eps = norm_eps},
+                   across) {}
 
 EncoderBlock::Look always(Sight sight) {
   return [sight = std::move(sight)](const std::vector<at::Tensor>&) { return sight; };

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "trireme/config/job.h"
-#include "trireme/model/blocks/blocks.h"
+#include "trireme/model/blocks/layered.h"
 #include "trireme/model/families/encoder.h"
 #include "trireme/ops/attention/mask.h"
 
@@ -44,42 +44,22 @@ at::Tensor grid_positions(const model::PatchGrid& grid);
 // row, column.
 at::Tensor patches(const at::Tensor& clips, const config::Vision& vision);
 
-at::Tensor activated(const at::Tensor& x, config::Activation activation);
-// The same followed by the layer that closes a parallel region. Shape of x: [samples, tokens, in / ranks].
-at::Tensor activated_linear(const at::Tensor& x, config::Activation activation,
-                            const at::Tensor& weight, const at::Tensor& bias,
-                            const ops::TensorParallel& tp,
-                            const ops::WeightGradientsPtr& gradients);
-
 // How sequences look at themselves.
 struct Sight {
   ops::Mask mask = ops::Mask::full();
-  AxialRotary rotary{};  // undefined: none
+  AxialRotary rotary{};  // undefined: none, as the encoder says
   // [tokens]: added to the scores of every key; undefined: 0. Only with rotary positions.
   at::Tensor key_bias{};
 };
 
-// x + attention(norm(x)), then x + mlp(norm(x)), on one rank or over tp ranks, between which x is the same. Parameters
-// as model::block_params has them. Inputs: x, and what `look` makes the sight of: that of all rows, where cp ranks share these.
-class EncoderBlock : public BoundBlock {
+// x + attention(norm(x)), then x + mlp(norm(x)), on one rank or over tp ranks, between which x is the same. Layers as
+// model::encoder_layers has them. Inputs: x, and what `look` makes the sight of: that of all rows, where cp ranks share
+// these.
+class EncoderBlock : public LayeredBlock {
  public:
   using Look = std::function<Sight(const std::vector<at::Tensor>& inputs)>;
   EncoderBlock(const model::Encoder& encoder, double norm_eps, Look look,
-               std::shared_ptr<const Across> across)
-      : BoundBlock(std::move(across)),
-        encoder_(encoder),
-        norm_eps_(norm_eps),
-        look_(std::move(look)) {}
-  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
-                                  const exec::BlockContext& context) override;
-
- private:
-  // Number of rows of a sequence; if packed, of all sequences.
-  std::int64_t all_rows(const Sight& sight) const;
-
-  model::Encoder encoder_;
-  double norm_eps_;
-  Look look_;
+               const std::shared_ptr<const Across>& across);
 };
 
 // Look for whole sequences of one length: every sequence has this `sight`.

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "trireme/config/resolve/resolve_towers.h"
+#include "trireme/model/blocks/activation.h"
 #include "trireme/model/families/encoder.h"
 #include "trireme/ops/flop_count.h"
 #include "trireme/ops/linear.h"

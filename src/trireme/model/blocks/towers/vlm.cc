@@ -11,7 +11,7 @@
 
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve/resolve_vlm.h"
-#include "trireme/model/blocks/layered.h"
+#include "trireme/model/blocks/decoder.h"
 #include "trireme/model/blocks/mrope.h"
 #include "trireme/model/blocks/tower_features.h"
 #include "trireme/model/blocks/towers/encoder.h"
@@ -131,7 +131,7 @@ Blocks vlm_blocks(const config::Job& job, const model::ModelSpec& spec, const Ra
     else if (nodes[node].name.starts_with("cross."))
       blocks.push_back(std::make_unique<GatedCross>(ranks));
     else
-      blocks.push_back(std::make_unique<LayeredBlock>(job, spec.layers[node], nodes[node], tables,
+      blocks.push_back(std::make_unique<DecoderBlock>(job, spec.layers[node], nodes[node], tables,
                                                       spec.adapted[node], ranks));
   }
   blocks.push_back(std::make_unique<AnswerHead>(model, nodes.back(), ranks));

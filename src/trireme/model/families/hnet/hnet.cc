@@ -11,6 +11,7 @@
 #include "trireme/model/families/encoder.h"
 #include "trireme/model/families/hnet/hnet_params.h"
 #include "trireme/model/graph.h"
+#include "trireme/model/layers/account.h"
 
 namespace trireme::model {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 using Kind = HnetNode::Kind;
 
 bool attends(const HnetNode& node) { return node.letter == 't' || node.letter == 'T'; }
+bool feeds(const HnetNode& node) { return node.letter == 'T' || node.letter == 'M'; }
 
 void add_blocks(std::vector<HnetNode>& nodes, std::size_t stage, const std::string& letters,
                 bool decoder) {
@@ -94,27 +96,53 @@ class Builder {
                                          : stages_[s].inner() ? "main"
                                                               : "encoder",
                                          node.index);
-    const plan::UnitId id = unit(name, params_.block(s, node.decoder, node.index));
-    const TrainedBlock trained = trained_block(node, id);
     const PerRank rank = rank_of(node);
-    const Sizes most(as_model(s, false), rank), likely(as_model(s, true), rank);
-    Work work = block_work(as_model(s, false), most, rank, trained);
-    config::Model model = as_model(s, true);
-    model.seq_len =
-        attends(node) ? std::llround(scored_tokens(model.seq_len, stages_[s].window + 1)) : 0;
-    work.flops = block_work(model, likely, rank, trained).flops + mixer_flops(node, likely.tokens);
-    work.saved_bytes += mixer_saved(node);
-    plan::NodeWork transients = block_transients(as_model(s, false), most, rank, trained);
-    widen_stream(most, trained.inner > 0, work, transients);
-    work.backward_flops.reset();
-    work.parts.clear();  // none is recomputed by itself
-    work.split.reset();
+    BlockLayers block = params_.block(s, node.decoder, node.index, rank);
+    const plan::UnitId id = unit(name, block.params);
+    const TrainedLayers trained{.gradients = {.input = graph_.reached(x_),
+                                              .own = graph_.spec().program.units[id].trainable}};
+    LayersAccount account = memory_of(node, block, trained, rank);
+    account.work.flops = likely_flops(node, block, trained, rank);
     x_ = graph_.node({.name = name,
                       .reads = {x_, carried_[s].starts},
-                      .work = transients,
-                      .exchanges = block_exchanges(node, trained)},
-                     work, {id}, {stream(name + ".x", s)})[0];
+                      .work = account.transients,
+                      .exchanges = std::move(account.exchanges)},
+                     account.work, {id}, {stream(name + ".x", s)})[0];
+    graph_.spec().layers.back() = std::move(block.layers);
     if (attends(node)) graph_.spread_rows();
+  }
+
+  // Of the most rows.
+  LayersAccount memory_of(const HnetNode& node, BlockLayers& block, const TrainedLayers& trained,
+                          const PerRank& rank) const {
+    const config::Model model = as_model(node.stage, false);
+    PerRank packed = rank;
+    packed.documents = true;
+    const Sizes sizes(model, packed);
+    block.mixer = mixer_memory(node);
+    LayersAccount account = account_of(block, trained, model, sizes, packed);
+    widen_stream(sizes, feeds(node), account.work, account.transients);
+    // LibTorch's operators turn queries and keys. A feed-forward layer needs more than they do.
+    if (node.letter == 't')
+      for (std::int64_t* bytes : {&account.transients.forward, &account.transients.passing})
+        *bytes += sizes.tokens * sizes.q * statistic() * 3 / 2;
+    account.work.backward_flops.reset();
+    account.work.parts.clear();  // none is recomputed by itself
+    account.work.split.reset();
+    std::erase_if(account.exchanges,
+                  [](const plan::NodeExchange& one) { return !one.part.empty(); });
+    return account;
+  }
+
+  double likely_flops(const HnetNode& node, BlockLayers block, const TrainedLayers& trained,
+                      const PerRank& rank) const {
+    config::Model model = as_model(node.stage, true);
+    const Sizes sizes(model, rank);
+    block.mixer.flops = mixer_flops(node, sizes.tokens);
+    // Attention within a window has as many scores as one over fewer positions.
+    model.seq_len = std::llround(scored_tokens(model.seq_len, stages_[node.stage].window + 1));
+    for (Layer& layer : block.layers) layer.attends.window = 0;
+    return account_of(block, trained, model, sizes, rank).work.flops;
   }
 
   // Additional memory of a stream that is wider than the compute type: it is kept wide between a block's branches.
@@ -243,63 +271,12 @@ class Builder {
   }
   std::int64_t likely_rows(std::size_t s) const { return rank_.micro_batch * positions(s, true); }
 
-  // As far as work and exchanges go a stage is a language model of its own.
   config::Model as_model(std::size_t s, bool likely) const {
-    const config::HnetStage& stage = stages_[s];
-    return {.family = config::Family::kLlama,
-            .layers = 1,
-            .hidden = stage.hidden,
-            .heads = stage.heads,
-            .kv_heads = stage.heads,
-            .ffn = std::max(std::int64_t{1}, stage.ffn),
-            .vocab = job_.model.vocab,
-            .seq_len = positions(s, likely)};
+    config::Model model = params_.as_model(s, positions(s, likely));
+    model.vocab = job_.model.vocab;
+    return model;
   }
   Sizes sizes_of(std::size_t s, bool likely) const { return {as_model(s, likely), rank_}; }
-
-  TrainedBlock trained_block(const HnetNode& node, plan::UnitId id) const {
-    const std::vector<ParamSpec>& params = graph_.spec().units[id].params;
-    const bool trains = graph_.spec().program.units[id].trainable;
-    const bool feeds = node.letter == 'T' || node.letter == 'M';
-    const std::int64_t ffn = sizes_of(node.stage, false).ffn;
-    TrainedBlock block{.statistics = 1,
-                       .norm_flops = 4,  // squares, scale and gain
-                       .inner = feeds ? 2 * ffn : 0,
-                       .sums = 2,
-                       .gradients = {.input = graph_.reached(x_), .own = trains}};
-    const int last = static_cast<int>(params.size()) - 1;
-    if (feeds) {
-      block.up = layers_of(params, {last - 1}, 0, rank_, 0);
-      block.down = layers_of(params, {last}, 1, rank_, 0);
-    }
-    if (attends(node)) {
-      block.qkv = layers_of(params, {1}, 0, rank_, 0);
-      block.out = layers_of(params, {2}, 1, rank_, 0);
-    }
-    return block;
-  }
-
-  // Of both branches, or of the one that there is; a Mamba-2 mixer's norm sums a number a row.
-  std::vector<plan::NodeExchange> block_exchanges(const HnetNode& node,
-                                                  const TrainedBlock& block) const {
-    const PerRank rank = rank_of(node);
-    std::vector<plan::NodeExchange> all =
-        Exchanges({as_model(node.stage, false), rank}, rank).block(block);
-    std::erase_if(all, [](const plan::NodeExchange& one) { return !one.part.empty(); });
-    if (node.letter == 't' || node.letter == 'm')
-      for (plan::NodeExchange& one : all) {
-        if (one.axes != mesh::AxisSet(mesh::Axis::kTp)) continue;
-        one.forward /= 2;
-        one.backward /= 2;
-      }
-    if (!attends(node) && rank_.tp > 1)
-      all.push_back({.kind = plan::Exchange::kAllReduce,
-                     .axes = mesh::Axis::kTp,
-                     .bytes = bytes_ * statistic(),
-                     .forward = 1,
-                     .backward = 1});
-    return all;
-  }
 
   // What a Mamba-2 mixer's layers and scan compute.
   double mixer_flops(const HnetNode& node, std::int64_t rows) const {
@@ -311,12 +288,23 @@ class Builder {
     return 2.0 * static_cast<double>(rows) * numbers / rank_.tp;
   }
 
-  // Further kept data: several copies of its projections, and decays between the positions of a segment.
-  std::int64_t mixer_saved(const HnetNode& node) const {
-    if (attends(node)) return 0;
-    const Mamba mamba(stages_[node.stage].hidden);
-    return bytes_ * (6 * mamba.projected() + 3 * mamba.heads * Mamba::kPiece) * statistic() /
-           rank_.tp;
+  // Memory of a Mamba-2 mixer on a rank, in the type of statistics between its layers. Kept: the projection, rows of the
+  // convolution for each tap, before and after SiLU, inner features between all operations, states of pieces after the
+  // first, and decays between positions of a piece, in fp64 too.
+  Mixer mixer_memory(const HnetNode& node) const {
+    if (attends(node)) return {};
+    const std::int64_t heads = (Mamba(stages_[node.stage].hidden).heads + rank_.tp - 1) / rank_.tp;
+    const std::int64_t inner = heads * Mamba::kWidth, convolved = inner + 2 * Mamba::kState;
+    const std::int64_t projected = inner + convolved + heads;
+    const std::int64_t length = positions(node.stage, false),
+                       piece = std::min(length, Mamba::kPiece);
+    const std::int64_t states = 3 * inner * (length - piece) / length;
+    const std::int64_t wide = projected + (Mamba::kTaps + 2) * convolved + 4 * inner + states +
+                              12 * heads + (heads + 1) * piece;
+    const std::int64_t decays = heads * piece * (8 + (statistic() == 8 ? 0 : statistic())) + piece;
+    return {.saved_bytes = bytes_ * (wide * statistic() + 2 * inner * element() + decays),
+            .work_bytes = bytes_ * (projected + 5 * convolved) * statistic(),
+            .gradient_bytes = 2 * bytes_ * inner * statistic()};
   }
 
   const config::Job& job_;

@@ -2,11 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "trireme/model/families/encoder.h"
 #include "trireme/model/families/hnet/hnet.h"
+#include "trireme/model/layers/decoder_params.h"
 
 namespace trireme::model {
 namespace {
@@ -24,28 +26,21 @@ Init uniform_of(std::int64_t inputs) {
   return {.kind = Init::Kind::kUniform, .low = -bound, .high = bound};
 }
 
-void add_attention(std::vector<ParamSpec>& params, const std::string& name,
-                   const config::HnetStage& stage, double std, double residual) {
-  const std::int64_t d = stage.hidden;
-  const CutSegment heads{.granules = stage.heads, .size = d / stage.heads};
-  params.push_back(drawn(name + "Wqkv.weight", {3 * d, d}, std, rows({heads, heads, heads})));
-  params.push_back(drawn(name + "out_proj.weight", {d, d}, residual, columns(heads)));
-}
-
 // tp ranks have heads of their own, and all of them B and C, of whose gradients each has its heads' part.
-void add_mamba(std::vector<ParamSpec>& params, const std::string& name, std::int64_t d, double std,
-               double residual) {
+std::vector<ParamSpec> mamba_params(std::int64_t d, const Initial& initial) {
   const Mamba mamba(d);
   const CutSegment features{.granules = mamba.heads, .size = Mamba::kWidth};
   const CutSegment shared{.granules = 1, .size = Mamba::kState, .sharers = mamba.heads};
   const CutSegment each{.granules = mamba.heads};
   const Cut convolved = rows({features, shared, shared});
+  std::vector<ParamSpec> params;
+  const std::string name = "mixer.";
   const auto vector = [&](const char* what, std::int64_t size, const Init& init, const Cut& cut) {
     params.push_back({.name = name + what, .shape = {size}, .init = init, .decay = 0, .cut = cut});
   };
   constexpr Init kOnes{.kind = Init::Kind::kOnes};
-  params.push_back(drawn(name + "in_proj.weight", {mamba.projected(), d}, std,
-                         rows({features, features, shared, shared, each})));
+  params.push_back(matrix(name + "in_proj.weight", mamba.projected(), d, initial.matrix,
+                          rows({features, features, shared, shared, each})));
   params.push_back({.name = name + "conv1d.weight",
                     .shape = {mamba.convolved(), 1, Mamba::kTaps},
                     .init = uniform_of(Mamba::kTaps),
@@ -55,7 +50,9 @@ void add_mamba(std::vector<ParamSpec>& params, const std::string& name, std::int
   vector("A_log", mamba.heads, kRates, rows({each}));
   vector("D", mamba.heads, kOnes, rows({each}));
   vector("norm.weight", mamba.inner, kOnes, rows({features}));
-  params.push_back(drawn(name + "out_proj.weight", {d, mamba.inner}, residual, columns(features)));
+  params.push_back(
+      matrix(name + "out_proj.weight", d, mamba.inner, initial.residual, columns(features)));
+  return params;
 }
 
 ParamSpec identity(std::string name, std::int64_t size) {
@@ -84,32 +81,52 @@ std::vector<ParamSpec> HnetParams::at_rate(std::size_t s, std::vector<ParamSpec>
   return params;
 }
 
-void HnetParams::add_feed_forward(std::vector<ParamSpec>& params, const std::string& name,
-                                  std::size_t s) const {
-  const std::int64_t d = stages_[s].hidden, ffn = stages_[s].ffn;
-  const CutSegment features{.granules = ffn};
-  params.push_back(ones(name + "norm2.weight", d));
-  params.push_back(drawn(name + "mlp.fc1.weight", {2 * ffn, d}, std_, rows({features, features})));
-  params.push_back(drawn(name + "mlp.fc2.weight", {d, ffn}, residual_std(s), columns(features)));
-}
-
 std::vector<ParamSpec> HnetParams::embed(std::int64_t vocab) const {
   return at_rate(
       0, {drawn("embeddings.weight", {vocab, stages_[0].hidden}, 1, rows({{.granules = vocab}}))});
 }
 
-std::vector<ParamSpec> HnetParams::block(std::size_t s, bool decoder, std::size_t index) const {
+BlockLayers HnetParams::block(std::size_t s, bool decoder, std::size_t index,
+                              const PerRank& rank) const {
   const config::HnetStage& stage = stages_[s];
   const char letter = (decoder ? stage.decoder : stage.encoder)[index];
   const std::string side = decoder ? "decoder." : stage.inner() ? "main_network." : "encoder.";
-  const std::string name = fmt::format("{}{}layers.{}.", prefix(s), side, index);
-  std::vector<ParamSpec> params = {ones(name + "norm1.weight", stage.hidden)};
-  if (letter == 't' || letter == 'T')
-    add_attention(params, name + "mixer.", stage, std_, residual_std(s));
-  else
-    add_mamba(params, name + "mixer.", stage.hidden, std_, residual_std(s));
-  if (letter == 'T' || letter == 'M') add_feed_forward(params, name, s);
-  return at_rate(s, std::move(params));
+  const config::Model model = as_model(s);
+  const Initial initial({.kind = Init::Kind::kNormal, .std = std_},
+                        {.kind = Init::Kind::kNormal, .std = residual_std(s)});
+  LayerList list(model, rank, fmt::format("{}{}layers.{}.", prefix(s), side, index), initial);
+  constexpr LayerList::Bias kNone = LayerList::Bias::kNone;
+  const LayerList::Branch first = list.rms_norm("norm1", 0);
+  const int mixed = letter == 't' || letter == 'T'
+                        ? list.attention_output(
+                              "mixer.out_proj",
+                              list.attention(list.heads(first.normed, "mixer.Wqkv", kNone),
+                                             {.window = stage.window + 1}),  // with the token's own
+                              kNone)
+                        : list.mix(first.normed, mamba_params(stage.hidden, initial));
+  if (letter == 'T' || letter == 'M') {
+    const LayerList::Branch second = list.rms_norm("norm2", first.stream, mixed);
+    const std::vector<int> wide = list.widen_together("mlp.fc1", second.normed);
+    list.add(second.stream, list.narrow_gated("mlp.fc2", wide, config::GateActivation::kSilu, 1));
+  } else {
+    list.add(first.stream, mixed);
+  }
+  BlockLayers block = std::move(list).finish();
+  block.params = at_rate(s, std::move(block.params));
+  return block;
+}
+
+config::Model HnetParams::as_model(std::size_t s, std::int64_t positions) const {
+  const config::HnetStage& stage = stages_[s];
+  const std::int64_t heads = std::max(std::int64_t{1}, stage.heads);
+  return {.family = config::Family::kLlama,
+          .layers = 1,
+          .hidden = stage.hidden,
+          .heads = heads,
+          .kv_heads = heads,
+          .ffn = std::max(std::int64_t{1}, stage.ffn),
+          .vocab = 1,
+          .seq_len = positions};
 }
 
 std::vector<ParamSpec> HnetParams::route(std::size_t s) const {
