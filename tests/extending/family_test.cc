@@ -6,8 +6,9 @@
 #include "tests/extending/exchanges.h"
 #include "tests/extending/runs.h"
 #include "tests/harness/small_jobs.h"
-#include "trireme/model/blocks/layered.h"
+#include "trireme/model/blocks/decoder.h"
 #include "trireme/model/blocks/llama.h"
+#include "trireme/model/blocks/mrope.h"
 #include "trireme/model/families/decoders/chain.h"
 #include "trireme/model/layers/decoder_params.h"
 
@@ -59,7 +60,7 @@ blocks::Blocks palm_blocks(const config::Job& job, const model::ModelSpec& spec,
   blocks::Blocks blocks;
   blocks.push_back(std::make_unique<blocks::LlamaEmbed>(ranks));
   for (std::size_t node = 1; node + 1 < nodes.size(); ++node)
-    blocks.push_back(std::make_unique<blocks::LayeredBlock>(job, spec.layers[node], nodes[node],
+    blocks.push_back(std::make_unique<blocks::DecoderBlock>(job, spec.layers[node], nodes[node],
                                                             rotary, spec.adapted[node], ranks));
   blocks.push_back(std::make_unique<blocks::LlamaHead>(job.model, nodes.back(), ranks));
   return blocks;
