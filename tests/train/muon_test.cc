@@ -1,6 +1,8 @@
 // Muon: whole matrices are updated by one rank each, and any layout trains with the bits of one rank.
 #include <gtest/gtest.h>
 
+#include "tests/harness/preferences.h"
+#include "tests/harness/scratch.h"
 #include "tests/harness/small_jobs.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/data/loaders/tokens/random_tokens.h"
@@ -146,7 +148,12 @@ TEST(MuonRuns, UpdatesLayersOfBlocks) {
     return count;
   };
   EXPECT_EQ(matrices({}), 2u * 7);
-  EXPECT_EQ(matrices({"data.source=preferences"}), 2u * 7);
+  // Their output layer writes no loss.
+  const harness::ScratchDirectory directory;
+  harness::prepared_preferences(directory, "pairs", harness::pairs(8));
+  EXPECT_EQ(matrices({"data.source=preferences", "data.path=" + (directory / "pairs").string(),
+                      "data.chat=phi4_mini", "model.vocab=256"}),
+            2u * 7);
   EXPECT_EQ(matrices({"model.frozen=block.0"}), 7u);
   EXPECT_THROW(matrices({"lora.rank=4"}), Error);
   const model::ModelSpec gpt =
