@@ -92,7 +92,7 @@ const std::vector<Broken> kNames = {
     {"data: {tokeniser: bytes}", "1:8", "did you mean data.tokenizer?"},
     {"run: {tp: 2}", "1:7", "unknown key run.tp; did you mean parallel.tp?"},
     {"optim: {warmup: 10}", "1:9", "did you mean optim.warmup_steps or optim.warmup_lr?"},
-    {"optim: {momentum: 0.9}", "1:9", "unknown key optim.momentum; did you mean jepa.momentum?"},
+    {"vlm: {momentum: 0.9}", "1:7", "unknown key vlm.momentum; did you mean"},
     {"parallel: {experts: 2}", "1:12", "unknown key parallel.experts; keys of"},
     {"model:\n  Layers: 2\n", "2:3", "did you mean model.layers?"},
     {"model:\n  \"a\\nb\": 2\n", "2:3", "unknown key \"model.a\\x0ab\""},

@@ -1,7 +1,6 @@
 #include "trireme/optim/muon.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Parallel.h>
 #include <ATen/ops/linalg_qr.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -106,22 +105,6 @@ TEST(Muon, StepsAsPyTorchDoes) {
       expect_near(param, (scale == UpdateScale::kOriginal ? original : matched)[step], 2e-8);
     }
   }
-}
-
-// A matrix is one thread's, so the number of threads changes no bit of it.
-TEST(Muon, ThreadsDoNotMatter) {
-  const int before = at::get_num_threads();
-  const auto inside = [](int threads) {
-    at::set_num_threads(threads);
-    at::Tensor u = drawn(256, 1024, 7).to(at::kFloat);
-    at::parallel_for(0, 2, 1, [&](std::int64_t begin, std::int64_t) {
-      if (begin == 0) orthogonalise(u, NewtonSchulz::kQuintic);
-    });
-    return u;
-  };
-  const at::Tensor one = inside(1), two = inside(2);
-  at::set_num_threads(before);
-  EXPECT_TRUE(at::equal(one, two));
 }
 
 }  // namespace

@@ -9,8 +9,7 @@
 
 namespace trireme::optim {
 
-// What updates each unit of a job (model::UnitSpec::optimizer), with the options of the job: its states are what the plan
-// counts.
+// The optimizers of a job's units (model::UnitSpec::optimizer), with its options: their states are what the plan counts.
 std::unique_ptr<exec::Optimizer> make_optimizer(const config::Job& job);
 std::unique_ptr<exec::Optimizer> make_optimizer(config::Optimizer name,
                                                 const OptimizerOptions& options);

@@ -49,7 +49,7 @@ const Rounds& rounds_of(NewtonSchulz iteration) {
 }
 
 constexpr std::int64_t kPiece = 1 << 14;  // elements that a thread takes at a time
-constexpr std::int64_t kLanes = 16;       // sums of squares beside each other, in a fixed order
+constexpr std::int64_t kLanes = 16;       // sums of squares next to each other, in a fixed order
 
 template <typename T>
 double norm_of(const T* values, std::int64_t count) {

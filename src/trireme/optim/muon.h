@@ -33,7 +33,7 @@ class Muon final : public exec::MatrixOptimizer {
 // X = a X + (b S + c S S) X. Singular values come near 1, zeros stay. Works on the shorter side.
 void orthogonalise(const at::Tensor& matrix, config::NewtonSchulz iteration);
 
-// What an update of an A x B matrix is multiplied by.
+// The factor of an update of an A x B matrix.
 double update_factor(std::int64_t rows, std::int64_t columns, config::UpdateScale scale);
 
 }  // namespace trireme::optim

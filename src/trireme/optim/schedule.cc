@@ -39,7 +39,7 @@ double inverse_sqrt_rate(const RateShape& shape, double step) {
   return std::max(shape.peak * std::sqrt(std::max(shape.warmup, 1.0) / step), shape.floor);
 }
 
-// Those that go on after decay_steps as before.
+// All but those that continue after decay_steps as before.
 bool has_end(LrSchedule kind) {
   return kind != LrSchedule::kConstant && kind != LrSchedule::kInverseSqrt;
 }

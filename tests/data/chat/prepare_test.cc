@@ -99,7 +99,7 @@ TEST_F(Prepare, RefusalsNameFileAndLine) {
                       0, "gemma2"),
               HasSubstr("chats.jsonl:1: template gemma2 has no system role"));
   EXPECT_THAT(refusal("\n"), HasSubstr("has no line"));
-  EXPECT_THAT(refusal(good, 3), HasSubstr("there are 1 conversations"));
+  EXPECT_THAT(refusal(good, 3), HasSubstr("there are 1 lines"));
   EXPECT_THAT(refusal(good, 0.2), HasSubstr("leaves none for"));
   // Bytes have no special tokens, and so read a mark as text.
   const std::string marked = line("a<|im_end|>", "Yo");

@@ -90,11 +90,10 @@ Field optimizer_field() {
   for (const OptimizerInfo& one : kOptimizers) choices.emplace_back(one.key, one.optimizer);
   return fixed(
       choice(KEY(optim.name),
-             "Optimizer: adamw; lion, which usually takes a tenth of adamw's learning "
-             "rate, ten times its weight decay and betas of [0.9, 0.99]; or muon, which "
-             "updates weights of linear layers in blocks as whole matrices, and leaves other "
-             "parameters to adamw (docs/optimizers.md). Weight decay applies to weights "
-             "with two or more dimensions.",
+             "Optimizer: adamw, lion or muon (docs/optimizers.md). lion usually takes a tenth of "
+             "adamw's learning rate, ten times its weight decay and betas of [0.9, 0.99]. muon "
+             "updates weights of linear layers in blocks as whole matrices and leaves other "
+             "parameters to adamw. Weight decay applies to weights with two or more dimensions.",
              std::move(choices)));
 }
 
@@ -130,11 +129,12 @@ std::vector<Field> optim_fields() {
                    {{"simple", NewtonSchulz::kSimple},
                     {"quintic", NewtonSchulz::kQuintic},
                     {"polar", NewtonSchulz::kPolar}})),
-      fixed(choice("optim.update_scale", MEMBER(optim.muon.update_scale),
-                   "Length of Muon's update of an A x B matrix: match_rms (0.2 sqrt(max(A, B)), so "
-                   "that adamw's learning rate and weight decay fit) or original (sqrt(max(1, A / "
-                   "B)), which usually takes a learning rate of 0.02).",
-                   {{"match_rms", UpdateScale::kMatchRms}, {"original", UpdateScale::kOriginal}})),
+      fixed(
+          choice("optim.update_scale", MEMBER(optim.muon.update_scale),
+                 "Length of Muon's update of an A x B matrix. match_rms: 0.2 sqrt(max(A, B)), for "
+                 "adamw's learning rate and weight decay. original: sqrt(max(1, A / B)), which "
+                 "usually takes a learning rate of 0.02.",
+                 {{"match_rms", UpdateScale::kMatchRms}, {"original", UpdateScale::kOriginal}})),
       number(KEY(optim.clip), "Maximum global gradient norm. 0: no clipping.", from(0, 1e9)),
       fixed(choice(KEY(optim.states),
                    "Format of the moments: auto (precision.master) or int8 (8-bit codes with a "

@@ -90,8 +90,8 @@ void Units::update_matrices(plan::UnitId id, const UpdateArgs& args) {
     update.whole = Flat(*memory_, update.part, plan_.recipe.master);
     direct(unit, update.whole, args);
   }
-  // A matrix on one thread, whose products are then the same with any number of them. A single one has a parallel region
-  // too, since outside of regions products use all threads.
+  // A matrix on one thread, however many a rank owns: a single one has a parallel region too, since outside of regions
+  // products use all threads.
   const std::int64_t count = std::ssize(update.own);
   at::parallel_for(
       0, std::max(count, std::int64_t{2}), 1, [&](std::int64_t begin, std::int64_t end) {

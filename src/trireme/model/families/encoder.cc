@@ -145,7 +145,7 @@ plan::ValueId block_node(Graph& graph, const Encoder& encoder, std::string name,
   const TrainedLayers trained{.gradients = {.input = !teacher && graph.reached(x),
                                             .own = graph.spec().program.units[unit].trainable}};
   LayersAccount account = account_of(block, trained, model, sizes, rank);
-  // What rows see is there before and after the block, whose parts are not recomputed one by one.
+  // Sources of rows are there before and after the block, whose parts are not recomputed one by one.
   if (encoder.packed)
     account.transients.passing += document_saved(sizes, rank, 2 * config::head_width(model));
   account.work.parts.clear();

@@ -57,7 +57,7 @@ void LayerTransients::forward(const Layer& layer, Tape& tape, bool keeps) const 
 void LayerTransients::turn(const Layer& layer, Tape& tape, bool keeps) const {
   if (splits_heads(layer)) {
     tape.take(bytes(layer.reads[0]));
-    // Rotation of halves reads a copy without the others.
+    // Rotation by channel pairs reads a copy without the others.
     if (layer.angles == 1) tape.pass(sizes_.tokens * sizes_.kv * sizes_.element);
     tape.give(bytes(layer.reads[0]));  // side by side
     if (!layer.key_bias) return;

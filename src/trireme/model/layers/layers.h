@@ -21,7 +21,7 @@ struct BlockTensor {
   std::int64_t features = 0;  // of all tokens, inside a region
 };
 
-// What a family's own way to mix rows does on a rank.
+// A family's own mixer of rows, on a rank.
 struct Mixer {
   double flops = 0;
   std::int64_t saved_bytes = 0;     // in addition to what it reads

@@ -289,8 +289,8 @@ class Builder {
   }
 
   // Memory of a Mamba-2 mixer on a rank, in the type of statistics between its layers. Kept: the projection, rows of the
-  // convolution for each tap, before and after SiLU, inner features between all operations, states of pieces after the
-  // first, and decays between positions of a piece, in fp64 too.
+  // convolution for each tap, before and after SiLU, inner features between all operations, states of segments after the
+  // first, and decays between positions of a segment, in fp64 too.
   Mixer mixer_memory(const HnetNode& node) const {
     if (attends(node)) return {};
     const std::int64_t heads = (Mamba(stages_[node.stage].hidden).heads + rank_.tp - 1) / rank_.tp;
