@@ -90,8 +90,8 @@ Field optimizer_field() {
   for (const OptimizerInfo& one : kOptimizers) choices.emplace_back(one.key, one.optimizer);
   return fixed(
       choice(KEY(optim.name),
-             "Optimizer: adamw, lion or muon (docs/optimizers.md). lion usually takes a tenth of "
-             "adamw's learning rate, ten times its weight decay and betas of [0.9, 0.99]. muon "
+             "Optimizer: adamw, lion or muon (docs/optimizers.md). Lion usually takes a tenth of "
+             "adamw's learning rate, ten times its weight decay and betas of [0.9, 0.99]. Muon "
              "updates weights of linear layers in blocks as whole matrices and leaves other "
              "parameters to adamw. Weight decay applies to weights with two or more dimensions.",
              std::move(choices)));
