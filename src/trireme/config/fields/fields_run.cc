@@ -32,11 +32,12 @@ Field lr_schedule_field() {
   std::vector<std::pair<std::string_view, LrSchedule>> choices;
   for (const LrScheduleInfo& one : kLrSchedules) choices.emplace_back(one.key, one.schedule);
   return with_suffix(
-      choice(KEY(optim.schedule),
-             "Learning-rate schedule after the warm-up. wsd: constant, then a linear decay in the "
-             "last SHARE of optim.decay_steps (0.1 if left out). inverse_sqrt: falls as the root "
-             "of the step grows, from the end of the warm-up on, to optim.min_lr.",
-             std::move(choices)),
+      choice(
+          KEY(optim.schedule),
+          "Learning-rate schedule after the warm-up. Wsd is constant, then falls linearly in the "
+          "last SHARE of optim.decay_steps (0.1 if left out). Inverse_sqrt falls as the root of "
+          "the step grows, from the end of the warm-up on, to optim.min_lr.",
+          std::move(choices)),
       {"wsd"}, "SHARE", MEMBER(optim.wsd_decay_fraction), from(0, 1));
 }
 
@@ -129,12 +130,12 @@ std::vector<Field> optim_fields() {
                    {{"simple", NewtonSchulz::kSimple},
                     {"quintic", NewtonSchulz::kQuintic},
                     {"polar", NewtonSchulz::kPolar}})),
-      fixed(
-          choice("optim.update_scale", MEMBER(optim.muon.update_scale),
-                 "Length of Muon's update of an A x B matrix. match_rms: 0.2 sqrt(max(A, B)), for "
-                 "adamw's learning rate and weight decay. original: sqrt(max(1, A / B)), which "
-                 "usually takes a learning rate of 0.02.",
-                 {{"match_rms", UpdateScale::kMatchRms}, {"original", UpdateScale::kOriginal}})),
+      fixed(choice(
+          "optim.update_scale", MEMBER(optim.muon.update_scale),
+          "Length of Muon's update of an A x B matrix. Match_rms is 0.2 sqrt(max(A, B)), for "
+          "adamw's learning rate and weight decay. Original is sqrt(max(1, A / B)), which "
+          "usually takes a learning rate of 0.02.",
+          {{"match_rms", UpdateScale::kMatchRms}, {"original", UpdateScale::kOriginal}})),
       number(KEY(optim.clip), "Maximum global gradient norm. 0: no clipping.", from(0, 1e9)),
       fixed(choice(KEY(optim.states),
                    "Format of the moments: auto (precision.master) or int8 (8-bit codes with a "
