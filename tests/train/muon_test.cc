@@ -158,8 +158,11 @@ TEST(MuonRuns, UpdatesLayersOfBlocks) {
   EXPECT_THROW(matrices({"lora.rank=4"}), Error);
   const model::ModelSpec gpt =
       model::describe(harness::resolved(harness::six_nodes("gpt_tiny.yaml", {"optim.name=muon"})));
-  for (const plan::Unit& unit : gpt.program.units)
-    if (unit.by_matrix) EXPECT_EQ(unit.matrices.size(), 6u) << unit.name;
+  for (const plan::Unit& unit : gpt.program.units) {
+    if (unit.by_matrix) {
+      EXPECT_EQ(unit.matrices.size(), 6u) << unit.name;
+    }
+  }
 }
 
 // A teacher follows units that are divided.

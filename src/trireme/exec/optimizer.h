@@ -71,7 +71,7 @@ class MatrixOptimizer : public Optimizer {
   // the master type. Element by element, so that shards do not matter.
   virtual void direct(const at::Tensor& grad, std::span<at::Tensor> states,
                       const at::Tensor& direction, const UpdateArgs& args) = 0;
-  // In place, from directions [rows, columns]. Called inside a parallel region.
+  // In place, from directions [rows, columns].
   virtual void update_matrix(const at::Tensor& matrix) = 0;
 
   MatrixOptimizer& by_matrix() final { return *this; }

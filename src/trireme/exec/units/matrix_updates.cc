@@ -1,8 +1,6 @@
 // Units that are updated by matrix.
 #include "trireme/plan/compile/matrix_updates.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <numeric>
 
@@ -90,18 +88,9 @@ void Units::update_matrices(plan::UnitId id, const UpdateArgs& args) {
     update.whole = Flat(*memory_, update.part, plan_.recipe.master);
     direct(unit, update.whole, args);
   }
-  // A matrix on one thread, however many a rank owns: a single one has a parallel region too, since outside of regions
-  // products use all threads.
-  const std::int64_t count = std::ssize(update.own);
-  at::parallel_for(
-      0, std::max(count, std::int64_t{2}), 1, [&](std::int64_t begin, std::int64_t end) {
-        const at::NoGradGuard without;
-        for (std::int64_t i = begin; i < std::min(end, count); ++i) {
-          const plan::Matrix& matrix = update.own[i];
-          unit.optimizer->by_matrix().update_matrix(
-              update.whole.tensor(matrix.offset, matrix.numel()).view({matrix.rows, matrix.cols}));
-        }
-      });
+  for (const plan::Matrix& matrix : update.own)
+    unit.optimizer->by_matrix().update_matrix(
+        update.whole.tensor(matrix.offset, matrix.numel()).view({matrix.rows, matrix.cols}));
 }
 
 void step_by_matrix(UnitState& unit, const UpdateArgs& args) {
