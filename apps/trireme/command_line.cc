@@ -167,10 +167,10 @@ void add_checkpoint(CLI::App& root, CheckpointCommands& o, Run& run) {
   reshard.add_option("--to", o.reshard.to, "Layout, such as tp=2,pp=2; omitted degrees are 1")
       ->required();
   reshard.callback([&] { run = [&] { return checkpoint_reshard(o.reshard); }; });
-  CLI::App& convert = add_command(
-      group, "convert",
-      "Convert to and from Hugging Face: GPT-2, Llama, Qwen, ViT, CLIP, LLaVA, V-JEPA 2",
-      kCheckpointExamples);
+  CLI::App& convert = add_command(group, "convert",
+                                  "Convert to and from Hugging Face: GPT-2, Llama and relatives, "
+                                  "GPT-NeoX, ViT, CLIP, LLaVA, V-JEPA 2",
+                                  kCheckpointExamples);
   convert
       .add_option("PATH", o.convert.path,
                   "Run directory, step-N, or directory with config.json or adapter_config.json; "
