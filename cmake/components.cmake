@@ -1,8 +1,9 @@
 # A component is a folder of src/trireme and one static library, trireme_base_os of base/os, with headers next to sources.
-# Folders in it that are components of their own are not part of it.
+# Folders in it that are components of their own are not part of it. A component with a FACET also has the files of
+# src/trireme/families/* that are called FACET.* or FACET_*.
 
 add_library(trireme_flags INTERFACE)
-target_include_directories(trireme_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_include_directories(trireme_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
 # No contraction of a*b+c: vector bodies and scalar tails of one loop must round alike, because
 # canonical sums promise equal bits wherever a shard begins. No errno from sqrt: it keeps loops scalar.
 target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wno-unused-parameter
@@ -55,7 +56,7 @@ file(STRINGS ${CMAKE_SOURCE_DIR}/CMakeLists.txt TRIREME_INNER_COMPONENTS REGEX "
 list(TRANSFORM TRIREME_INNER_COMPONENTS REPLACE "^ *trireme_[a-z_]*\\(([a-z/]+).*" "\\1")
 
 function(trireme_component folder)
-  cmake_parse_arguments(COMPONENT "QUICK;HOT;TORCH;PART" "" "DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(COMPONENT "QUICK;HOT;TORCH;PART" "FACET" "DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
   string(REPLACE / _ name ${folder})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/trireme/${folder}/*.cc)
   foreach(inner ${TRIREME_INNER_COMPONENTS})
@@ -63,6 +64,11 @@ function(trireme_component folder)
       list(FILTER sources EXCLUDE REGEX "/src/trireme/${inner}/")
     endif()
   endforeach()
+  if(COMPONENT_FACET)
+    set(families ${CMAKE_SOURCE_DIR}/src/trireme/families)
+    file(GLOB parts CONFIGURE_DEPENDS ${families}/*/${COMPONENT_FACET}.cc ${families}/*/${COMPONENT_FACET}_*.cc)
+    list(APPEND sources ${parts})
+  endif()
   trireme_built(sources)
   if(NOT sources)
     return()

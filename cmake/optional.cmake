@@ -23,12 +23,8 @@ function(trireme_built variable)
   set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
 
-if(NOT TRIREME_FAMILIES MATCHES "^(all|decoders)$")
-  message(FATAL_ERROR "TRIREME_FAMILIES=${TRIREME_FAMILIES}: choose all, or decoders")
-endif()
+include(cmake/families.cmake)
 string(COMPARE EQUAL "${TRIREME_FAMILIES}" all all_families)
-trireme_optional(${all_families} model/blocks/no_families
-  "/model/blocks/(hnet|jepa|towers)/" "/model/blocks/families\\.cc$")
 trireme_optional(${all_families} worker/run/no_predict "/worker/run/predict\\.cc$")
 trireme_optional(${TRIREME_SYNTH} no_synth "/data/synthetic/" "/trireme/data/synth\\.cc$")
 trireme_optional(${TRIREME_BENCH} no_bench

@@ -4,7 +4,7 @@
 
 #include "tests/config/error_of.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/config/resolve/resolve_arrcoc.h"
+#include "trireme/families/arrcoc/keys_checks.h"
 
 namespace trireme::config::arrcoc_test {
 namespace {

@@ -10,7 +10,7 @@
 namespace trireme::config::families_test {
 namespace {
 
-constexpr int kLast = static_cast<int>(Family::kNeox);
+constexpr int kLast = static_cast<int>(Family::kJepaAc);
 
 TEST(Families, EachHasOneRecord) {
   std::set<std::string_view> names;

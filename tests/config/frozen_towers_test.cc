@@ -5,7 +5,7 @@
 #include "tests/config/error_of.h"
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/config/resolve/resolve_vlm.h"
+#include "trireme/families/vlm/keys_checks.h"
 
 namespace trireme::config::frozen_towers_test {
 namespace {

@@ -5,8 +5,8 @@
 #include <random>
 
 #include "tests/config/error_of.h"
-#include "trireme/config/hnet_stages.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/families/hnet/keys_stages.h"
 
 namespace trireme::config::hnet_test {
 namespace {

@@ -1,11 +1,10 @@
 // GPT-NeoX's sizes.
-#include "trireme/config/neox.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/config/error_of.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/families/neox/keys_rope.h"
 
 namespace trireme::config::neox_test {
 namespace {

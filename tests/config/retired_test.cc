@@ -9,7 +9,7 @@
 #include "tests/config/error_of.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/job.h"
-#include "trireme/config/mask_rules.h"
+#include "trireme/families/jepa/keys_masks.h"
 
 namespace trireme::config::retired_test {
 namespace {

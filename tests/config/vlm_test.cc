@@ -5,7 +5,7 @@
 #include "tests/config/error_of.h"
 #include "trireme/config/mrope.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/config/resolve/resolve_vlm.h"
+#include "trireme/families/vlm/keys_checks.h"
 
 namespace trireme::config::vlm_test {
 namespace {

@@ -6,7 +6,7 @@
 #include "tests/extending/accounts.h"
 #include "tests/extending/exchanges.h"
 #include "tests/harness/small_jobs.h"
-#include "trireme/model/blocks/llama.h"
+#include "trireme/families/llama/blocks.h"
 #include "trireme/model/families/decoders/chain.h"
 #include "trireme/model/layers/decoder_params.h"
 #include "trireme/ops/feed_forward.h"

@@ -1,9 +1,8 @@
 // ARR-COC as data: its parameters, and which of them there are.
-#include "trireme/model/families/arrcoc.h"
-
 #include <gtest/gtest.h>
 
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/families/arrcoc/model.h"
 #include "trireme/model/families/describe.h"
 
 namespace trireme::model::arrcoc_test {

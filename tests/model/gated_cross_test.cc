@@ -1,14 +1,13 @@
 // Decoders that attend to images: which nodes there are, and what they have.
-#include "trireme/model/families/gated_cross.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/families/vlm/model.h"
+#include "trireme/families/vlm/model_gated_cross.h"
 #include "trireme/model/families/describe.h"
-#include "trireme/model/families/vlm.h"
 
 namespace trireme::model::gated_cross_test {
 namespace {

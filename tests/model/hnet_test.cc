@@ -1,6 +1,4 @@
 // H-Nets as data: sizes of the published configurations, units, values and nodes.
-#include "trireme/model/families/hnet/hnet.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <map>
 
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/families/hnet/model.h"
 #include "trireme/model/families/describe.h"
 
 namespace trireme::model::hnet_test {

@@ -1,6 +1,4 @@
 // Sizes of V-JEPA 2's models, from their descriptions.
-#include "trireme/model/families/jepa.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +8,7 @@
 #include "tests/config/error_of.h"
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/families/jepa/model.h"
 #include "trireme/model/families/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/check/validate.h"

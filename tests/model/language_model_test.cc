@@ -1,10 +1,10 @@
 // Sizes, names and programs of the language models; counts are those of the published models, FLOPs what the named programs print.
-#include "trireme/model/families/decoders/language_model.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "trireme/families/gpt/model.h"
+#include "trireme/families/llama/model.h"
 #include "trireme/model/account/flops.h"
 
 namespace trireme::model::language_model_test {

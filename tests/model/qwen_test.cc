@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/families/llama/model.h"
 #include "trireme/model/account/flops.h"
-#include "trireme/model/families/decoders/language_model.h"
 #include "trireme/model/families/describe.h"
 
 namespace trireme::model::qwen_test {

@@ -7,7 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/config/synthetic.h"
-#include "trireme/model/families/clip.h"
+#include "trireme/families/clip/model.h"
 #include "trireme/model/families/describe.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/check/validate.h"

@@ -1,12 +1,11 @@
 // Vision-language models as data: published parameter counts to the last one.
-#include "trireme/model/families/vlm.h"
-
 #include <gtest/gtest.h>
 
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/families/vlm/model.h"
+#include "trireme/families/vlm/model_projector.h"
 #include "trireme/model/families/describe.h"
-#include "trireme/model/families/projector.h"
 
 namespace trireme::model::vlm_test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tests/harness/small_jobs.h"
 #include "tests/train/vlm_jobs.h"
-#include "trireme/data/loaders/samples/questions.h"
+#include "trireme/families/vlm/samples_questions.h"
 
 namespace trireme::train::gated_cross_test {
 namespace {

@@ -1,6 +1,4 @@
 // Several probes on the features of one tower: each is trained as it would be alone.
-#include "trireme/config/probes.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include "tests/harness/jobs.h"
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/families/probe/keys_probes.h"
 
 namespace trireme::train::probes_test {
 namespace {

@@ -11,7 +11,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/data/loaders/samples/question_source.h"
+#include "trireme/families/vlm/samples_source.h"
 #include "trireme/formats/feature_store.h"
 #include "trireme/train/job_session.h"
 

@@ -4,7 +4,7 @@
 #include "tests/harness/small_jobs.h"
 #include "tests/train/vlm_jobs.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/data/loaders/samples/questions.h"
+#include "trireme/families/vlm/samples_questions.h"
 
 namespace trireme::train::vlm_test {
 namespace {

@@ -21,14 +21,14 @@
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/config/families.h"
-#include "trireme/config/resolve/resolve_arrcoc.h"
-#include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/data/chat/encode.h"
-#include "trireme/data/loaders/samples/question_source.h"
-#include "trireme/data/loaders/samples/region_questions.h"
 #include "trireme/data/media/image.h"
 #include "trireme/data/media/sample_source.h"
 #include "trireme/data/text/tokenizer.h"
+#include "trireme/families/arrcoc/keys_checks.h"
+#include "trireme/families/arrcoc/samples_questions.h"
+#include "trireme/families/vlm/keys_checks.h"
+#include "trireme/families/vlm/samples_source.h"
 
 namespace trireme::app {
 namespace {

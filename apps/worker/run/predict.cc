@@ -1,6 +1,4 @@
 // trireme-worker predict: classes, captions or embeddings of pictures and clips.
-#include "trireme/model/blocks/jepa/predict.h"
-
 #include <ATen/ops/stack.h>
 #include <fmt/ranges.h>
 
@@ -20,6 +18,7 @@
 #include "trireme/config/families.h"
 #include "trireme/data/loaders/asked.h"
 #include "trireme/exec/session.h"
+#include "trireme/families/clip/blocks_predict.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/layout.h"
 #include "trireme/optim/make_optimizer.h"

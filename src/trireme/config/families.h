@@ -1,6 +1,5 @@
-// Families of models: one record each, which all layers ask in place of the family's name. Layers with functions of a
-// family have a table of these, families.cc in model, model/blocks, data/loaders and planner/cost and the folder
-// checkpoint/convert/families.
+// Families of models: one record each, which all layers ask in place of the family's name. A family is a folder of
+// src/trireme/families and a line of cmake/families.cmake, from which this list and those of other components are made.
 #pragma once
 
 #include <span>
@@ -35,8 +34,8 @@ enum class Pictures { kResized, kTiles, kRegions };
 enum class Predicts { kNothing, kClasses, kCaptions };
 
 struct FamilyInfo {
-  Family family;
-  std::string_view name;         // as model.family spells it
+  Family family{};               // this and the name are the list's
+  std::string_view name{};       // as model.family spells it
   std::string_view keys;         // of `model` and of families' sections, as patterns
   std::string_view also = {};    // more of them
   std::string_view chunks = {};  // of a frozen tower of clips
@@ -62,6 +61,9 @@ struct FamilyInfo {
   bool writes_text() const { return reads_tokens || decoder != DecoderBlock::kNone; }
   bool answers_about_pictures() const { return pictures != Pictures::kResized; }
 };
+
+// A decoder alone, on text: keys of section `model`, with the checks of resolve_decoder.
+FamilyInfo language_model(DecoderBlock decoder);
 
 // All of them, in the order in which texts name them.
 std::span<const FamilyInfo> families();

@@ -17,6 +17,7 @@
 #include "trireme/config/sections/lr_schedules.h"
 #include "trireme/config/sections/model.h"
 #include "trireme/config/sections/preference.h"
+#include "trireme/families/sections.h"
 #include "trireme/plan/mesh/context_method.h"
 
 namespace trireme::config {
@@ -117,21 +118,10 @@ struct Checkpoint {
   bool operator==(const Checkpoint&) const = default;
 };
 
-struct Job {
+// Its bases are the sections of families: contrastive, jepa and others.
+struct Job : FamilySections {
   Model model;
   Vision vision;
-  Contrastive contrastive;
-  Jepa jepa;
-  Action action;
-  Probe probe;
-  Llama llama;
-  Neox neox;
-  Hnet hnet;
-  Chunk chunk;
-  Vicreg vicreg;
-  Arrcoc arrcoc;
-  Projector projector;
-  Vlm vlm;
   Lora lora;
   Data data;
   Preference preference;

@@ -11,7 +11,7 @@ namespace trireme::config {
 namespace {
 
 constexpr std::string_view kFull = "full", kNoPositions = "nope", kSliding = "sliding:";
-constexpr std::int64_t kMostLayers = 1 << 16, kMostWindow = 1 << 28;
+constexpr std::int64_t kMostLayers = 1 << 16, kWidestWindow = 1 << 28;
 
 // A number from 1 to `most` that `text` begins with, and which leaves it.
 std::optional<std::int64_t> take_number(std::string_view& text, std::int64_t most) {
@@ -27,7 +27,7 @@ std::optional<LayerAttention> parsed_layer(std::string_view text) {
   if (text == kNoPositions) return LayerAttention{.rotary = false};
   if (!text.starts_with(kSliding)) return std::nullopt;
   text.remove_prefix(kSliding.size());
-  const std::optional<std::int64_t> window = take_number(text, kMostWindow);
+  const std::optional<std::int64_t> window = take_number(text, kWidestWindow);
   if (!window || !text.empty()) return std::nullopt;
   return LayerAttention{.window = *window};
 }

@@ -1,6 +1,4 @@
 // Questions about moving squares: what stands where, and that the answer is what the squares do.
-#include "trireme/data/loaders/samples/clip_questions.h"
-
 #include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +9,9 @@
 #include "tests/config/error_of.h"
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/data/loaders/samples/clip_source.h"
+#include "trireme/families/vlm/keys_checks.h"
+#include "trireme/families/vlm/samples_clips.h"
 
 namespace trireme::loaders::clip_questions_test {
 namespace {

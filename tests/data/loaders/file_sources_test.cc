@@ -19,9 +19,9 @@
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/data/loaders/read_ahead.h"
-#include "trireme/data/loaders/samples/region_questions.h"
 #include "trireme/data/media/hdf5.h"
 #include "trireme/data/synthetic/make.h"
+#include "trireme/families/arrcoc/samples_questions.h"
 
 namespace trireme::loaders::file_sources_test {
 namespace {

@@ -11,7 +11,7 @@
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/data/loaders/balance.h"
 #include "trireme/data/loaders/samples/synthetic.h"
-#include "trireme/model/families/vlm.h"
+#include "trireme/families/vlm/model.h"
 
 namespace trireme::loaders::packing_test {
 namespace {

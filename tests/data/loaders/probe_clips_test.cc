@@ -14,7 +14,7 @@
 #include "trireme/data/loaders/samples/views.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/media/video.h"
-#include "trireme/model/families/probe.h"
+#include "trireme/families/probe/model.h"
 
 namespace trireme::loaders::probe_clips_test {
 namespace {

@@ -1,6 +1,4 @@
 // Questions about blocks as samples: what stands where, and what is asked.
-#include "trireme/data/loaders/samples/question_source.h"
-
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -10,9 +8,10 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/config/resolve/resolve_vlm.h"
-#include "trireme/data/loaders/samples/questions.h"
 #include "trireme/data/loaders/tokens/sequence.h"
+#include "trireme/families/vlm/keys_checks.h"
+#include "trireme/families/vlm/samples_questions.h"
+#include "trireme/families/vlm/samples_source.h"
 
 namespace trireme::loaders::question_source_test {
 namespace {

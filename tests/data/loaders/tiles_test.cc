@@ -9,10 +9,10 @@
 #include "tests/harness/scratch_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/data/loaders/asked.h"
-#include "trireme/data/loaders/samples/question_source.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/loaders/tokens/sequence.h"
 #include "trireme/data/media/resize.h"
+#include "trireme/families/vlm/samples_source.h"
 
 namespace trireme::loaders::tiles_test {
 namespace {

@@ -1,6 +1,4 @@
 // Texture, allocation and detail gate against closed forms.
-#include "trireme/model/blocks/towers/arrcoc.h"
-
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
@@ -17,13 +15,14 @@
 
 #include "tests/harness/bound_model.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/config/resolve/resolve_vlm.h"
-#include "trireme/data/loaders/samples/region_questions.h"
+#include "trireme/families/arrcoc/blocks.h"
+#include "trireme/families/arrcoc/blocks_pictures.h"
+#include "trireme/families/arrcoc/blocks_scorers.h"
+#include "trireme/families/arrcoc/blocks_texture.h"
+#include "trireme/families/arrcoc/samples_questions.h"
+#include "trireme/families/vlm/keys_checks.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/blocks/generate.h"
-#include "trireme/model/blocks/pictures.h"
-#include "trireme/model/blocks/towers/scorers.h"
-#include "trireme/model/blocks/towers/texture.h"
 
 namespace trireme::blocks::arrcoc_test {
 namespace {

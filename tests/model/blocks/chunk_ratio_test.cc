@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "trireme/data/loaders/samples/squares.h"
-#include "trireme/model/blocks/hnet/chunking.h"
-#include "trireme/model/blocks/jepa/video_chunks.h"
-#include "trireme/model/blocks/towers/encoder.h"
+#include "trireme/families/hnet/blocks_chunking.h"
+#include "trireme/families/hvjepa/blocks_chunks.h"
+#include "trireme/families/vit/blocks_encoder.h"
 
 namespace trireme::blocks::chunk_ratio_test {
 namespace {

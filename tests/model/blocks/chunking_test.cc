@@ -1,6 +1,4 @@
 // Routers, chunks and scans against their formulas, computed one row at a time.
-#include "trireme/model/blocks/hnet/chunking.h"
-
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/rand.h>
@@ -16,10 +14,11 @@
 
 #include "trireme/config/rope.h"
 #include "trireme/exec/units/initial_values.h"
-#include "trireme/model/blocks/hnet/hnet_block.h"
-#include "trireme/model/blocks/hnet/mamba.h"
-#include "trireme/model/families/hnet/hnet.h"
-#include "trireme/model/families/hnet/hnet_params.h"
+#include "trireme/families/hnet/blocks_chunking.h"
+#include "trireme/families/hnet/blocks_mamba.h"
+#include "trireme/families/hnet/blocks_stages.h"
+#include "trireme/families/hnet/model.h"
+#include "trireme/families/hnet/model_layers.h"
 
 namespace trireme::blocks::chunking_test {
 namespace {

@@ -14,7 +14,7 @@
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/config/synthetic.h"
 #include "trireme/exec/session.h"
-#include "trireme/model/blocks/towers/clip.h"
+#include "trireme/families/clip/blocks.h"
 #include "trireme/model/families/describe.h"
 #include "trireme/optim/adamw.h"
 

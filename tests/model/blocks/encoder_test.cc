@@ -1,6 +1,4 @@
 // Encoder blocks against what defines them: axial positions, patches, a plain block in fp64, packed rows, tp ranks.
-#include "trireme/model/blocks/towers/encoder.h"
-
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/conv3d.h>
@@ -14,6 +12,7 @@
 
 #include "tests/harness/ranks.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/families/vit/blocks_encoder.h"
 #include "trireme/model/cut.h"
 
 namespace trireme::blocks::encoder_test {

@@ -1,6 +1,4 @@
 // Blocks that attend to images against OpenFlamingo's formula, and what they are before they are trained.
-#include "trireme/model/blocks/towers/gated_cross.h"
-
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/gelu.h>
@@ -21,6 +19,7 @@
 #include "tests/harness/bound_model.h"
 #include "tests/harness/count_allocations.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/families/vlm/blocks_gated_cross.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/blocks/generate.h"
 #include "trireme/model/families/describe.h"

@@ -1,6 +1,4 @@
 // An H-Net as a whole: sequences do not see each other, bytes do not see what follows, every parameter is reached.
-#include "trireme/model/blocks/hnet/hnet.h"
-
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -18,6 +16,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/exec/units/initial_values.h"
+#include "trireme/families/hnet/blocks.h"
 #include "trireme/model/blocks/generate.h"
 
 namespace trireme::blocks::hnet_test {

@@ -1,6 +1,4 @@
 // Blocks of V-JEPA 2: losses, packing, what frames see.
-#include "trireme/model/blocks/jepa/jepa.h"
-
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -10,10 +8,11 @@
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/data/loaders/source.h"
+#include "trireme/families/jepa/blocks.h"
+#include "trireme/families/jepa/blocks_tower.h"
+#include "trireme/families/jepa_ac/blocks.h"
+#include "trireme/families/vit/blocks_encoder.h"
 #include "trireme/model/blocks/build.h"
-#include "trireme/model/blocks/jepa/action.h"
-#include "trireme/model/blocks/towers/encoder.h"
-#include "trireme/model/blocks/towers/video_tower.h"
 #include "trireme/plan/compile/placement.h"
 
 namespace trireme::blocks::jepa_test {

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "trireme/model/blocks/towers/encoder.h"
+#include "trireme/families/vit/blocks_encoder.h"
 
 namespace trireme::blocks::key_bias_test {
 namespace {

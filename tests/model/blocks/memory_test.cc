@@ -11,8 +11,9 @@
 #include "tests/harness/count_allocations.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/families/gpt/model.h"
+#include "trireme/families/llama/model.h"
 #include "trireme/model/blocks/build.h"
-#include "trireme/model/families/decoders/language_model.h"
 #include "trireme/model/layout.h"
 
 namespace trireme::blocks::memory_test {

@@ -1,6 +1,4 @@
 // Views of a held-out sample: their probabilities are averaged.
-#include "trireme/model/blocks/jepa/probe.h"
-
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/softmax.h>
@@ -8,7 +6,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "trireme/model/families/probe.h"
+#include "trireme/families/probe/blocks.h"
+#include "trireme/families/probe/model.h"
 
 namespace trireme::blocks::probe_test {
 namespace {

@@ -1,6 +1,4 @@
 // Smoothing along trees against H-Net's along a line and against the recursion that it is.
-#include "trireme/model/blocks/towers/read_out.h"
-
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -10,7 +8,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "trireme/model/blocks/hnet/chunking.h"
+#include "trireme/families/hnet/blocks_chunking.h"
+#include "trireme/families/hvjepa/blocks_read_out.h"
 
 namespace trireme::blocks::read_out_test {
 namespace {

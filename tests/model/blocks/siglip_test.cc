@@ -1,6 +1,4 @@
 // SigLIP's loss with captions that go round equals that over captions brought together.
-#include "trireme/model/blocks/towers/siglip.h"
-
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -8,6 +6,7 @@
 
 #include "tests/harness/ranks.h"
 #include "tests/ops/tensors.h"
+#include "trireme/families/clip/blocks_siglip.h"
 
 namespace trireme::blocks::siglip_test {
 namespace {

@@ -11,9 +11,9 @@
 #include "trireme/base/hash.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/config/synthetic.h"
+#include "trireme/families/clip/blocks.h"
+#include "trireme/families/vit/blocks.h"
 #include "trireme/model/blocks/build.h"
-#include "trireme/model/blocks/towers/clip.h"
-#include "trireme/model/blocks/towers/vit.h"
 
 namespace trireme::blocks::towers_test {
 namespace {

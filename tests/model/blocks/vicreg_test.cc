@@ -1,6 +1,4 @@
 // VICReg's terms against closed forms.
-#include "trireme/model/blocks/jepa/vicreg.h"
-
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -18,6 +16,8 @@
 #include <cmath>
 #include <utility>
 #include <vector>
+
+#include "trireme/families/hvjepa/blocks_vicreg.h"
 
 namespace trireme::blocks::vicreg_test {
 namespace {

@@ -1,6 +1,4 @@
 // Forests over a clip's tokens against H-Net's line and what must hold of every forest.
-#include "trireme/model/blocks/jepa/video_chunks.h"
-
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -13,9 +11,10 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "trireme/model/blocks/hnet/chunking.h"
-#include "trireme/model/blocks/jepa/hvjepa.h"
-#include "trireme/model/blocks/jepa/neighbours.h"
+#include "trireme/families/hnet/blocks_chunking.h"
+#include "trireme/families/hvjepa/blocks.h"
+#include "trireme/families/hvjepa/blocks_chunks.h"
+#include "trireme/families/hvjepa/blocks_neighbours.h"
 
 namespace trireme::blocks::video_chunks_test {
 namespace {

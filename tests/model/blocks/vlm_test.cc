@@ -1,6 +1,4 @@
 // Blocks of vision-language models against closed forms: what queries see, where rows go, how positions turn.
-#include "trireme/model/blocks/towers/vlm.h"
-
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
@@ -23,11 +21,12 @@
 
 #include "tests/harness/bound_model.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/config/resolve/resolve_vlm.h"
+#include "trireme/families/vit/blocks_tower.h"
+#include "trireme/families/vlm/blocks.h"
+#include "trireme/families/vlm/blocks_projector.h"
+#include "trireme/families/vlm/keys_checks.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/model/blocks/generate.h"
-#include "trireme/model/blocks/towers/projector.h"
-#include "trireme/model/blocks/towers/tower.h"
 #include "trireme/model/families/describe.h"
 
 namespace trireme::blocks::vlm_test {

@@ -1,68 +1,17 @@
-// Conversion between a class's config.json and a job: a pair of functions a class, and their common part.
+// Conversion between a class's config.json and a job: what classes have in common.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <span>
 
 #include "trireme/config/job.h"
 #include "trireme/formats/json_fields.h"
 
 namespace trireme::convert {
 
-// read_X sets what a config.json says of the model; write_X gives that of a resolved job. Reading throws Error{kData} for
-// a feature that no family here has.
-void read_gpt2(const formats::JsonFields& fields, config::Job& job);
-void write_gpt2(const config::Job& job, Json& json);
-void read_neox(const formats::JsonFields& fields, config::Job& job);
-void write_neox(const config::Job& job, Json& json);
-void read_llama(const formats::JsonFields& fields, config::Job& job);
-void write_llama(const config::Job& job, Json& json);
-void read_mistral(const formats::JsonFields& fields, config::Job& job);
-void write_mistral(const config::Job& job, Json& json);
-void read_phi3(const formats::JsonFields& fields, config::Job& job);
-void read_qwen2(const formats::JsonFields& fields, config::Job& job);
-void write_qwen2(const config::Job& job, Json& json);
-void read_qwen3(const formats::JsonFields& fields, config::Job& job);
-void write_qwen3(const config::Job& job, Json& json);
-void read_smollm3(const formats::JsonFields& fields, config::Job& job);
-void write_smollm3(const config::Job& job, Json& json);
-void read_olmo2(const formats::JsonFields& fields, config::Job& job);
-void write_olmo2(const config::Job& job, Json& json);
-void read_olmo3(const formats::JsonFields& fields, config::Job& job);
-void write_olmo3(const config::Job& job, Json& json);
-void read_gemma3(const formats::JsonFields& fields, config::Job& job);
-void write_gemma3(const config::Job& job, Json& json);
-// The decoder of a model with a tower.
-void read_gemma3_with_tower(const formats::JsonFields& fields, config::Job& job);
-void read_granite(const formats::JsonFields& fields, config::Job& job);
-void write_granite(const config::Job& job, Json& json);
-void read_vit(const formats::JsonFields& fields, config::Job& job);
-void write_vit(const config::Job& job, Json& json);
-void read_clip(const formats::JsonFields& fields, config::Job& job);
-void write_clip(const config::Job& job, Json& json);
-// A CLIP tower alone.
-void read_clip_vision(const formats::JsonFields& fields, config::Job& job);
-void write_clip_vision(const config::Job& job, Json& json);
-// A CLIP tower alone, followed by a classifier of vision.classes.
-void read_clip_classes(const formats::JsonFields& fields, config::Job& job);
-void write_clip_classes(const config::Job& job, Json& json);
-void read_vjepa(const formats::JsonFields& fields, config::Job& job);
-void write_vjepa(const config::Job& job, Json& json);
-void read_hnet(const formats::JsonFields& fields, config::Job& job);
-void write_hnet(const config::Job& job, Json& json);
-// Its encoder, with an attentive probe of vision.classes.
-void read_vjepa_probe(const formats::JsonFields& fields, config::Job& job);
-void write_vjepa_probe(const config::Job& job, Json& json);
-void read_llava(const formats::JsonFields& fields, config::Job& job);
-void write_llava(const config::Job& job, Json& json);
-// The same for images of any resolution.
-void read_llava_next(const formats::JsonFields& fields, config::Job& job);
-void write_llava_next(const config::Job& job, Json& json);
-
-// One class of Hugging Face: all are in families/classes.cc.
+// One class of Hugging Face. Reading sets what a config.json says of the model and throws Error{kData} for a feature that no
+// family here has; writing gives the config.json of a resolved job.
 struct HuggingFaceClass {
-  config::Family family;
   config::DataSource source;  // of a job that is read
   const char* type;           // model_type
   const char* architecture;   // null: the file says neither this nor model_type
@@ -72,19 +21,17 @@ struct HuggingFaceClass {
   const char* processor = "CLIPImageProcessor";  // of a model that sees
   bool clips = false;                            // it sees clips
 };
-std::span<const HuggingFaceClass> hugging_face_classes();
 // Of several classes of a family the first that can say most of the job; null: it has none.
 const HuggingFaceClass* class_of(const config::Job& job);
+
+// `fix` of a class that has all that the family has.
+inline void no_choice(config::Job&) {}
 
 // Rotary positions of a file: read after model.seq_len; model.rope_theta is what holds if a file says nothing. transformers
 // 5 may have them by kind of layer: a class without `sliding_theta`, for layers with a window, refuses that.
 void read_rope(const formats::JsonFields& fields, config::Model& model,
                double* sliding_theta = nullptr);
 void write_rope(const config::Model& model, Json& json);
-// Whether a number of first layers, or all, attend to everything before and the others within one window.
-bool slides_last(const config::Model& model);
-// Whether all layers have rotary positions, and those with a window have the same.
-bool slides_alike(const config::Model& model);
 
 // Number of mask tokens in a written predictor. A single trained token is copied as often as published predictors have
 // tokens, because readers of the files may take any of them.

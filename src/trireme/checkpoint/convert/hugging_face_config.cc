@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/config_classes.h"
+#include "trireme/checkpoint/convert/families.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
 #include "trireme/config/families.h"
 #include "trireme/formats/shown.h"
@@ -26,8 +27,9 @@ std::string type_of(const JsonFields& fields) {
 // In the order of the table, each once.
 std::vector<std::string_view> readable_types() {
   std::vector<std::string_view> types;
-  for (const HuggingFaceClass& entry : hugging_face_classes())
-    if (std::ranges::find(types, entry.type) == types.end()) types.push_back(entry.type);
+  for (const FamilyFiles& files : family_files())
+    for (const HuggingFaceClass& entry : files.classes)
+      if (std::ranges::find(types, entry.type) == types.end()) types.push_back(entry.type);
   return types;
 }
 
@@ -38,29 +40,35 @@ std::vector<config::Difference> beyond(const HuggingFaceClass& entry, const Job&
   return config::diff(fixed, job);
 }
 
+struct Entry {
+  config::Family family;
+  const HuggingFaceClass* of = nullptr;
+};
+
 // Of the classes of a model_type the one that `architectures` names, else the first; null for a type that cannot be read.
-const HuggingFaceClass* entry_of(const JsonFields& fields, const std::string& type) {
+Entry entry_of(const JsonFields& fields, const std::string& type) {
   const Json names = says(fields, "architectures") ? fields.array("architectures") : Json::array();
-  const HuggingFaceClass* found = nullptr;
-  for (const HuggingFaceClass& entry : hugging_face_classes()) {
-    if (type != entry.type) continue;
-    if (entry.architecture != nullptr &&
-        std::ranges::find(names, Json(entry.architecture)) != names.end())
-      return &entry;
-    if (found == nullptr) found = &entry;
-  }
+  Entry found{};
+  for (const FamilyFiles& files : family_files())
+    for (const HuggingFaceClass& entry : files.classes) {
+      if (type != entry.type) continue;
+      if (entry.architecture != nullptr &&
+          std::ranges::find(names, Json(entry.architecture)) != names.end())
+        return {files.family, &entry};
+      if (found.of == nullptr) found = {files.family, &entry};
+    }
   return found;
 }
 
 }  // namespace
 
 const HuggingFaceClass* class_of(const Job& job) {
-  const HuggingFaceClass* best = nullptr;
-  for (const HuggingFaceClass& entry : hugging_face_classes())
-    if (entry.family == job.model.family &&
-        (best == nullptr || beyond(entry, job).size() < beyond(*best, job).size()))
-      best = &entry;
-  return best;
+  const FamilyFiles* files = family_files(job.model.family);
+  return files == nullptr
+             ? nullptr
+             : &*std::ranges::min_element(files->classes, {}, [&](const HuggingFaceClass& entry) {
+                 return beyond(entry, job).size();
+               });
 }
 
 void need(const JsonFields& fields, const char* key, const Json& value) {
@@ -75,7 +83,7 @@ std::string hugging_face_config(const Job& job) {
     fail(ErrorKind::kUsage,
          "model.family={}: has no model of Hugging Face's to be written as; {} have",
          config::name(job.model.family), config::names_where([](const config::FamilyInfo& family) {
-           return config::find_entry(hugging_face_classes(), family.family) != nullptr;
+           return family_files(family.family) != nullptr;
          }));
   for (const config::Difference& key : beyond(*entry, job))
     fail(ErrorKind::kUsage, "{}={}: config.json of a {} cannot describe this; it can have {} only",
@@ -92,12 +100,12 @@ Job job_of_config(const std::string& text, const std::string& what) {
   const Json json = parse_json(text, what);
   const JsonFields fields(json, what);
   const std::string type = type_of(fields);
-  const HuggingFaceClass* entry = entry_of(fields, type);
+  const auto [family, entry] = entry_of(fields, type);
   if (entry == nullptr)
-    fail(ErrorKind::kData, "{}: model_type is {}; {} can be read, the last by its arch_layout",
-         what, formats::shown(type), fmt::join(readable_types(), ", "));
+    fail(ErrorKind::kData, "{}: model_type is {}; {} can be read (hnet by its arch_layout)", what,
+         formats::shown(type), fmt::join(readable_types(), ", "));
   Job job;
-  job.model.family = entry->family;
+  job.model.family = family;
   job.data.source = entry->source;
   entry->fix(job);
   entry->read(fields, job);

@@ -6,12 +6,27 @@
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
 #include "trireme/checkpoint/convert/config_classes.h"
+#include "trireme/checkpoint/convert/families.h"
 #include "trireme/config/head_width.h"
-#include "trireme/config/neox.h"
-#include "trireme/config/resolve/resolve_vlm.h"
+#include "trireme/families/neox/keys_rope.h"
+#include "trireme/families/vlm/keys_checks.h"
 
 namespace trireme::convert {
 namespace {
+
+// CLIP's vision tower, which several classes have, after the prefix of its names. "pre_layrnorm" is their spelling.
+constexpr std::array kClipTowerRules = {
+    Rule{"patch_embed.proj.weight", "embeddings.patch_embedding.weight", Form::kPatches},
+    Rule{"cls_token", "embeddings.class_embedding", Form::kWithoutOne},
+    Rule{"pos_embed", "embeddings.position_embedding.weight"},
+    Rule{"norm_pre.*", "pre_layrnorm.*"},
+    Rule{"blocks.*.norm1.*", "encoder.layers.*.layer_norm1.*"},
+    Rule{"blocks.*.attn.qkv.*", "encoder.layers.*.self_attn.{q,k,v}_proj.*"},
+    Rule{"blocks.*.attn.proj.*", "encoder.layers.*.self_attn.out_proj.*"},
+    Rule{"blocks.*.norm2.*", "encoder.layers.*.layer_norm2.*"},
+    Rule{"blocks.*.mlp.*.*", "encoder.layers.*.mlp.*.*"},
+    Rule{"norm.*", "post_layernorm.*"},
+};
 
 std::vector<std::string_view> cut_at(std::string_view text, char separator) {
   std::vector<std::string_view> pieces;
@@ -167,9 +182,10 @@ bool begins_at_zero(const Names& names, const std::string& name) {
 
 std::vector<const Names*> names_of(const config::Job& job) {
   std::vector<const Names*> all;
-  for (const Names& names : known_names())
-    if (names.family == job.model.family && (names.fits == nullptr || names.fits(job)))
-      all.push_back(&names);
+  const FamilyFiles* files = family_files(job.model.family);
+  if (files == nullptr) return all;
+  for (const Names& names : files->names)
+    if (names.fits == nullptr || names.fits(job)) all.push_back(&names);
   return all;
 }
 
@@ -196,8 +212,8 @@ std::vector<Part> parts_of(const Names& names, const config::Job& job,
           : fmt::format("{}{}", names.stand_ins, param.name.substr(names.left_out.size()));
   std::optional<std::vector<Part>> parts;
   if (!names.tower_there.empty() && name.starts_with(names.tower)) {
-    parts = parts_by_rules(clip_tower_rules(), std::string_view(name).substr(names.tower.size()),
-                           job, param);
+    parts = parts_by_rules(kClipTowerRules, std::string_view(name).substr(names.tower.size()), job,
+                           param);
     if (parts)
       for (Part& part : *parts) part.name.insert(0, names.tower_there);
   }

@@ -41,8 +41,7 @@ struct Rule {
 
 // One way of naming a family's parameters.
 struct Names {
-  std::string_view name;  // of the model's class, or whose names these are
-  config::Family family;
+  std::string_view name;          // of the model's class, or whose names these are
   std::span<const Rule> rules{};  // the first that fits
   // Prefixes of the names of a CLIP tower, ours and theirs; the rest of such a name follows the tower's own rules.
   std::string_view tower{}, tower_there{};
@@ -56,10 +55,6 @@ struct Names {
   bool (*fits)(const config::Job&) =
       nullptr;  // which jobs have these names; null: all of the family
 };
-
-// All of them, in families/names.cc, and the rules of a CLIP tower.
-std::span<const Names> known_names();
-std::span<const Rule> clip_tower_rules();
 
 // Names of a model's parameters, first those that are written; empty for a family that cannot be converted.
 std::vector<const Names*> names_of(const config::Job& job);

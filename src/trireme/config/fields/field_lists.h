@@ -9,18 +9,8 @@ namespace trireme::config {
 
 std::vector<Field> model_fields();
 std::vector<Field> vision_fields();
-std::vector<Field> jepa_fields();
-std::vector<Field> action_fields();
-std::vector<Field> probe_fields();
-std::vector<Field> contrastive_fields();
-std::vector<Field> llama_fields();
-std::vector<Field> neox_fields();
-std::vector<Field> hnet_fields();
-std::vector<Field> chunk_fields();
-std::vector<Field> vicreg_fields();
-std::vector<Field> arrcoc_fields();
-std::vector<Field> projector_fields();
-std::vector<Field> vlm_fields();
+// Own keys of all families.
+std::vector<Field> family_fields();
 std::vector<Field> data_fields();
 std::vector<Field> preference_fields();
 std::vector<Field> parallel_fields();

@@ -7,16 +7,25 @@
 
 namespace trireme::config {
 
+#define TRIREME_FAMILY(name, id) std::vector<Field> name##_fields();
+#include "trireme/families/sections.inc"
+#undef TRIREME_FAMILY
+
+std::vector<Field> family_fields() {
+  std::vector<Field> list;
+#define TRIREME_FAMILY(name, id) std::ranges::move(name##_fields(), std::back_inserter(list));
+#include "trireme/families/sections.inc"
+#undef TRIREME_FAMILY
+  return list;
+}
+
 const std::vector<Field>& fields() {
   static const std::vector<Field> kFields = [] {
     std::vector<Field> list;
-    for (auto* section : {model_fields,     vision_fields,    contrastive_fields, jepa_fields,
-                          action_fields,    probe_fields,     llama_fields,       neox_fields,
-                          hnet_fields,      chunk_fields,     vicreg_fields,      arrcoc_fields,
-                          projector_fields, vlm_fields,       data_fields,        preference_fields,
-                          parallel_fields,  precision_fields, network_fields,     recompute_fields,
-                          offload_fields,   optim_fields,     lora_fields,        run_fields,
-                          checkpoint_fields})
+    for (auto* section :
+         {model_fields, vision_fields, family_fields, data_fields, preference_fields,
+          parallel_fields, precision_fields, network_fields, recompute_fields, offload_fields,
+          optim_fields, lora_fields, run_fields, checkpoint_fields})
       std::ranges::move(section(), std::back_inserter(list));
     return list;
   }();

@@ -126,10 +126,6 @@ void resolve_decoder(Model& model, const DatasetFacts& data) {
   model.rope_scaling = print(parse_rope_scaling(model.rope_scaling));
 }
 
-void resolve_language_model(Job& job, const DatasetFacts& data) {
-  resolve_decoder(job.model, data);
-}
-
 void check_idle_keys(const Job& job) {
   const Job plain;
   for (const Difference& key : diff(plain, job))

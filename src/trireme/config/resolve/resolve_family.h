@@ -18,18 +18,6 @@ void resolve_decoder(Model& model, const DatasetFacts& data);
 // The rows of a language model's embedding.
 void resolve_vocab(Model& model, const DatasetFacts& data);
 
-// A language model that is a decoder alone.
-void resolve_language_model(Job& job, const DatasetFacts& data);
-
-// Llama and its relatives.
-void resolve_llama(Job& job, const DatasetFacts& data);
-
-// GPT-NeoX's sizes.
-void resolve_neox(Job& job, const DatasetFacts& data);
-
-// An H-Net's stages, and how they may be laid out.
-void resolve_hnet(Job& job, const DatasetFacts& data);
-
 // "KEY=24 or KEY=32" for the multiples of `step` around another value.
 std::string nearest_multiples(std::string_view key, std::int64_t value, std::int64_t step);
 

@@ -12,13 +12,6 @@
 namespace trireme::config {
 namespace {
 
-void must_divide(std::string_view whole, std::int64_t value, std::string_view part,
-                 std::int64_t divisor) {
-  if (value % divisor != 0)
-    fail(ErrorKind::kUsage, "{}={} is not divisible by {}={}; nearest that work: {}", whole, value,
-         part, divisor, nearest_multiples(whole, value, divisor));
-}
-
 // Rotary positions turn pairs of channels on each of three axes, or on two.
 void check_turned_heads(const Vision& vision) {
   const std::int64_t width = vision.hidden / vision.heads;
@@ -61,15 +54,21 @@ void check_position_table(const Vision& vision) {
          vision.position_grid);
 }
 
-// No part of a tp rank may be empty.
+}  // namespace
+
+void must_divide(std::string_view whole, std::int64_t value, std::string_view part,
+                 std::int64_t divisor) {
+  if (value % divisor != 0)
+    fail(ErrorKind::kUsage, "{}={} is not divisible by {}={}; nearest that work: {}", whole, value,
+         part, divisor, nearest_multiples(whole, value, divisor));
+}
+
 void check_shared(const Job& job, std::string_view key, std::int64_t count) {
   if (job.parallel.tp > count)
     fail(ErrorKind::kUsage,
          "parallel.tp={} is more than {}={}; a rank needs at least one: parallel.tp={} or less",
          job.parallel.tp, key, count, count);
 }
-
-}  // namespace
 
 void check_reads(const Job& job, DataSource made, DataSource files, std::string_view what) {
   if (job.data.source != made && job.data.source != files)
@@ -122,38 +121,6 @@ void check_text_keys(const Job& job) {
   if (job.recompute.logits && info(job).decoder == DecoderBlock::kNone)
     refuse("recompute.logits", "true",
            fmt::format("family {} has no output layer over a vocabulary", name(job.model.family)));
-}
-
-void resolve_vit(Job& job, const DatasetFacts& data) {
-  check_reads(job, DataSource::kStripes, DataSource::kImages, "labelled images");
-  check_text_keys(job);
-  resolve_vision(job.vision);
-  resolve_classes(job.vision, data);
-  check_shared(job, "vision.ffn", job.vision.ffn);
-}
-
-void resolve_clip(Job& job, const DatasetFacts& data) {
-  check_reads(job, DataSource::kScenes, DataSource::kPairs, "images with captions");
-  check_text_keys(job);
-  resolve_vision(job.vision);
-  Model& text = job.model;
-  must_divide("model.hidden", text.hidden, "model.heads", text.heads);
-  if (text.ffn == 0) text.ffn = 4 * text.hidden;
-  if (text.vocab == 0) text.vocab = data.vocab;
-  if (text.vocab == 0 || text.vocab < data.vocab)
-    fail(ErrorKind::kUsage,
-         "model.vocab={} is smaller than the {} tokens that captions are made of; set "
-         "model.vocab={}",
-         text.vocab, data.vocab, std::max<std::int64_t>(data.vocab, 1));
-  // Captions of a user's own are cut.
-  const SyntheticSource* source = synthetic_source(job.data.source);
-  if (const std::int64_t longest = source ? source->tokens : 2; text.seq_len < longest)
-    fail(ErrorKind::kUsage,
-         "model.seq_len={}: captions have up to {} tokens with their end; set model.seq_len={}",
-         text.seq_len, longest, longest);
-  check_shared(job, "vision.ffn", job.vision.ffn);
-  check_shared(job, "model.ffn", text.ffn);
-  check_shared(job, "model.vocab", text.vocab);
 }
 
 bool couples_batch(const Job& job) {

@@ -1,6 +1,7 @@
 // Vision towers, alone and with a text tower: requirements on sizes, data and layout.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "trireme/config/job.h"
@@ -17,11 +18,10 @@ bool has_position_table(const Vision& vision);
 // Sets `classes` to the number in the data where it is 0. Throws Error{kUsage} if the data have more.
 void resolve_classes(Vision& vision, const DatasetFacts& data);
 
-// Family vit. Throws Error{kUsage} naming the key.
-void resolve_vit(Job& job, const DatasetFacts& data);
-
-// Family clip. Throws Error{kUsage} naming the key.
-void resolve_clip(Job& job, const DatasetFacts& data);
+// Throws Error{kUsage} unless `part` divides `whole`, and where tp ranks would have less than one of `count` parts.
+void must_divide(std::string_view whole, std::int64_t value, std::string_view part,
+                 std::int64_t divisor);
+void check_shared(const Job& job, std::string_view key, std::int64_t count);
 
 // Keys of `data` and `recompute` that are of text and its models. Throws Error{kUsage}.
 void check_text_keys(const Job& job);

@@ -10,9 +10,9 @@
 #include "trireme/config/pixels.h"
 #include "trireme/data/loaders/families.h"
 #include "trireme/data/loaders/samples/clip_source.h"
-#include "trireme/data/loaders/samples/question_source.h"
 #include "trireme/data/loaders/samples/views.h"
 #include "trireme/data/media/sample_source.h"
+#include "trireme/families/vlm/samples_source.h"
 
 namespace trireme::loaders {
 namespace {

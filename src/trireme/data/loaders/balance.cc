@@ -4,8 +4,8 @@
 #include <map>
 #include <numeric>
 
+#include "trireme/families/vlm/model.h"
 #include "trireme/model/families/describe.h"
-#include "trireme/model/families/vlm.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/compile/microbatch.h"
 #include "trireme/plan/mesh/mesh.h"

@@ -1,4 +1,4 @@
-// The samples of each family, where they are not those of the source: one entry each.
+// The samples of each family, where they are not those of the source: `NAME_samples()` of each that has samples.cc.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +16,7 @@
 namespace trireme::loaders {
 
 struct FamilySamples {
-  config::Family family;
+  config::Family family{};  // the list's
   FileReader (*pairs)(const config::Job&) = caption_reader;
   FileReader (*clips)(const config::Job&) = clip_reader;
   Sources (*scenes)(const config::Job&) = open_scenes;

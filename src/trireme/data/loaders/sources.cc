@@ -3,13 +3,13 @@
 #include "trireme/data/loaders/families.h"
 #include "trireme/data/loaders/samples/clip_source.h"
 #include "trireme/data/loaders/samples/file_sources.h"
-#include "trireme/data/loaders/samples/quadrants.h"
 #include "trireme/data/loaders/samples/synthetic_images.h"
 #include "trireme/data/loaders/source.h"
 #include "trireme/data/loaders/tokens/chat_source.h"
 #include "trireme/data/loaders/tokens/preference_source.h"
 #include "trireme/data/loaders/tokens/synthetic_tokens.h"
 #include "trireme/data/loaders/tokens/text_source.h"
+#include "trireme/families/arrcoc/samples_quadrants.h"
 
 namespace trireme::loaders {
 

@@ -1,4 +1,4 @@
-// The blocks of each family: one entry each. A build for decoders alone has no_families.cc in place of families.cc.
+// The blocks of each family, made from cmake/families.cmake: `NAME_blocks` of each that this build has.
 #pragma once
 
 #include <span>

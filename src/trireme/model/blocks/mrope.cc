@@ -2,8 +2,8 @@
 
 #include <ATen/ops/tensor.h>
 
-#include "trireme/config/llama.h"
 #include "trireme/config/mrope.h"
+#include "trireme/families/llama/keys_attention.h"
 
 namespace trireme::blocks {
 

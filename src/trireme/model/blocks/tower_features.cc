@@ -14,7 +14,7 @@
 
 #include "trireme/base/hash.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/config/resolve/resolve_vlm.h"
+#include "trireme/families/vlm/keys_checks.h"
 #include "trireme/formats/feature_store.h"
 
 namespace trireme::blocks {

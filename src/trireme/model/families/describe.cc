@@ -7,10 +7,10 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/families/vlm/model.h"
 #include "trireme/model/account/flops.h"
 #include "trireme/model/account/recompute.h"
 #include "trireme/model/families/families.h"
-#include "trireme/model/families/vlm.h"
 #include "trireme/model/layout.h"
 #include "trireme/model/param_groups.h"
 #include "trireme/model/unit_optimizers.h"

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "trireme/base/hash.h"
-#include "trireme/config/hnet_stages.h"
-#include "trireme/config/mask_rules.h"
+#include "trireme/families/arrcoc/model.h"
+#include "trireme/families/hnet/keys_stages.h"
+#include "trireme/families/jepa/keys_masks.h"
+#include "trireme/families/vlm/model.h"
 #include "trireme/formats/tiling.h"
-#include "trireme/model/families/arrcoc.h"
-#include "trireme/model/families/vlm.h"
 #include "trireme/planner/cost/families.h"
 
 namespace trireme::planner {

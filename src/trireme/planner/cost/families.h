@@ -1,4 +1,4 @@
-// What is priced of each family in addition to layers, norms and attention: one entry each.
+// What is priced of each family in addition to layers, norms and attention: `NAME_prices()` of each that has prices.cc.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ struct BlockExtra {
 
 // All of it may be left out.
 struct FamilyPrices {
-  config::Family family;
+  config::Family family{};  // the list's
   Shares (*shares)(const config::Job&) = nullptr;
   // Note for the user on what is assumed of rows that vary; empty: nothing.
   std::string (*note)(const config::Job&, const ExpectedShare&) = nullptr;

@@ -6,7 +6,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
-#include "trireme/config/resolve/resolve_vlm.h"
+#include "trireme/families/vlm/keys_checks.h"
 #include "trireme/model/families/describe.h"
 #include "trireme/planner/cost/families.h"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "trireme/config/resolve/resolve_towers.h"
-#include "trireme/model/families/hvjepa.h"
-#include "trireme/model/families/jepa.h"
+#include "trireme/families/hvjepa/model.h"
+#include "trireme/families/jepa/model.h"
 
 namespace trireme::planner {
 namespace {

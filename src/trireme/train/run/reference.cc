@@ -25,8 +25,7 @@ using loaders::PreferenceSource;
 std::string model_digest(const config::Job& job) {
   config::Job model;
   model.model = job.model;
-  model.neox = job.neox;
-  model.llama = job.llama;
+  static_cast<config::FamilySections&>(model) = job;
   model.model.weights.clear();
   model.model.frozen.clear();
   model.model.seq_len = config::Model{}.seq_len;

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "trireme/base/clock.h"
-#include "trireme/config/probes.h"
+#include "trireme/families/probe/keys_probes.h"
 #include "trireme/train/metric_sums.h"
 #include "trireme/train/watch/wall_time.h"
 

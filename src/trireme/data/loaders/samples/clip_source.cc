@@ -15,7 +15,7 @@
 #include "trireme/data/loaders/samples/sample_masks.h"
 #include "trireme/data/loaders/samples/squares.h"
 #include "trireme/data/loaders/samples/synthetic.h"
-#include "trireme/model/families/jepa.h"
+#include "trireme/families/jepa/model.h"
 
 namespace trireme::loaders {
 namespace {

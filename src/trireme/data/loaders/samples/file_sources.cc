@@ -16,7 +16,7 @@
 #include "trireme/data/loaders/samples/augmentation.h"
 #include "trireme/data/loaders/samples/views.h"
 #include "trireme/data/loaders/tokens/sequence.h"
-#include "trireme/model/families/probe.h"
+#include "trireme/families/probe/model.h"
 
 namespace trireme::loaders {
 namespace {

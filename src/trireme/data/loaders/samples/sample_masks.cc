@@ -1,7 +1,7 @@
 #include "trireme/data/loaders/samples/sample_masks.h"
 
 #include "trireme/base/hash.h"
-#include "trireme/config/mask_rules.h"
+#include "trireme/families/jepa/keys_masks.h"
 
 namespace trireme::loaders {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/data/loaders/samples/pixels.h"
 #include "trireme/data/media/resize.h"
+#include "trireme/families/vlm/keys_checks.h"
 
 namespace trireme::loaders {
 namespace {

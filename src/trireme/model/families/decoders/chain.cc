@@ -135,4 +135,10 @@ void Chain::node(plan::Node node, Work work, std::vector<ParamSpec> params, plan
   x_ = graph_.node(std::move(node), work, {unit}, {std::move(writes)})[0];
 }
 
+ModelSpec chain_spec(Graph graph, const config::Model& model) {
+  ModelSpec spec = std::move(graph).build();
+  spec.sample_tokens = model.seq_len;
+  return spec;
+}
+
 }  // namespace trireme::model

@@ -8,11 +8,19 @@
 #include "trireme/config/job.h"
 #include "trireme/model/account/exchanges.h"
 #include "trireme/model/account/work.h"
-#include "trireme/model/families/decoders/language_model.h"
 #include "trireme/model/graph.h"
 #include "trireme/model/layers/layers.h"
 
 namespace trireme::model {
+
+// The embedding from another family's nodes: x as unit `embed` would write it, the unit whose first parameter a tied
+// head shares, and further inputs.
+struct Embedded {
+  plan::ValueId x = -1;
+  plan::ValueId targets = -1;
+  plan::ValueId positions = -1;
+  plan::UnitId unit = -1;
+};
 
 // Builds the chain on a graph; families add their parameters. All references must outlive it.
 class Chain {
@@ -65,5 +73,8 @@ class Chain {
   plan::UnitId embed_;
   int blocks_ = 0;
 };
+
+// The model of a chain alone, whose samples are model.seq_len tokens.
+ModelSpec chain_spec(Graph graph, const config::Model& model);
 
 }  // namespace trireme::model

@@ -1,0 +1,83 @@
+// Llama and the models that differ little from it.
+#include <algorithm>
+#include <vector>
+
+#include "trireme/base/error.h"
+#include "trireme/config/families.h"
+#include "trireme/config/fields/field_kinds.h"
+#include "trireme/config/layer_attention.h"
+#include "trireme/config/resolve/resolve_family.h"
+
+namespace trireme::config {
+
+std::vector<Field> llama_fields() {
+  constexpr double kMost = 1e6;
+  return {
+      of_weights(choice(KEY(llama.norms),
+                        "RMS norms of a block: before attention and feed-forward layers (Llama), "
+                        "after them (OLMo 2), or both (Gemma 3).",
+                        {{"before", NormPlaces::kBefore},
+                         {"after", NormPlaces::kAfter},
+                         {"both", NormPlaces::kBoth}})),
+      of_weights(boolean(KEY(llama.gains_from_one), "Norms multiply by 1 + gain (Gemma 3).")),
+      of_weights(boolean(KEY(llama.whole_qk_norm),
+                         "model.qk_norm is over the channels of all heads of a token together "
+                         "(OLMo 2).")),
+      of_weights(
+          choice(KEY(llama.gate),
+                 "Activation of the gate in the feed-forward layers; gelu_tanh is Gemma's.",
+                 {{"silu", GateActivation::kSilu}, {"gelu_tanh", GateActivation::kGeluTanh}})),
+      of_weights(number(KEY(llama.sliding_theta),
+                        "model.rope_theta of layers with a window, without model.rope_scaling "
+                        "(Gemma 3, OLMo 3). 0: both as in other layers.",
+                        from(0, 1e9))),
+      of_weights(number(KEY(llama.attention_multiplier),
+                        "Factor of attention's scores (Granite). 0: 1 / sqrt(width of a head).",
+                        from(0, kMost))),
+      of_weights(number(KEY(llama.embedding_multiplier),
+                        "Factor of the embedding's result, rounded to its type (Gemma 3: "
+                        "sqrt(hidden); Granite).",
+                        above(0, kMost))),
+      of_weights(number(KEY(llama.residual_multiplier),
+                        "Factor of what attention and feed-forward layers add (Granite).",
+                        above(0, kMost))),
+      of_weights(
+          number(KEY(llama.logits_divisor), "Divides the logits (Granite).", above(0, kMost))),
+  };
+}
+namespace {
+
+void resolve_llama(Job& job, const DatasetFacts& data) {
+  resolve_decoder(job.model, data);
+  const Llama& llama = job.llama;
+  if (llama.whole_qk_norm && !job.model.qk_norm)
+    fail(ErrorKind::kUsage,
+         "llama.whole_qk_norm=true: says how queries and keys are normed, but model.qk_norm=false; "
+         "set model.qk_norm=true, or leave it out");
+  if (llama.whole_qk_norm && llama.gains_from_one)
+    fail(ErrorKind::kUsage,
+         "llama.whole_qk_norm=true, llama.gains_from_one=true: no model has both; leave one out");
+  if (llama.sliding_theta == 0) return;
+  if (llama.sliding_theta <= 1)
+    fail(ErrorKind::kUsage,
+         "llama.sliding_theta={}: is the base of rotary frequencies and must be above 1, such as "
+         "10000; 0 is that of other layers",
+         llama.sliding_theta);
+  const std::vector<LayerAttention> layers = layer_attention(job.model);
+  if (std::ranges::none_of(layers, [](const LayerAttention& layer) { return layer.window > 0; }))
+    fail(ErrorKind::kUsage,
+         "llama.sliding_theta={}: no layer has a window; give some one "
+         "(model.attention_layers=5xsliding:512,full), or leave it out",
+         llama.sliding_theta);
+}
+
+}  // namespace
+
+FamilyInfo llama_family() {
+  FamilyInfo family = language_model(DecoderBlock::kLlama);
+  family.keys = "model.*,llama.*";
+  family.resolve = resolve_llama;
+  return family;
+}
+
+}  // namespace trireme::config

@@ -1,0 +1,19 @@
+#include "trireme/families/llama/keys_attention.h"
+
+#include <cmath>
+
+#include "trireme/config/head_width.h"
+
+namespace trireme::config {
+
+double score_factor(const Job& job) {
+  if (job.llama.attention_multiplier == 0) return 1;
+  return job.llama.attention_multiplier * std::sqrt(static_cast<double>(head_width(job.model)));
+}
+
+Rope sliding_rope_of(const Job& job) {
+  if (job.llama.sliding_theta == 0) return rope_of(job.model);
+  return {.frequencies = rope_frequencies(job.llama.sliding_theta, head_width(job.model))};
+}
+
+}  // namespace trireme::config

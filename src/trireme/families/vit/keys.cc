@@ -1,0 +1,28 @@
+// Vision transformers that classify images.
+#include "trireme/config/families.h"
+#include "trireme/config/family_keys.h"
+#include "trireme/config/resolve/resolve_towers.h"
+
+namespace trireme::config {
+
+namespace {
+
+void resolve_vit(Job& job, const DatasetFacts& data) {
+  check_reads(job, DataSource::kStripes, DataSource::kImages, "labelled images");
+  check_text_keys(job);
+  resolve_vision(job.vision);
+  resolve_classes(job.vision, data);
+  check_shared(job, "vision.ffn", job.vision.ffn);
+}
+
+}  // namespace
+
+FamilyInfo vit_family() {
+  return {.keys = kImageTowerKeys,
+          .also = "vision.classes",
+          .resolve = resolve_vit,
+          .embeds = true,
+          .predicts = Predicts::kClasses};
+}
+
+}  // namespace trireme::config
