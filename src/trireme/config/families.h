@@ -36,7 +36,8 @@ enum class Predicts { kNothing, kClasses, kCaptions };
 struct FamilyInfo {
   Family family{};               // this and the name are the list's
   std::string_view name{};       // as model.family spells it
-  std::string_view keys;         // of `model` and of families' sections, as patterns
+  std::string_view about{};      // in the help of model.family, after the name
+  std::string_view keys{};       // of `model` and of families' sections, as patterns
   std::string_view also = {};    // more of them
   std::string_view chunks = {};  // of a frozen tower of clips
   // Fills sizes that stand for others and checks sizes, data and layout. Throws Error{kUsage} naming the key.

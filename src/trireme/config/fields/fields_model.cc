@@ -18,15 +18,12 @@ Field init_std_field() {
 
 Field family_field() {
   std::vector<std::pair<std::string_view, Family>> names;
-  for (const FamilyInfo& one : families()) names.emplace_back(one.name, one.family);
-  return inherited(fixed(choice(
-      KEY(model.family),
-      "Architecture. Language models: gpt (GPT-2), llama (Llama, Qwen), neox (GPT-NeoX, Pythia), "
-      "hnet (H-Net: bytes in "
-      "learned chunks). Images: vit (classifier), clip (CLIP, SigLIP). Vision-language: vlm, "
-      "arrcoc (token budget per image region). Video: jepa (V-JEPA 2), hvjepa (with chunks), "
-      "probe (classifier on a frozen encoder), jepa_ac (actions).",
-      names)));
+  std::string doc = "Architecture:";
+  for (const FamilyInfo& one : families()) {
+    names.emplace_back(one.name, one.family);
+    doc += fmt::format("{} {} ({})", names.size() == 1 ? "" : ",", one.name, one.about);
+  }
+  return inherited(fixed(choice(KEY(model.family), doc + ".", names)));
 }
 
 Field attention_layers_field() {

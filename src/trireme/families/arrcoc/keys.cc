@@ -79,7 +79,8 @@ std::vector<Field> arrcoc_fields() {
 }
 
 FamilyInfo arrcoc_family() {
-  return {.keys =
+  return {.about = "images with a token budget per region",
+          .keys =
               "vision.image,vision.patch,vision.layers,vision.hidden,vision.heads,vision.ffn,"
               "vision.activation,vision.norm_eps,arrcoc.*,projector.kind,vlm.mrope",
           .also = kTextDecoderKeys,

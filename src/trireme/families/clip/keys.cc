@@ -51,7 +51,8 @@ void resolve_clip(Job& job, const DatasetFacts& data) {
 }  // namespace
 
 FamilyInfo clip_family() {
-  return {.keys = kImageTowerKeys,
+  return {.about = "images with texts: CLIP, SigLIP",
+          .keys = kImageTowerKeys,
           .also =
               "contrastive.*,model.layers,model.hidden,model.heads,model.ffn,model.vocab,"
               "model.seq_len,model.norm_eps",

@@ -3,6 +3,10 @@
 
 namespace trireme::config {
 
-FamilyInfo gpt_family() { return language_model(DecoderBlock::kGpt); }
+FamilyInfo gpt_family() {
+  FamilyInfo family = language_model(DecoderBlock::kGpt);
+  family.about = "GPT-2";
+  return family;
+}
 
 }  // namespace trireme::config

@@ -70,7 +70,8 @@ void resolve_hnet(Job& job, const DatasetFacts& data) {
 }  // namespace
 
 FamilyInfo hnet_family() {
-  return {.keys = "model.vocab,model.seq_len,model.norm_eps,model.rope_theta,model.init_std,hnet.*",
+  return {.about = "text as bytes in learned chunks",
+          .keys = "model.vocab,model.seq_len,model.norm_eps,model.rope_theta,model.init_std,hnet.*",
           .resolve = resolve_hnet,
           .reads_tokens = true,
           .has_vocabulary = true,

@@ -57,7 +57,8 @@ void resolve_hvjepa(Job& job, const DatasetFacts& data) {
 }  // namespace
 
 FamilyInfo hvjepa_family() {
-  return {.keys = kClipTowerKeys,
+  return {.about = "V-JEPA 2 with chunks",
+          .keys = kClipTowerKeys,
           .also = "jepa.*,chunk.*,vicreg.*",
           .resolve = resolve_hvjepa,
           .embeds = true,

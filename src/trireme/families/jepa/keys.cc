@@ -37,7 +37,11 @@ std::vector<Field> jepa_fields() {
 }
 
 FamilyInfo jepa_family() {
-  return {.keys = kClipTowerKeys, .also = "jepa.*", .resolve = resolve_jepa, .embeds = true};
+  return {.about = "video: V-JEPA 2",
+          .keys = kClipTowerKeys,
+          .also = "jepa.*",
+          .resolve = resolve_jepa,
+          .embeds = true};
 }
 
 }  // namespace trireme::config

@@ -50,7 +50,8 @@ void resolve_action(Job& job, const DatasetFacts& data) {
 }  // namespace
 
 FamilyInfo jepa_ac_family() {
-  return {.keys = kClipTowerKeys,
+  return {.about = "V-JEPA 2 with actions",
+          .keys = kClipTowerKeys,
           .also = "action.*",
           .chunks = kChunkedTowerKeys,
           .resolve = resolve_action,

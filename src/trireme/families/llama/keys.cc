@@ -75,6 +75,7 @@ void resolve_llama(Job& job, const DatasetFacts& data) {
 
 FamilyInfo llama_family() {
   FamilyInfo family = language_model(DecoderBlock::kLlama);
+  family.about = "Llama, Mistral, Qwen, OLMo, Gemma 3, Granite";
   family.keys = "model.*,llama.*";
   family.resolve = resolve_llama;
   return family;

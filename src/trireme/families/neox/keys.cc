@@ -43,6 +43,7 @@ void resolve_neox(Job& job, const DatasetFacts& data) {
 
 FamilyInfo neox_family() {
   FamilyInfo family = language_model(DecoderBlock::kNeox);
+  family.about = "GPT-NeoX, Pythia";
   family.keys =
       "model.layers,model.hidden,model.heads,model.kv_heads,model.ffn,model.vocab,model.seq_len,"
       "model.tied,model.norm_eps,model.rope_theta,model.init_std,neox.*";

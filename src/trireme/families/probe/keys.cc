@@ -87,7 +87,8 @@ void resolve_probe(Job& job, const DatasetFacts& data) {
 }  // namespace
 
 FamilyInfo probe_family() {
-  return {.keys = kClipTowerKeys,
+  return {.about = "a classifier on a frozen encoder of video",
+          .keys = kClipTowerKeys,
           .also = "vision.classes,probe.*",
           .chunks = kChunkedTowerKeys,
           .resolve = resolve_probe,

@@ -18,7 +18,8 @@ void resolve_vit(Job& job, const DatasetFacts& data) {
 }  // namespace
 
 FamilyInfo vit_family() {
-  return {.keys = kImageTowerKeys,
+  return {.about = "images, classified",
+          .keys = kImageTowerKeys,
           .also = "vision.classes",
           .resolve = resolve_vit,
           .embeds = true,

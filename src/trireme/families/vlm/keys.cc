@@ -96,7 +96,8 @@ std::vector<Field> vlm_fields() {
 
 FamilyInfo vlm_family() {
   // A tower that reads images, without classes, pooling (except a class token) and clips.
-  return {.keys =
+  return {.about = "images with questions: LLaVA, Qwen3-VL",
+          .keys =
               "vision.image,vision.patch,vision.layers,vision.hidden,vision.heads,vision.ffn,"
               "vision.activation,vision.positions,vision.position_grid,vision.pooling,"
               "vision.pre_norm,vision.norm_eps,vision.pixels,vision.frames,vision.tubelet,"
