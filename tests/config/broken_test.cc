@@ -222,33 +222,29 @@ TEST(Conflicts, ShowTheArithmeticAndAWayOut) {
        "= 4611686018427387904 ranks, but the world has 4"},
       {{"run.global_batch=16", "run.micro_batch=4"},
        3,
-       "run.global_batch=16 is not divisible by run.micro_batch=4 x dp=3 (dp_replicate=1 x "
-       "dp_shard=3) = 12; "
-       "nearest that work: run.global_batch=12 or run.global_batch=24"},
+       "run.global_batch=16 is not divisible by run.micro_batch=4 x parallel.dp_replicate=1 x "
+       "parallel.dp_shard=3 = 12; nearest that work: run.global_batch=12 or run.global_batch=24"},
       {{"run.global_batch=2"}, 4, "= 4; nearest that work: run.global_batch=4"},
       {{"parallel.tp=8"},
        8,
-       "parallel.tp=8 is more than model.heads=4; a rank needs at least one: parallel.tp=4 or "
+       "parallel.tp=8 is more than model.heads=4: a rank needs at least one; lower it to 4 or "
        "less"},
       {{"parallel.tp=3", "model.vocab=2"}, 3, "model.vocab=2 is smaller than the dataset's"},
       {{"parallel.tp=4", "model.seq_len=3"},
        4,
-       "parallel.tp=4 ranks share 3 tokens of a sample (model.seq_len=3 / parallel.cp=1)"},
+       "parallel.tp=4 is more than model.seq_len=3 / parallel.cp=1 = 3: "},
       {{"parallel.cp=2", "model.seq_len=30"},
        2,
-       "model.seq_len=30 is not divisible by 2 x parallel.cp=4, the chunks of the zigzag; nearest "
-       "that work: model.seq_len=28 or model.seq_len=32"},
+       "model.seq_len=30 is not divisible by 2 x parallel.cp=2 = 4, the chunks of the zigzag; "
+       "nearest that work: model.seq_len=28 or model.seq_len=32"},
       {{"parallel.cp=8", "parallel.context=ulysses"},
        8,
-       "parallel.context=ulysses: 8 ranks exchange heads, but a rank has 4 (model.heads=4 / "
-       "parallel.tp=1); lower parallel.cp or choose context=ring"},
-      {{"parallel.cp=4", "parallel.context=hierarchical:3"},
-       4,
-       "context=hierarchical:3 must divide parallel.cp=4 into two or more groups"},
+       "parallel.cp=8 is more than model.heads=4 / parallel.tp=1 = 4: a rank needs a head for each "
+       "that it exchanges with; lower it to 4 or less, or set parallel.context=ring"},
       {{"parallel.cp=2", "parallel.context=hierarchical"},
        2,
-       "hierarchical:2 must divide parallel.cp=2 into two or more groups; with one group choose "
-       "context=ulysses"},
+       "parallel.context=hierarchical: parallel.cp=2 ranks are one group; set "
+       "parallel.context=ulysses, or more ranks"},
       {{"model.hidden=30"},
        1,
        "model.hidden=30 is not divisible by model.heads=4; nearest that work: model.heads=3, or "
@@ -266,26 +262,27 @@ TEST(Conflicts, ShowTheArithmeticAndAWayOut) {
        "0)"},
       {{"precision.compute=fp64", "precision.master=fp32"},
        1,
-       "precision.master=fp32 with precision.compute=fp64: needs fp64 (or auto)"},
+       "precision.compute=fp64 with precision.master=fp32: needs precision.master=fp64 or auto, or "
+       "precision.compute=fp32"},
       {{"precision.compute=bf16", "precision.grads=fp64"},
        1,
-       "precision.grads=fp64 with precision.compute=bf16"},
+       "precision.compute=bf16 with precision.grads=fp64: needs precision.grads=fp32, bf16 or "
+       "auto"},
       {{"precision.reduce=fp64"},
        1,
-       "precision.reduce=fp64 with precision.compute=fp32: needs fp32"},
+       "precision.grads=fp32 with precision.reduce=fp64: needs precision.reduce=fp32, bf16 or "
+       "auto"},
       {{"precision.compute=fp16", "precision.master=bf16"},
        1,
-       "precision.master=bf16 with precision.compute=fp16: needs fp32 (or auto)"},
+       "precision.compute=fp16 with precision.master=bf16: needs precision.master=fp32 or auto"},
       {{"precision.compute=bf16", "precision.grads=bf16"},
        1,
        "precision.grads=bf16 with precision.numerics=canonical: sums rounded to bf16 depend on "
-       "where "
-       "they are added; set precision.numerics=fast, or grads=fp32"},
-      {{"precision.reduce=bf16"}, 1, "precision.reduce=bf16 with precision.numerics=canonical"},
+       "where they are added; set precision.numerics=fast, or precision.grads=auto"},
       {{"precision.compute=bf16", "precision.grads=bf16", "precision.reduce=fp32",
         "precision.numerics=fast"},
        1,
-       "precision.reduce=fp32 with precision.compute=bf16: needs bf16"},
+       "precision.grads=bf16 with precision.reduce=fp32: needs precision.reduce=bf16 or auto"},
       {{"precision.loss_scale=large"},
        1,
        "precision.loss_scale=large: needs auto, off, dynamic or a number above 0, such as 1024"},
@@ -297,25 +294,27 @@ TEST(Conflicts, ShowTheArithmeticAndAWayOut) {
       {{"optim.states=int8", "precision.compute=fp64"},
        1,
        "optim.states=int8 with precision.master=fp64"},
-      {{"optim.min_lr=0.1"}, 1, "optim.min_lr=0.1 is above optim.lr=0.001"},
+      {{"optim.min_lr=0.1"}, 1, "optim.min_lr=0.1 is more than optim.lr=0.001"},
       {{"optim.warmup_steps=101"}, 1, "optim.warmup_steps=101 is more than run.steps=100"},
       {{"optim.warmup_steps=60", "optim.decay_steps=50"}, 1, "more than optim.decay_steps=50"},
       {{"optim.warmup_lr=1e-2", "optim.warmup_steps=10"},
        1,
-       "optim.warmup_lr=0.01 is above optim.lr=0.001"},
-      {{"optim.warmup_lr=1e-4"}, 1, "optim.warmup_lr=0.0001 has no effect with"},
+       "optim.warmup_lr=0.01 is more than optim.lr=0.001"},
+      {{"optim.warmup_lr=1e-4"},
+       1,
+       "optim.warmup_lr=0.0001 with optim.warmup_steps=0: it has no effect"},
       {{"jepa.momentum=[0.9, 1]"}, 1, "jepa.momentum=[0.9, 1]: family gpt does not use it"},
       {{"optim.schedule=wsd:0.5", "optim.warmup_steps=60"},
        1,
-       "optim.warmup_steps=60 + 0.5 (optim.schedule=wsd:0.5) x optim.decay_steps=100 = 110 steps"},
-      {{"run.eval_every=10", "data.validation=0"}, 1, "run.eval_every=10 needs held-out text"},
+       "optim.warmup_steps=60 + optim.schedule=wsd:0.5 x optim.decay_steps=100 = 110 is more than"},
+      {{"run.eval_every=10", "data.validation=0"}, 1, "run.eval_every=10 with data.validation=0: "},
       {{"run.global_batch=32", "run.micro_batch=32"},
        2,
        "nearest that work: run.global_batch=64; or, with this batch, run.micro_batch=16"},
       {{"run.global_batch=12", "run.micro_batch=5"}, 2, "with this batch, run.micro_batch=3"},
       {{"data.validation=0.7"}, 1, "data.validation=0.7: a fraction is at most 0.5"},
       {{"data.validation=20.5"}, 1, "data.validation=20.5: a fraction is at most 0.5"},
-      {{"run.trace=101"}, 1, "run.trace=101, but the run ends after run.steps=100"},
+      {{"run.trace=101"}, 1, "run.trace=101 is more than run.steps=100"},
   };
   for (const Conflict& conflict : kTable) {
     Job job;

@@ -44,8 +44,8 @@ TEST(Chat, JobsAreResolvedWithDocuments) {
 
 TEST(Chat, KeysWithoutAMeaningAreRefused) {
   EXPECT_THAT(chat_refusal({"data.chat=llama3"}),
-              HasSubstr("only data.source=chat and data.source=preferences use it"));
-  EXPECT_THAT(chat_refusal({"data.source=chat"}), HasSubstr("needs data.path"));
+              HasSubstr("set data.source=chat or preferences, or leave it out"));
+  EXPECT_THAT(chat_refusal({"data.source=chat"}), HasSubstr("set data.path to a .jsonl file"));
   EXPECT_THAT(chat_refusal({"data.source=chat", "data.path=x", "data.chat=llama3 long=on"}),
               HasSubstr("\"long=on\" is no option"));
   EXPECT_THAT(chat_refusal({"model.family=hnet", "data.source=chat", "data.path=x"}),

@@ -169,7 +169,7 @@ TEST(HnetJob, TakesBytesAndTheLayoutsThatItsBlocksHave) {
   spread.parallel.cp = 2;
   EXPECT_EQ(resolve(spread, 4, kByteFacts).parallel.dp_shard, 2);
   spread.parallel.context = ContextMethod::kUlysses;
-  EXPECT_THAT(why_no_job(spread, 2), HasSubstr("parallel.context=ulysses: family hnet"));
+  EXPECT_THAT(why_no_job(spread, 2), HasSubstr("parallel.context=ulysses: model.family=hnet"));
   spread = hnet_job();
   spread.parallel.tp = 8;
   EXPECT_THAT(why_no_job(spread, 8),

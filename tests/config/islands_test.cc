@@ -91,7 +91,7 @@ TEST(Islands, WrongSettingsNameTheValueAndAWayOut) {
   EXPECT_THAT(refusal({"network.outer=codec:sign"}), HasSubstr("set codec:sign:fp32"));
   EXPECT_THAT(refusal({"network.outer=merge:norm"}), HasSubstr("choose merge:mean or merge:dir"));
   EXPECT_THAT(refusal({"network.outer=islands:2,merge:direction", "parallel.tp=2"}, 4),
-              HasSubstr("parallel.tp=2, which cuts layers"));
+              HasSubstr("parallel.tp=2: it cuts layers whose norms merge:direction needs"));
   EXPECT_THAT(refusal({"network.outer=back:q8"}), HasSubstr("back needs a codec"));
   EXPECT_THAT(refusal({"network.outer=codec:f4,back:sign"}), HasSubstr("back:sign"));
   EXPECT_THAT(refusal({"network.outer=codec:i8x"}), HasSubstr("codec:i8x shares exponents"));
@@ -105,7 +105,9 @@ TEST(Islands, ReplicasAreDividedAmongIslands) {
   EXPECT_EQ(resolved({"network.outer=islands:2", "parallel.dp_replicate=4"}, 8).parallel.dp_shard,
             2);
   EXPECT_THAT(refusal({"network.outer=islands:3", "parallel.dp_replicate=4"}, 4),
-              HasSubstr("Set a multiple of 3, and use parallel.dp_shard for shards inside an"));
+              HasSubstr("not divisible by islands:3 of network.outer, which have equally many "
+                        "replicas, with parallel.dp_shard for shards in each; nearest that work: "
+                        "parallel.dp_replicate=3 or parallel.dp_replicate=6"));
 }
 
 TEST(Islands, WhatTheyDoNotMergeIsRefused) {
@@ -115,11 +117,11 @@ TEST(Islands, WhatTheyDoNotMergeIsRefused) {
   EXPECT_THAT(refusal({outer, "network.codec=q8"}), HasSubstr("set network.codec=none"));
   EXPECT_THAT(refusal({outer, "offload.optimizer=host"}), HasSubstr("set offload.optimizer=none"));
   EXPECT_THAT(refusal({outer, "precision.compute=bf16", "precision.master=bf16"}),
-              HasSubstr("set precision.master=fp32"));
+              HasSubstr("needs precision.master=fp32 or fp64, or network.outer=none"));
   EXPECT_THAT(refusal({outer, "optim.from_weights=true"}), HasSubstr("optim.from_weights=false"));
   EXPECT_THAT(refusal({outer, "model.family=clip", "parallel.schedule=gpipe", "data.source=scenes",
                        "model.seq_len=54"}),
-              HasSubstr("family clip, whose loss compares the samples of all islands"));
+              HasSubstr("the loss of model.family=clip compares the samples of all islands"));
 }
 
 TEST(Islands, TheSettingIsFixedForTheLifeOfARun) {

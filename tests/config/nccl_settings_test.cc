@@ -59,10 +59,9 @@ TEST(Nccl, IsForGpus) {
     for (const std::string& set : sets) apply_set(job, set);
     return resolve(job, 1, {.vocab = 256});
   };
-  EXPECT_THAT(
-      usage_error_of([&] { with({"network.nccl=algo=Ring"}); }),
-      HasSubstr("run.device=cpu, whose ranks do not use NCCL; set run.device=cuda, or leave "
-                "network.nccl out"));
+  EXPECT_THAT(usage_error_of([&] { with({"network.nccl=algo=Ring"}); }),
+              HasSubstr("run.device=cpu: its ranks do not use NCCL; set run.device=cuda, or leave "
+                        "network.nccl out"));
   EXPECT_EQ(with({"network.nccl=algo=Ring", "run.device=cuda"}).network.nccl, "algo=Ring");
   EXPECT_THAT(usage_error_of([&] {
                 with({"network.nccl=ring", "run.device=cuda"});

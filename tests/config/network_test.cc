@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/config/error_of.h"
-#include "trireme/config/resolve/check_network.h"
+#include "trireme/config/resolve/coded_sums.h"
 #include "trireme/config/resolve/resolve.h"
 
 namespace trireme::config::network_test {
@@ -71,8 +71,9 @@ TEST(Network, CodecsOfIntegersAreForSumsOfAllSenders) {
               HasSubstr("codec i8x adds codes of several senders, and here is one"));
   EXPECT_THAT(refusal({"network.gather=i4x"}), HasSubstr("choose bf16, q8, q4 or f4"));
   EXPECT_THAT(refusal({"network.codec=i8x:stochastic"}), HasSubstr("no such codec"));
-  EXPECT_THAT(refusal({"network.codec=i8x", "parallel.zero=3"}, 2),
-              AllOf(HasSubstr("which reduces every micro-batch"), HasSubstr("parallel.zero=1")));
+  EXPECT_THAT(
+      refusal({"network.codec=i8x", "parallel.zero=3"}, 2),
+      AllOf(HasSubstr("ZeRO-2 and 3 reduce every micro-batch"), HasSubstr("parallel.zero=1")));
   EXPECT_THAT(refusal({"network.codec=i8x:fp32:2", "network.senders=8"}),
               HasSubstr("set 8, because senders share exponents"));
   EXPECT_THAT(refusal({"network.codec=i8x", "network.senders=16909321"}),
@@ -106,8 +107,9 @@ TEST(Network, SumsAtLowRankHaveResidualsAndBeginLater) {
     EXPECT_THAT(refused(codec, {}, 2), HasSubstr("lowrank:RANK")) << codec;
   EXPECT_THAT(refused("lowrank:4/q8", {}, 2), HasSubstr("there and back; leave out /q8"));
   EXPECT_THAT(refused("lowrank:4:fp32:2", {}, 2), HasSubstr("leave out the number 2"));
-  EXPECT_THAT(refused("lowrank:4", {"parallel.zero=3"}, 2),
-              HasSubstr("which reduces every micro-batch: needs parallel.zero=1, or parallel."));
+  EXPECT_THAT(
+      refused("lowrank:4", {"parallel.zero=3"}, 2),
+      HasSubstr("ZeRO-2 and 3 reduce every micro-batch; set parallel.zero=1, or parallel."));
   EXPECT_THAT(refused("lowrank:4", {"network.senders=6", "run.global_batch=12"}, 2),
               HasSubstr("factors of 3 senders on each of 2 ranks"));
   EXPECT_THAT(refused("q8", {"network.gather=lowrank:4"}, 2), HasSubstr("no such codec"));
@@ -158,12 +160,11 @@ TEST(Network, ShardsWithoutReplicasHaveSendersInEveryMicroBatch) {
     return refusal(sets, world);
   };
   EXPECT_THAT(with({"network.codec=q4:bf16/q8"}, 2),
-              AllOf(HasSubstr("which reduces every micro-batch: needs q4:bf16, because no sum is "
-                              "sent back, or parallel.zero=1"),
-                    HasSubstr("hosts with their ranks as shards")));
+              HasSubstr("ZeRO-2 and 3 reduce every micro-batch and send no sum back; leave out the "
+                        "codec after /, or set parallel.zero=1"));
   EXPECT_THAT(with({"network.codec=q4", "precision.group=2"}, 2), HasSubstr("precision.group=1"));
   EXPECT_THAT(with({"network.codec=q4", "run.global_batch=12"}, 3),
-              HasSubstr("parallel.dp_shard=3: needs a power of two of shards"));
+              HasSubstr("parallel.dp_shard=3 is no power of two"));
   for (const char* senders : {"network.senders=3", "network.senders=16", "network.senders=6"})
     EXPECT_THAT(with({"network.codec=q4", senders}, 4),
                 HasSubstr("set 2 times a power of two up to 4"));
@@ -211,10 +212,11 @@ TEST(Network, CodesOfParametersAreRefusedWhereTheyCannotBe) {
   EXPECT_THAT(with({"offload.optimizer=host"}, 1), HasSubstr("offload.optimizer=none"));
   EXPECT_THAT(with({"offload.params=host", "recompute.policy=full"}, 1),
               HasSubstr("offload.params=none"));
-  for (const auto& [zero, gather] :
-       {std::pair{"parallel.zero=1", "q8:2"}, {"parallel.zero=3", "q8:3"}})
-    EXPECT_THAT(with({zero}, 4, gather), AllOf(HasSubstr("needs parallel.zero=3 and a multiple of"),
-                                               HasSubstr("or network.gather=q8")));
+  EXPECT_THAT(with({"parallel.zero=1"}, 4, "q8:2"),
+              HasSubstr("set parallel.zero=3, or leave the ranks out of network.gather"));
+  EXPECT_THAT(with({"parallel.zero=3"}, 4, "q8:3"),
+              HasSubstr("parallel.dp_shard=4 is not divisible by the ranks of network.gather=q8:3; "
+                        "nearest that work: parallel.dp_shard=3 or parallel.dp_shard=6"));
 }
 
 TEST(Network, AlgorithmsFitTheirRanks) {
@@ -223,7 +225,9 @@ TEST(Network, AlgorithmsFitTheirRanks) {
   EXPECT_EQ(resolve(job_of({}), 4, {.vocab = 256}).network.algorithm, algorithm::Kind::kAuto);
   EXPECT_THAT(
       refusal({"network.algorithm=halving", "run.global_batch=6"}, 3),
-      HasSubstr("needs a power of two of data- and context-parallel ranks, not 3; choose tree"));
+      HasSubstr(
+          "parallel.dp_replicate=1 x parallel.dp_shard=3 x parallel.cp=1 ranks are no power of "
+          "two; choose tree"));
   EXPECT_THAT(refusal({"network.algorithm=ring", "run.device=cuda"}),
               HasSubstr("GPUs add by NCCL; set network.nccl"));
 }

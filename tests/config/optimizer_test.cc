@@ -3,7 +3,7 @@
 
 #include "tests/config/error_of.h"
 #include "trireme/config/job.h"
-#include "trireme/config/resolve/check_optimizer.h"
+#include "trireme/config/resolve/matrix_optimizer.h"
 #include "trireme/config/resolve/resolve.h"
 
 namespace trireme::config::optimizer_test {
@@ -29,11 +29,11 @@ std::string refusal(Sets sets, const Sets& more, int world = 1) {
 TEST(Optimizers, MatricesNeedWholeOnesAndWideStates) {
   for (const Sets& muon : {kMuon, kGroup}) {
     EXPECT_THAT(refusal(muon, {"parallel.tp=2"}, 2),
-                HasSubstr("optimizer muon with parallel.tp=2: its updates need whole matrices, of "
-                          "which tp ranks have parts; set parallel.tp=1"));
+                HasSubstr(" with parallel.tp=2: updates of muon need whole matrices, of which tp "
+                          "ranks have parts; set parallel.tp=1, or another optimizer"));
     EXPECT_THAT(refusal(muon, {"optim.states=int8"}), HasSubstr("set optim.states=auto"));
     EXPECT_THAT(refusal(muon, {"precision.compute=bf16", "precision.master=bf16"}),
-                HasSubstr("optimizer muon with precision.master=bf16"));
+                HasSubstr(" with precision.master=bf16: products of its updates"));
     EXPECT_THAT(refusal(muon, {"run.device=cuda"}), HasSubstr("run.device=cuda"));
     EXPECT_STREQ(matrix_optimizer(resolved(muon, 1).optim)->key, "muon");
     EXPECT_STREQ(elementwise(resolved(muon, 1).optim).key, "adamw");
@@ -45,7 +45,7 @@ TEST(Optimizers, KeysOfMuonNeedIt) {
   for (const char* set :
        {"optim.momentum=0.9", "optim.newton_schulz=polar", "optim.update_scale=original"}) {
     EXPECT_THAT(refusal({set}, {}),
-                HasSubstr("this job has optim.name=adamw; set optim.name=muon"));
+                HasSubstr(" with optim.name=adamw: it has no effect; set optim.name=muon"));
     for (const Sets& muon : {kMuon, kGroup}) {
       Sets sets = muon;
       sets.emplace_back(set);

@@ -36,21 +36,22 @@ TEST(Preference, KeysBelongToLosses) {
   resolved({"preference.loss=simpo", "preference.gamma=1"});
   resolved({"preference.label_smoothing=0.1"});
   resolved({"preference.loss=kto", "preference.label_weights=[1.5, 1]"});
-  EXPECT_THAT(refusal({"preference.gamma=1"}), HasSubstr("preference.gamma=1: only simpo uses it"));
+  EXPECT_THAT(refusal({"preference.gamma=1"}),
+              HasSubstr("set preference.loss=simpo, or leave it out"));
   EXPECT_THAT(refusal({"preference.loss=ipo", "preference.label_smoothing=0.1"}),
-              HasSubstr("only dpo uses it, and preference.loss=ipo"));
+              HasSubstr("preference.loss=ipo: it has no effect; set preference.loss=dpo"));
   EXPECT_THAT(refusal({"preference.label_weights=[2, 1]"}),
-              HasSubstr("preference.label_weights=[2, 1]: only kto uses it"));
+              HasSubstr("preference.label_weights=[2, 1] with preference.loss=dpo: "));
   EXPECT_THAT(refusal({"preference.loss=orpo", "preference.reference=dir"}),
-              HasSubstr("preference.loss=orpo has no reference"));
+              HasSubstr("set preference.loss=dpo, ipo or kto, or leave it out"));
   EXPECT_THAT(refusal({"preference.beta=0"}), HasSubstr("preference.beta"));
   EXPECT_THAT(refusal({"preference.label_smoothing=0.5"}), HasSubstr("preference.label_smoothing"));
 }
 
 TEST(Preference, RefusalsSayTheWayOut) {
   EXPECT_THAT(refusal({"data.source=chat", "preference.beta=1"}),
-              HasSubstr("preference.beta=1: only data.source=preferences uses it"));
-  EXPECT_THAT(refusal({"data.path="}), HasSubstr("data.source=preferences needs data.path"));
+              HasSubstr("preference.beta=1 with data.source=chat: it has no effect"));
+  EXPECT_THAT(refusal({"data.path="}), HasSubstr("data.source=preferences with data.path=: "));
   EXPECT_THAT(refusal({"model.dropout=0.1"}), HasSubstr("set model.dropout=0"));
   EXPECT_THAT(refusal({"data.chat=llama3 long=split"}), HasSubstr("use long=cut"));
   EXPECT_THAT(refusal({"model.family=hnet"}), HasSubstr("gpt, llama and neox do"));

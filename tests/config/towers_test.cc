@@ -109,7 +109,7 @@ TEST(Towers, DataMustFit) {
 
 TEST(Towers, LayoutsMustFit) {
   EXPECT_THAT(tower_refusal(kVit, {"parallel.cp=2", "parallel.context=ulysses"}, 2),
-              HasSubstr("parallel.context=ulysses: family vit"));
+              HasSubstr("parallel.context=ulysses: model.family=vit"));
   EXPECT_THAT(tower_refusal(kVit, {"parallel.cp=2", "parallel.context=hierarchical"}, 2),
               HasSubstr("set parallel.context=all_gather"));
   const Job spread = resolved_tower(kVit, {"parallel.cp=2"}, 2);
@@ -120,7 +120,7 @@ TEST(Towers, LayoutsMustFit) {
               HasSubstr("more than vision.ffn=3"));
   EXPECT_THAT(tower_refusal(kClip, {"parallel.tp=4", "model.heads=2"}, 4),
               HasSubstr("more than model.heads=2"));
-  EXPECT_THAT(tower_refusal(kVit, {"lora.rank=2"}), HasSubstr("family vit has no adapters"));
+  EXPECT_THAT(tower_refusal(kVit, {"lora.rank=2"}), HasSubstr("model.family=vit has no adapters"));
 }
 
 // A loss node that saw less than the global batch would train something else.

@@ -14,7 +14,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/config/links/links_file.h"
-#include "trireme/config/resolve/check_optimizer.h"
+#include "trireme/config/resolve/matrix_optimizer.h"
 #include "trireme/job/runs/memory_fit.h"
 #include "trireme/job/runs/outer_delay.h"
 #include "trireme/model/layout.h"

@@ -12,7 +12,7 @@
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/config/families.h"
-#include "trireme/config/resolve/check_network.h"
+#include "trireme/config/resolve/coded_sums.h"
 #include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/config/synthetic.h"
 #include "trireme/config/weights.h"

@@ -4,13 +4,9 @@
 
 #include <charconv>
 #include <string_view>
-#include <variant>
 
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
-#include "trireme/config/families.h"
-#include "trireme/config/fields/fields.h"
-#include "trireme/config/synthetic.h"
 
 namespace trireme::config {
 namespace {
@@ -49,37 +45,6 @@ std::vector<DataSet> data_sets(const Data& data) {
   }
   for (DataSet& set : sets) set.share /= sum;
   return sets;
-}
-
-namespace {
-
-// Tiles and regions have a rule of their own, other samples are made in their size.
-void check_antialias(const Job& job) {
-  const bool resized =
-      !files_of(job.data.source).empty() && info(job).pictures == Pictures::kResized;
-  if (!job.data.antialias && !resized)
-    fail(ErrorKind::kUsage,
-         "data.antialias=false: family {} with data.source={} resizes no picture or clip in this "
-         "way. Leave it out.",
-         name(job.model.family), std::get<std::string>(find_field("data.source")->get(job)));
-}
-
-}  // namespace
-
-void check_data_sets(const Job& job) {
-  check_antialias(job);
-  if (job.data.weights.empty()) return;
-  if (files_of(job.data.source).empty())
-    fail(ErrorKind::kUsage,
-         "data.weights={}: data.source reads one data set. Leave data.weights out, or set "
-         "data.source to images, pairs, clips or trajectories.",
-         job.data.weights);
-  if (job.vlm.pack)
-    fail(ErrorKind::kUsage,
-         "data.weights={}: vlm.pack puts samples together by their length, not by weights. Leave "
-         "one of them out.",
-         job.data.weights);
-  data_sets(job.data);
 }
 
 }  // namespace trireme::config

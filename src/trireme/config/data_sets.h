@@ -17,7 +17,4 @@ struct DataSet {
 // Error{kUsage} naming the key.
 std::vector<DataSet> data_sets(const Data& data);
 
-// Throws Error{kUsage} where several data sets have no meaning for the job.
-void check_data_sets(const Job& job);
-
 }  // namespace trireme::config

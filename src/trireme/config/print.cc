@@ -3,7 +3,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/fields/help.h"
-#include "trireme/config/resolve/check_network.h"
+#include "trireme/config/resolve/coded_sums.h"
 
 namespace trireme::config {
 namespace {

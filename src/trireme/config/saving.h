@@ -10,7 +10,7 @@ namespace trireme::config {
 // memory.
 bool saves_async(const Job& job);
 
-// Keys of snapshots in memory that contradict others. Throws Error{kUsage}.
-void check_memory(const Job& job);
+// Whether states or parameters are on a disk between their uses.
+bool waits_on_disk(const Job& job);
 
 }  // namespace trireme::config

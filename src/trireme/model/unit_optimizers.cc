@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "trireme/base/error.h"
-#include "trireme/config/resolve/check_optimizer.h"
+#include "trireme/config/resolve/matrix_optimizer.h"
 #include "trireme/model/cut.h"
 #include "trireme/model/param_groups.h"
 

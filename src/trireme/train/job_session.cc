@@ -6,7 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/config/families.h"
-#include "trireme/config/resolve/check_network.h"
+#include "trireme/config/resolve/coded_sums.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/data/loaders/tokens/cut_tokens.h"
 #include "trireme/model/blocks/build.h"

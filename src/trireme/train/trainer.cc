@@ -7,7 +7,7 @@
 #include "trireme/base/host_name.h"
 #include "trireme/config/families.h"
 #include "trireme/config/paths.h"
-#include "trireme/config/resolve/check_network.h"
+#include "trireme/config/resolve/coded_sums.h"
 #include "trireme/model/blocks/build.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"

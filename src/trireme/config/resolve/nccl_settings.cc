@@ -9,6 +9,7 @@
 #include <charconv>
 
 #include "trireme/base/error.h"
+#include "trireme/base/patterns.h"
 
 namespace trireme::config {
 namespace {
@@ -20,16 +21,6 @@ std::string upper(std::string_view text) {
   std::string upper(text);
   std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
   return upper;
-}
-
-std::vector<std::string_view> split(std::string_view text) {
-  std::vector<std::string_view> parts;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    parts.push_back(text.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return parts;
 }
 
 std::optional<int> whole_number(std::string_view text) {
@@ -47,7 +38,7 @@ bool is_choice(const NcclSetting& setting, std::string_view value) {
 bool takes(const NcclSetting& setting, std::string_view value) {
   if (setting.list) {
     if (value.starts_with('^')) value.remove_prefix(1);
-    return std::ranges::all_of(split(value),
+    return std::ranges::all_of(split_list(value),
                                [&](std::string_view part) { return is_choice(setting, part); });
   }
   if (!setting.choices.empty()) return is_choice(setting, value);
@@ -80,7 +71,7 @@ using Values = std::vector<std::pair<std::string_view, std::string>>;
 
 Values values_of(const std::string& text) {
   Values values;
-  for (const std::string_view part : split(text)) {
+  for (const std::string_view part : split_list(text)) {
     const std::size_t equals = part.find('=');
     if (equals == part.npos && !values.empty()) {
       values.back().second += fmt::format(",{}", part);
@@ -182,17 +173,6 @@ NcclVariables nccl_variables(const std::string& text) {
   }
   check_together(values, text);
   return variables;
-}
-
-void check_nccl(const Job& job) {
-  const std::string& text = job.network.nccl;
-  if (text.empty()) return;
-  nccl_variables(text);
-  if (job.run.device == Device::kCpu)
-    fail(ErrorKind::kUsage,
-         "network.nccl={} with run.device=cpu, whose ranks do not use NCCL; set run.device=cuda, "
-         "or leave network.nccl out",
-         text);
 }
 
 std::vector<std::string> left_from_debugging(const Variable& variable) {

@@ -27,9 +27,6 @@ std::span<const NcclSetting> nccl_settings();
 using NcclVariables = std::vector<std::pair<std::string, std::string>>;
 NcclVariables nccl_variables(const std::string& text);
 
-// Throws Error{kUsage} if network.nccl is wrong, or if the job's ranks do not use NCCL.
-void check_nccl(const Job& job);
-
 // One sentence for each variable of an environment that debugging left over: its value, its cost and the way out.
 using Variable = std::function<std::optional<std::string>(const char* name)>;
 std::vector<std::string> left_from_debugging(const Variable& variable);

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -11,10 +12,9 @@
 #include <vector>
 
 #include "trireme/base/error.h"
+#include "trireme/base/patterns.h"
 #include "trireme/comm/codec/codec.h"
-#include "trireme/config/families.h"
-#include "trireme/config/resolve/check_network.h"
-#include "trireme/config/resolve/resolve_towers.h"
+#include "trireme/config/resolve/coded_sums.h"
 
 namespace trireme::config {
 namespace {
@@ -45,16 +45,6 @@ constexpr std::array kOuterSettings = {
     OuterSetting{"momentum", [](OuterSettings& to, double x) { to.momentum = x; }, 0, 1},
 };
 
-std::vector<std::string_view> outer_parts(std::string_view text) {
-  std::vector<std::string_view> parts;
-  for (std::size_t comma = 0; comma != text.npos; text.remove_prefix(comma + 1)) {
-    comma = text.find(',');
-    parts.push_back(text.substr(0, comma));
-    if (comma == text.npos) break;
-  }
-  return parts;
-}
-
 constexpr std::array<std::string_view, 3> kOuterTexts = {"codec", "back", "merge"};
 
 class OuterReader {
@@ -63,7 +53,7 @@ class OuterReader {
 
   OuterSettings read() {
     OuterSettings settings;
-    for (const std::string_view part : outer_parts(text_)) one(part, settings);
+    for (const std::string_view part : split_list(text_)) one(part, settings);
     if (settings.streaming && !is_set("delay")) settings.finds_delay = true;
     if (settings.finds_delay) settings.delay = 1;
     if (settings.delay > 0 && !is_set("blend")) settings.blend = 0.5;
@@ -87,7 +77,7 @@ class OuterReader {
     const std::int64_t fragments =
         std::min({std::max<std::int64_t>(6, layers / 3), layers, settings.every});
     std::vector<std::string> parts;
-    for (const std::string_view part : outer_parts(text_))
+    for (const std::string_view part : split_list(text_))
       if (part != kStreaming) parts.emplace_back(part);
     const auto add = [&](std::string_view name, const std::string& value) {
       if (!is_set(name)) parts.push_back(fmt::format("{}:{}", name, value));
@@ -217,7 +207,7 @@ bool finds_delay(const Network& network) {
 
 std::string with_delay(const Network& network, int delay) {
   std::string text;
-  for (const std::string_view part : outer_parts(network.outer))
+  for (const std::string_view part : split_list(network.outer))
     if (part != kDelayAuto) text += fmt::format("{},", part);
   return fmt::format("{}delay:{}", text, delay);
 }
@@ -230,54 +220,8 @@ void resolve_islands(Job& job) {
     const OuterSettings settings = reader.read();
     job.network.outer = reader.expanded(settings, job.model.layers);
   }
-  int& replicas = job.parallel.dp_replicate;
-  if (replicas == Parallel().dp_replicate) replicas = outer->islands;
-  if (replicas % outer->islands != 0)
-    fail(ErrorKind::kUsage,
-         "network.outer has islands:{}, but parallel.dp_replicate={}: islands have equally many "
-         "replicas. Set a multiple of {}, and use parallel.dp_shard for shards inside an island",
-         outer->islands, replicas, outer->islands);
-}
-
-void check_islands(const Job& job) {
-  const std::optional<OuterSettings> outer = outer_settings(job.network);
-  if (!outer) return;
-  const auto refuse = [&](const std::string& seen, const std::string& out) {
-    fail(ErrorKind::kUsage, "network.outer={} with {}; {}, or set network.outer=none",
-         job.network.outer, seen, out);
-  };
-  if (couples_batch(job) && outer->islands > 1)
-    refuse(fmt::format("family {}, whose loss compares the samples of all islands",
-                       name(job.model.family)),
-           "train without islands");
-  if (job.run.spike_zscore > 0)
-    refuse(fmt::format("run.spikes=[{}, {}]: a return to a checkpoint would repeat merges",
-                       job.run.spike_zscore, job.run.spike_window),
-           "leave run.spikes out");
-  if (codes_sums(job))
-    refuse("network.codec=" + job.network.codec + ", which codes sums over all replicas",
-           "set network.codec=none");
-  if (job.optim.from_weights)
-    refuse("optim.from_weights=true, whose states are not those of islands",
-           "begin with weights alone (optim.from_weights=false)");
-  if (job.checkpoint.trainable_only)
-    refuse("checkpoint.trainable_only=true", "set checkpoint.trainable_only=false");
-  for (const auto& [key, tier] :
-       {std::pair{"optimizer", job.offload.optimizer}, std::pair{"params", job.offload.params}})
-    if (tier != Tier::kNone)
-      refuse(fmt::format("offload.{}={}: merged weights stay in memory", key, name(tier)),
-             fmt::format("set offload.{}=none", key));
-  if (const DType master = job.precision.master.value();
-      master != DType::kF32 && master != DType::kF64)
-    refuse(fmt::format("precision.master={}", name(master)), "set precision.master=fp32");
-  if (outer->direction && job.parallel.tp > 1)
-    refuse(fmt::format("parallel.tp={}, which cuts layers whose norms merge:direction needs",
-                       job.parallel.tp),
-           "set merge:mean");
-  if (!outer->codec.empty() && job.precision.master != DType::kF32)
-    refuse("precision.master=fp64, which travels as it is", "leave codec out");
-  if (!outer->codec.empty() && job.run.device == Device::kCuda)
-    refuse("run.device=cuda, which has no codecs", "leave codec out");
+  if (int& replicas = job.parallel.dp_replicate; replicas == Parallel().dp_replicate)
+    replicas = outer->islands;
 }
 
 }  // namespace trireme::config

@@ -38,7 +38,4 @@ std::string with_delay(const Network& network, int delay);
 // the mesh is resolved.
 void resolve_islands(Job& job);
 
-// Throws Error{kUsage} if a resolved job cannot train islands.
-void check_islands(const Job& job);
-
 }  // namespace trireme::config

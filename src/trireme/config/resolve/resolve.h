@@ -22,6 +22,9 @@ Job resolve(Job job, int world, const DatasetFacts& data);
 // Remarks about a resolved job that are no errors, one sentence each.
 std::vector<std::string> notes(const Job& job);
 
+// Settles precision.compute=auto: by run.device, and on CPUs by what this machine multiplies with.
+void choose_compute(Job& job);
+
 // The loss scale of a resolved job in which it is not dynamic; 1 where it is off.
 double fixed_loss_scale(const Precision& precision);
 

@@ -1,15 +1,12 @@
-// Sources chat and preferences: what a model and a job need for them.
+// Sources chat and preferences: values that follow from them.
 #pragma once
 
 #include "trireme/config/job.h"
 
 namespace trireme::config {
 
-// Throws Error{kUsage} naming the key.
+// Writes data.chat out and keeps conversations of a row apart. Throws Error{kUsage} if data.chat is not well written.
 void resolve_conversations(Job& job);
-
-// Throws Error{kUsage} for keys of conversations and preferences that the source of samples does not use.
-void check_idle_conversations(const Job& job);
 
 // Sets preference.reference of a job that needs it and does not name it: RUN/reference.
 void place_reference(Job& job, const Path& run);

@@ -135,7 +135,6 @@ void check_idle_keys(const Job& job) {
 }
 
 void resolve_family(Job& job, const DatasetFacts& data) {
-  check_idle_conversations(job);
   if (info(job).reads_tokens) resolve_text(job);
   info(job).resolve(job, data);
   if (uses(job.model.family, "vision.pixels")) pixel_scale(job);  // is well written

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/config/resolve/check_network.h"
+#include "trireme/config/resolve/coded_sums.h"
 #include "trireme/config/resolve/outer_steps.h"
 #include "trireme/config/values/yaml.h"
 #include "trireme/plan/simulate/round.h"

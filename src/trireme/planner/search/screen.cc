@@ -6,7 +6,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
-#include "trireme/config/resolve/check_optimizer.h"
+#include "trireme/config/resolve/matrix_optimizer.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/layout.h"
 #include "trireme/plan/binary_counter.h"

@@ -9,7 +9,7 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
-#include "trireme/config/resolve/check_network.h"
+#include "trireme/config/resolve/coded_sums.h"
 #include "trireme/config/resolve/outer_steps.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/plan/passes/compile.h"

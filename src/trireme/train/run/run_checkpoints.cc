@@ -7,7 +7,7 @@
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/checkpoint/on_rank_zero.h"
 #include "trireme/config/optimizers.h"
-#include "trireme/config/resolve/check_network.h"
+#include "trireme/config/resolve/coded_sums.h"
 #include "trireme/config/saving.h"
 #include "trireme/formats/checkpoint_draft.h"
 #include "trireme/formats/checkpoint_files.h"

@@ -6,7 +6,6 @@
 #include "trireme/base/text.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields/fields.h"
-#include "trireme/config/resolve/check_precision.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/plan/simulate/cost.h"
 #include "trireme/planner/hardware/calibrate.h"

@@ -1,4 +1,4 @@
-// What optimizers need of the rest of a job.
+// Optimizers of a job by what their updates need: elements or whole matrices.
 #pragma once
 
 #include "trireme/config/job.h"
@@ -9,8 +9,5 @@ namespace trireme::config {
 const OptimizerInfo* matrix_optimizer(const Optim& optim);
 // Of parameters that neither a group nor a matrix optimizer takes.
 const OptimizerInfo& elementwise(const Optim& optim);
-
-// Throws Error{kUsage} for 8-bit states, whole matrices or keys of Muon where they cannot be.
-void check_optimizer(const Job& job);
 
 }  // namespace trireme::config

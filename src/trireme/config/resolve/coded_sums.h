@@ -1,4 +1,4 @@
-// Coded sums of gradients and coded gathers of parameters: keys that fit together.
+// Coded sums of gradients and coded gathers of parameters: parts of their keys, and what follows from them.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 namespace trireme::config {
 
 bool codes_sums(const Job& job);
+bool sums_at_low_rank(const Job& job);
 bool codes_gathers(const Job& job);
 // Parts of network.codec.
 struct SumCodecs {
@@ -27,6 +28,10 @@ struct GatherCodec {
   int within = 0;
 };
 GatherCodec gather_codec(const Network& network);
+// Whether sums are added over shards before replicas code them.
+bool has_two_levels(const Parallel& parallel);
+// Ranks that exchange codes: replicas of sharded units, else all data-parallel ranks.
+int coding_ranks(const Parallel& parallel);
 // Senders of a resolved job that codes sums, and their residuals: 0 where they keep none.
 int senders(const Job& job);
 int residuals(const Job& job);
@@ -38,8 +43,5 @@ bool codes_each_micro_batch(const Job& job);
 
 // What a user should know of a resolved job's network, one sentence each.
 std::vector<std::string> network_notes(const Job& job);
-
-// Throws Error{kUsage} if the layout or precision of a resolved job has no coded sums or gathers.
-void check_network(const Job& job);
 
 }  // namespace trireme::config

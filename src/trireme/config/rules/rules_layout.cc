@@ -1,0 +1,113 @@
+// How a model is spread over ranks, and what their memory holds.
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/config/families.h"
+#include "trireme/config/resolve/outer_steps.h"
+#include "trireme/config/rules/rule_lists.h"
+#include "trireme/config/rules/templates.h"
+
+namespace trireme::config {
+namespace {
+
+void resolve_mesh(Job& job, const Given& given) {
+  Parallel& parallel = job.parallel;
+  const int world = given.world;
+  const std::int64_t others =
+      std::int64_t{parallel.pp} * parallel.dp_replicate * parallel.cp * parallel.tp;
+  const bool divides = world % others == 0;
+  if (parallel.dp_shard == -1 && divides) parallel.dp_shard = static_cast<int>(world / others);
+  const std::string product =
+      fmt::format("pp={} x dp_replicate={} x dp_shard={} x cp={} x tp={}", parallel.pp,
+                  parallel.dp_replicate, parallel.dp_shard, parallel.cp, parallel.tp);
+  if (parallel.dp_shard == -1)
+    fail(ErrorKind::kUsage,
+         "parallel: {} does not fit a world of {}: {} ranks without dp_shard do not divide it; "
+         "start a multiple of {} ranks or lower a degree",
+         product, world, others, others);
+  const std::int64_t ranks = others * parallel.dp_shard;
+  if (ranks == world) return;
+  const std::string shard =
+      divides ? fmt::format("set parallel.dp_shard={} (or -1: the remaining ranks)", world / others)
+              : std::string("lower a degree");
+  fail(ErrorKind::kUsage, "parallel: {} = {}, but the world has {}; {}, or start {}", product,
+       counted(ranks, "rank"), world, shard, counted(ranks, "rank"));
+}
+
+bool rows_in_order(const Job& job) { return job.parallel.cp > 1 && !info(job).zigzag; }
+void resolve_context(Job& job, const Given&) {
+  if (rows_in_order(job) && job.parallel.context == ContextMethod::kRing)
+    job.parallel.context = ContextMethod::kAllGather;
+}
+
+bool is_chain(const Job& job) { return info(job).chain; }
+bool cuts_rows(const Job& job) { return is_chain(job) && job.parallel.cp > 1; }
+bool has_inner_ranks(const Job& job) {
+  return cuts_rows(job) && job.parallel.context == ContextMethod::kHierarchical;
+}
+
+constexpr std::string_view kOneEach = "a rank needs at least one",
+                           kOneHead = "a rank needs a head for each that it exchanges with";
+
+}  // namespace
+
+std::vector<Rule> layout_rules() {
+  const Number tokens("{model.seq_len} / {parallel.cp} = {}",
+                      [](const Job& job) { return job.model.seq_len / job.parallel.cp; }),
+      chunks("2 x {parallel.cp} = {}", [](const Job& job) { return 2 * job.parallel.cp; }),
+      heads("{model.heads} / {parallel.tp} = {}",
+            [](const Job& job) { return job.model.heads / job.parallel.tp; }),
+      inner("parallel.context=hierarchical:{}",
+            [](const Job& job) { return job.parallel.context_inner; }),
+      islands("islands:{} of network.outer", [](const Job& job) {
+        return outer_settings(job.network).value_or(OuterSettings()).islands;
+      });
+  return {
+      {"islands",
+       multiple_of("parallel.dp_replicate", islands,
+                   "which have equally many replicas, with parallel.dp_shard for shards in each"),
+       nullptr, [](Job& job, const Given&) { resolve_islands(job); }},
+      {.id = "mesh", .fill = resolve_mesh},
+      {"rows-in-order",
+       refused("parallel.context=ulysses|hierarchical",
+               "{model.family} has rows in order on cp ranks, which gather keys and values",
+               "set parallel.context=all_gather, or leave it out"),
+       rows_in_order, resolve_context},
+      {"tp-heads", at_most("parallel.tp", "model.heads", kOneEach),
+       [](const Job& job) { return uses(job.model.family, "model.heads"); }},
+      {"tp-tower-heads", at_most("parallel.tp", "vision.heads", kOneEach),
+       [](const Job& job) { return uses(job.model.family, "vision.heads"); }},
+      {"tp-ffn", at_most("parallel.tp", "model.ffn", kOneEach), is_chain},
+      {"tp-vocab", at_most("parallel.tp", "model.vocab", kOneEach), is_chain},
+      {"tp-tokens",
+       at_most("parallel.tp", tokens, "{parallel.sequence_parallel} gives each rank a token",
+               "set parallel.sequence_parallel=false"),
+       [](const Job& job) { return is_chain(job) && job.parallel.sequence_parallel; }},
+      {"zigzag", multiple_of("model.seq_len", chunks, "the chunks of the zigzag"), cuts_rows},
+      {"inner-ranks", multiple_of("parallel.cp", inner), has_inner_ranks},
+      {"inner-groups",
+       refused("parallel.context", "{parallel.cp} ranks are one group",
+               "set parallel.context=ulysses, or more ranks"),
+       [](const Job& job) {
+         return has_inner_ranks(job) && job.parallel.cp == job.parallel.context_inner;
+       }},
+      {"inner-heads", at_most(inner, heads, kOneHead, "set parallel.context=ring"), has_inner_ranks},
+      {"ulysses-heads", at_most("parallel.cp", heads, kOneHead, "set parallel.context=ring"),
+       [](const Job& job) {
+         return cuts_rows(job) && job.parallel.context == ContextMethod::kUlysses;
+       }},
+      {"schedule-file",
+       refused("parallel.virtual_stages", "{parallel.schedule} has the schedule"),
+       [](const Job& job) { return !job.parallel.schedule_file.empty(); }},
+      {"recompute-parts", only_with("recompute.parts", "recompute.policy=selective")},
+      {"recompute-memory", only_with("recompute.memory", "recompute.policy=auto")},
+      {"recompute-auto",
+       refused("recompute.policy=auto with recompute.memory=0", "it needs the budget of a rank",
+               "set recompute.memory, or another policy")},
+      {"recompute-nodes", refused("recompute.nodes with recompute.policy=none",
+                                  "no node is recomputed", "choose a policy, or leave it out")},
+      {"offload-path", refused("offload.path", "nothing is offloaded to nvme"),
+       [](const Job& job) { return !job.offload.uses(Tier::kNvme); }},
+  };
+}
+
+}  // namespace trireme::config

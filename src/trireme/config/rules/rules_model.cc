@@ -1,0 +1,60 @@
+// A family with its keys, and its samples.
+#include "trireme/base/error.h"
+#include "trireme/config/chat.h"
+#include "trireme/config/families.h"
+#include "trireme/config/resolve/resolve_family.h"
+#include "trireme/config/rules/rule_lists.h"
+#include "trireme/config/rules/templates.h"
+#include "trireme/config/synthetic.h"
+
+namespace trireme::config {
+namespace {
+
+constexpr auto kPacks = [](const FamilyInfo& one) { return one.packs_conversations; };
+
+bool reads_chat(const Job& job) {
+  return info(job).reads_tokens && reads_conversations(job.data.source);
+}
+void check_packs(const Job& job) {
+  if (!kPacks(info(job)))
+    fail(ErrorKind::kUsage, "data.source={}: family {} does not pack conversations; {} do",
+         job.data.source == DataSource::kChat ? "chat" : "preferences", name(job.model.family),
+         names_where(kPacks));
+}
+
+void check_whole_answers(const Job& job) {
+  if (parse_chat(job.data.chat).longer == Chat::Long::kSplit)
+    fail(ErrorKind::kUsage,
+         "data.chat={}: long=split divides answers, which are compared as a whole; use long=cut, "
+         "or raise model.seq_len",
+         job.data.chat);
+}
+
+}  // namespace
+
+std::vector<Rule> model_rules() {
+  return {
+      {.id = "compute", .fill = [](Job& job, const Given&) { choose_compute(job); }},
+      {"family-keys", check_idle_keys},
+      {"chat-source", only_with("data.chat", "data.source=chat|preferences")},
+      {"preference-source", only_with("preference.*", "data.source=preferences")},
+      {"chat-family", check_packs, reads_chat},
+      {"chat-path",
+       refused("data.source with data.path=", "conversations are read from files",
+               "set data.path to a .jsonl file of conversations, or a directory of them"),
+       reads_chat},
+      {.id = "family",
+       .fill = [](Job& job, const Given& given) { resolve_family(job, given.data); }},
+      {"simpo-gamma", only_with("preference.gamma", "preference.loss=simpo")},
+      {"dpo-smoothing", only_with("preference.label_smoothing", "preference.loss=dpo")},
+      {"kto-weights", only_with("preference.label_weights", "preference.loss=kto")},
+      {"whole-answers", check_whole_answers,
+       [](const Job& job) { return job.data.source == DataSource::kPreferences; }},
+      {"reference", only_with("preference.reference", "preference.loss=dpo|ipo|kto")},
+      {"reference-noise",
+       refused("model.dropout with data.source=preferences with preference.loss=dpo|ipo|kto",
+               "the loss compares the model with itself without noise", "set model.dropout=0")},
+  };
+}
+
+}  // namespace trireme::config

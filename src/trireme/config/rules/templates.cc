@@ -1,0 +1,159 @@
+#include "trireme/config/rules/templates.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/base/patterns.h"
+#include "trireme/config/fields/fields.h"
+#include "trireme/config/resolve/resolve_family.h"
+#include "trireme/config/values/nearest.h"
+
+namespace trireme::config {
+namespace {
+
+std::string as_text(const Value& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text ? *text : write_value(value);
+}
+
+std::string assigned(const Field& field, const Value& value) {
+  return fmt::format("{}={}", field.key, as_text(value));
+}
+
+const Field& field_of(std::string_view key) {
+  const Field* field = find_field(key);
+  TRIREME_CHECK(field != nullptr, "a rule names {}, which is no key", key);
+  return *field;
+}
+
+std::string shown(std::string_view key, const Job& job) {
+  return assigned(field_of(key), field_of(key).get(job));
+}
+
+// Shows keys in braces with their values, and `number` for {}.
+std::string with_values(std::string_view text, const Job& job, double number = 0) {
+  std::string filled;
+  for (std::size_t open = text.find('{'); open != text.npos; open = text.find('{')) {
+    const std::size_t close = text.find('}', open);
+    filled += text.substr(0, open);
+    const std::string_view key = text.substr(open + 1, close - open - 1);
+    filled += key.empty() ? fmt::format("{}", number) : shown(key, job);
+    text.remove_prefix(close + 1);
+  }
+  return filled.append(text);
+}
+
+std::vector<std::string_view> split(std::string_view text, std::string_view separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t at = text.find(separator); at != text.npos; at = text.find(separator)) {
+    parts.push_back(text.substr(0, at));
+    text.remove_prefix(at + separator.size());
+  }
+  parts.push_back(text);
+  return parts;
+}
+
+// Keys that a setting names, and the values that it means.
+class Setting {
+ public:
+  explicit Setting(std::string_view text) {
+    const std::size_t equals = text.find('=');
+    for (const std::string_view pattern : split_list(text.substr(0, equals)))
+      for (const Field& field : fields())
+        if (matches(pattern, field.key)) keys_.emplace_back(&field, field.get(Job()));
+    TRIREME_CHECK(!keys_.empty(), "a rule names {}, which is no key", text);
+    if (equals == text.npos) return;
+    for (const std::string_view value : split(text.substr(equals + 1), "|"))
+      values_.emplace_back(value);
+  }
+
+  // "lora.alpha=8, lora.dropout=0.1"; empty: the job has it nowhere.
+  std::string seen(const Job& job) const {
+    std::string text;
+    for (const auto& [field, plain] : keys_) {
+      const Value value = field->get(job);
+      const bool has = values_.empty()
+                           ? value != plain
+                           : std::ranges::find(values_, as_text(value)) != values_.end();
+      if (has) text += (text.empty() ? "" : ", ") + assigned(*field, value);
+    }
+    return text;
+  }
+  bool holds(const Job& job) const { return !seen(job).empty(); }
+
+  const std::string& key() const { return keys_.front().first->key; }
+  std::string needed() const { return fmt::format("{}={}", key(), join_names(values_, " or ")); }
+  std::string without() const { return assigned(*keys_.front().first, keys_.front().second); }
+
+ private:
+  std::vector<std::pair<const Field*, Value>> keys_;  // with their defaults
+  std::vector<std::string> values_;                   // empty: all but the default
+};
+
+}  // namespace
+
+Check refused(std::string_view setting, std::string_view reason, std::string_view way) {
+  std::vector<Setting> together;
+  for (const std::string_view part : split(setting, " with ")) together.emplace_back(part);
+  return [=](const Job& job) {
+    std::string all;
+    for (const Setting& one : together) {
+      const std::string seen = one.seen(job);
+      if (seen.empty()) return;
+      all += (all.empty() ? "" : " with ") + seen;
+    }
+    fail(ErrorKind::kUsage, "{}: {}; {}", all, with_values(reason, job), way);
+  };
+}
+
+Check needs(std::string_view setting, std::initializer_list<std::string_view> needed,
+            std::string_view reason, std::string_view other) {
+  std::vector<Setting> all(needed.begin(), needed.end());
+  return [=, setting = Setting(setting), all = std::move(all)](const Job& job) {
+    if (!setting.holds(job)) return;
+    for (const Setting& one : all)
+      if (!one.holds(job))
+        fail(ErrorKind::kUsage, "{} with {}: {}{}, or {}", setting.seen(job),
+             shown(one.key(), job),
+             reason.empty() ? "needs " : with_values(reason, job) + "; set ", one.needed(),
+             other.empty() ? setting.without() : other);
+  };
+}
+
+Number::Number(const char* key)
+    : key(key),
+      value([field = &field_of(key)](const Job& job) {
+        const Value value = field->get(job);
+        const auto* whole = std::get_if<std::int64_t>(&value);
+        return whole ? static_cast<double>(*whole) : std::get<double>(value);
+      }),
+      shown([key](const Job& job) { return config::shown(key, job); }) {}
+
+Number::Number(std::string_view text, std::function<double(const Job&)> value)
+    : value(value),
+      shown([text, value](const Job& job) { return with_values(text, job, value(job)); }) {}
+
+Check at_most(const Number& number, const Number& bound, std::string_view reason,
+              std::string_view other) {
+  return [=](const Job& job) {
+    if (number.value(job) > bound.value(job))
+      fail(ErrorKind::kUsage, "{} is more than {}: {}; lower it to {} or less{}{}",
+           number.shown(job), bound.shown(job), with_values(reason, job), bound.value(job),
+           other.empty() ? "" : ", or ", other);
+  };
+}
+
+Check multiple_of(const Number& number, const Number& divisor, std::string_view what,
+                  std::function<std::string(const Job&)> more) {
+  return [=](const Job& job) {
+    const auto whole = static_cast<std::int64_t>(number.value(job)),
+               part = static_cast<std::int64_t>(divisor.value(job));
+    if (whole % part != 0)
+      fail(ErrorKind::kUsage, "{} is not divisible by {}{}{}; nearest that work: {}{}",
+           number.shown(job), divisor.shown(job), what.empty() ? "" : ", ", what,
+           nearest_multiples(number.key, whole, part), more ? more(job) : "");
+  };
+}
+
+}  // namespace trireme::config
