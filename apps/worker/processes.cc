@@ -21,7 +21,7 @@
 #include "trireme/comm/nccl/nccl_world.h"
 #include "trireme/comm/net/measure_links.h"
 #include "trireme/config/links/links_file.h"
-#include "trireme/config/resolve/nccl_settings.h"
+#include "trireme/config/values/nccl_settings.h"
 #include "trireme/launch/elastic/ranks.h"
 #include "trireme/launch/elastic/secret.h"
 #include "trireme/model/blocks/build.h"

@@ -17,7 +17,7 @@ TEST(Families, EachHasOneRecord) {
   for (int number = 0; number <= kLast; ++number) {
     const FamilyInfo& one = info(static_cast<Family>(number));
     EXPECT_EQ(static_cast<int>(one.family), number);
-    EXPECT_NE(one.resolve, nullptr) << one.name;
+    EXPECT_NE(one.rules, nullptr) << one.name;
     Job job;
     apply_set(job, "model.family=" + std::string(one.name));
     EXPECT_EQ(&info(job), &one);

@@ -1,5 +1,5 @@
 // network.nccl: variables of NCCL, and what is refused.
-#include "trireme/config/resolve/nccl_settings.h"
+#include "trireme/config/values/nccl_settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

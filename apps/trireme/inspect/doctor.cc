@@ -19,7 +19,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/network_devices.h"
 #include "trireme/base/text.h"
-#include "trireme/config/resolve/nccl_settings.h"
+#include "trireme/config/values/nccl_settings.h"
 #include "trireme/launch/elastic/launch.h"
 
 namespace trireme::app {

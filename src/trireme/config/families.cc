@@ -9,6 +9,7 @@
 #include "trireme/base/patterns.h"
 #include "trireme/config/fields/field_lists.h"
 #include "trireme/config/resolve/resolve_family.h"
+#include "trireme/config/rules/rule.h"
 
 namespace trireme::config {
 
@@ -54,9 +55,18 @@ std::span<const FamilyInfo> families() {
   return kFamilies;
 }
 
+namespace {
+
+std::vector<Rule> decoder_rules() {
+  return {{.id = "decoder",
+           .fill = [](Job& job, const Given& given) { resolve_decoder(job.model, given.data); }}};
+}
+
+}  // namespace
+
 FamilyInfo language_model(DecoderBlock decoder) {
   return {.keys = "model.*",
-          .resolve = [](Job& job, const DatasetFacts& data) { resolve_decoder(job.model, data); },
+          .rules = decoder_rules,
           .decoder = decoder,
           .chain = true,
           .reads_tokens = true,

@@ -5,12 +5,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "trireme/config/job.h"
 
 namespace trireme::config {
 
-struct DatasetFacts;
+struct Rule;
 
 // Kinds of blocks of decoders. Families share them: vlm and arrcoc have Llama's after their towers.
 enum class DecoderBlock { kNone, kGpt, kLlama, kNeox };
@@ -40,8 +41,8 @@ struct FamilyInfo {
   std::string_view keys{};       // of `model` and of families' sections, as patterns
   std::string_view also = {};    // more of them
   std::string_view chunks = {};  // of a frozen tower of clips
-  // Fills sizes that stand for others and checks sizes, data and layout. Throws Error{kUsage} naming the key.
-  void (*resolve)(Job&, const DatasetFacts&);
+  // What its sizes, data and layout must have (rules/rule.h): these fill sizes that stand for others, and refuse.
+  std::vector<Rule> (*rules)() = nullptr;
   DecoderBlock decoder = DecoderBlock::kNone;  // that section `model` describes
   bool chain = false;  // the model is that decoder alone: an embedding, equal blocks and a head
   bool reads_tokens = false;

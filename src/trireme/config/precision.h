@@ -33,7 +33,7 @@ struct Network {
   std::string gather = "none";  // "q8:4": ranks of a host, which keep the codes
   algorithm::Kind algorithm = algorithm::Kind::kAuto;
   std::string outer = "none";  // "islands:2,every:30": settings of config/resolve/outer_steps.h
-  std::string nccl;  // "algo=Ring,ib_hca=mlx5_0": settings of config/resolve/nccl_settings.h
+  std::string nccl;  // "algo=Ring,ib_hca=mlx5_0": settings of config/values/nccl_settings.h
   bool operator==(const Network&) const = default;
 };
 

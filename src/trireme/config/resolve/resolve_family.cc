@@ -7,7 +7,6 @@
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/head_width.h"
 #include "trireme/config/layer_attention.h"
-#include "trireme/config/pixels.h"
 #include "trireme/config/resolve/resolve_conversations.h"
 #include "trireme/config/rope.h"
 #include "trireme/config/synthetic.h"
@@ -56,7 +55,8 @@ void check_plain_decoder(const Model& model) {
          model.attention_layers, family);
 }
 
-// What language models read.
+}  // namespace
+
 void resolve_text(Job& job) {
   Data& data = job.data;
   if (reads_conversations(data.source)) return resolve_conversations(job);
@@ -72,8 +72,6 @@ void resolve_text(Job& job) {
          "leave them out, or set data.source=text",
          data.path, data.tokenizer, data.documents);
 }
-
-}  // namespace
 
 std::string nearest_multiples(std::string_view key, std::int64_t value, std::int64_t step) {
   const std::int64_t below = value / step * step;
@@ -132,12 +130,6 @@ void check_idle_keys(const Job& job) {
     if (!uses(job.model.family, key.key))
       fail(ErrorKind::kUsage, "{}={}: family {} does not use it; leave it out", key.key, key.after,
            name(job.model.family));
-}
-
-void resolve_family(Job& job, const DatasetFacts& data) {
-  if (info(job).reads_tokens) resolve_text(job);
-  info(job).resolve(job, data);
-  if (uses(job.model.family, "vision.pixels")) pixel_scale(job);  // is well written
 }
 
 }  // namespace trireme::config

@@ -6,8 +6,8 @@
 
 namespace trireme::config {
 
-// Throws Error{kUsage} naming the key.
-void resolve_family(Job& job, const DatasetFacts& data);
+// What language models read. Throws Error{kUsage} naming the key.
+void resolve_text(Job& job);
 
 // Keys that the family has no use for are left as they are. Throws Error{kUsage}.
 void check_idle_keys(const Job& job);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -23,9 +24,10 @@ struct Rule {
   Check check{};  // throws Error{kUsage} with the value seen, the value needed and a way out
   bool (*when)(const Job&) = nullptr;          // jobs that are checked; null: all
   void (*fill)(Job&, const Given&) = nullptr;  // sets derived values, before the check
+  std::optional<Family> family{};              // whose rule it is; none: of all
 };
 
-// The rules of every family in their order: a rule reads what earlier ones have filled.
+// The rules of all families in their order: a rule reads what earlier ones have filled.
 const std::vector<Rule>& rules();
 
 void run(const Rule& rule, Job& job, const Given& given);

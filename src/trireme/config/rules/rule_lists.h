@@ -7,6 +7,9 @@
 
 namespace trireme::config {
 
+// Of keys that a family has, then those of families themselves.
+std::vector<Rule> key_rules();
+std::vector<Rule> family_rules();
 std::vector<Rule> model_rules();
 std::vector<Rule> layout_rules();
 std::vector<Rule> precision_rules();

@@ -7,7 +7,9 @@
 namespace trireme::config {
 namespace {
 
-OuterSettings outer(const Job& job) { return outer_settings(job.network).value_or(OuterSettings()); }
+OuterSettings outer(const Job& job) {
+  return outer_settings(job.network).value_or(OuterSettings());
+}
 bool codes_weights(const Job& job) { return !outer(job).codec.empty(); }
 
 Rule for_islands(std::string_view id, std::initializer_list<std::string_view> needed,
@@ -23,9 +25,9 @@ std::vector<Rule> island_rules() {
        refused("network.outer", "the loss of {model.family} compares the samples of all islands",
                "train without islands"),
        [](const Job& job) { return outer(job).islands > 1 && couples_batch(job); }},
-      {"islands-spikes", refused("run.spikes with network.outer",
-                                 "a return to a checkpoint would repeat merges",
-                                 "leave run.spikes out, or set network.outer=none")},
+      {"islands-spikes",
+       refused("run.spikes with network.outer", "a return to a checkpoint would repeat merges",
+               "leave run.spikes out, or set network.outer=none")},
       for_islands("islands-codec", {"network.codec=none"}, "it codes sums over all replicas"),
       for_islands("islands-states", {"optim.from_weights=false"},
                   "its states are not those of islands"),

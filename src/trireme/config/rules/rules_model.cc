@@ -2,6 +2,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/chat.h"
 #include "trireme/config/families.h"
+#include "trireme/config/pixels.h"
 #include "trireme/config/resolve/resolve_family.h"
 #include "trireme/config/rules/rule_lists.h"
 #include "trireme/config/rules/templates.h"
@@ -32,7 +33,7 @@ void check_whole_answers(const Job& job) {
 
 }  // namespace
 
-std::vector<Rule> model_rules() {
+std::vector<Rule> key_rules() {
   return {
       {.id = "compute", .fill = [](Job& job, const Given&) { choose_compute(job); }},
       {"family-keys", check_idle_keys},
@@ -43,8 +44,18 @@ std::vector<Rule> model_rules() {
        refused("data.source with data.path=", "conversations are read from files",
                "set data.path to a .jsonl file of conversations, or a directory of them"),
        reads_chat},
-      {.id = "family",
-       .fill = [](Job& job, const Given& given) { resolve_family(job, given.data); }},
+      {.id = "text",
+       .fill =
+           [](Job& job, const Given&) {
+             if (info(job).reads_tokens) resolve_text(job);
+           }},
+  };
+}
+
+std::vector<Rule> model_rules() {
+  return {
+      {"pixels", [](const Job& job) { pixel_scale(job); },
+       [](const Job& job) { return uses(job.model.family, "vision.pixels"); }},
       {"simpo-gamma", only_with("preference.gamma", "preference.loss=simpo")},
       {"dpo-smoothing", only_with("preference.label_smoothing", "preference.loss=dpo")},
       {"kto-weights", only_with("preference.label_weights", "preference.loss=kto")},

@@ -4,9 +4,9 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/codec/integer.h"
 #include "trireme/config/resolve/coded_sums.h"
-#include "trireme/config/resolve/nccl_settings.h"
 #include "trireme/config/rules/rule_lists.h"
 #include "trireme/config/rules/templates.h"
+#include "trireme/config/values/nccl_settings.h"
 
 namespace trireme::config {
 namespace {
@@ -163,10 +163,10 @@ std::vector<Rule> network_rules() {
                       [](const Job& job) { return gather_codec(job.network).within; });
   return {
       {"nccl", [](const Job& job) { nccl_variables(job.network.nccl); }},
-      {"nccl-device", needs("network.nccl", {"run.device=cuda"}, "its ranks do not use NCCL", "leave network.nccl out")},
-      {"algorithm-device",
-       refused("network.algorithm with run.device=cuda", "GPUs add by NCCL",
-               "set network.nccl, such as algo=Ring, or leave it out")},
+      {"nccl-device", needs("network.nccl", {"run.device=cuda"}, "its ranks do not use NCCL",
+                            "leave network.nccl out")},
+      {"algorithm-device", refused("network.algorithm with run.device=cuda", "GPUs add by NCCL",
+                                   "set network.nccl, such as algo=Ring, or leave it out")},
       {"halving",
        refused("network.algorithm=halving",
                "{parallel.dp_replicate} x {parallel.dp_shard} x {parallel.cp} ranks are no power "
@@ -190,10 +190,9 @@ std::vector<Rule> codec_rules() {
       {"senders-off", refused("network.senders with network.codec=none", "no sum is coded",
                               "choose a codec, or leave it out")},
       {"codec-text", check_codec, codes_sums},
-      {"codec", needs("network.codec",
-                      {"parallel.tp=1", "parallel.cp=1", "parallel.pp=1", "run.device=cpu",
-                       "precision.numerics=canonical", "precision.grads=fp32",
-                       "offload.grads=none"})},
+      {"codec", needs("network.codec", {"parallel.tp=1", "parallel.cp=1", "parallel.pp=1",
+                                        "run.device=cpu", "precision.numerics=canonical",
+                                        "precision.grads=fp32", "offload.grads=none"})},
       {"codec-residuals",
        needs("network.codec", {"offload.optimizer=none"}, "residuals stay in memory"),
        [](const Job& job) { return sum_codecs(job.network).residual.has_value(); }},

@@ -20,7 +20,7 @@ void resolve_types(Job& job, const Given&) {
 
 std::vector<Rule> precision_rules() {
   constexpr std::string_view kRounded = "sums rounded to bf16 depend on where they are added",
- kOther = "another precision.grads";
+                             kOther = "another precision.grads";
   return {
       {.id = "types", .fill = resolve_types},
       {"fp64", needs("precision.compute=fp64",
@@ -31,7 +31,8 @@ std::vector<Rule> precision_rules() {
                      {"precision.master=fp32|auto", "precision.grads=fp32|auto"})},
       {"fp64-reduce", needs("precision.grads=fp64", {"precision.reduce=fp64|auto"}, "", kOther)},
       {"bf16-reduce", needs("precision.grads=bf16", {"precision.reduce=bf16|auto"}, "", kOther)},
-      {"fp32-reduce", needs("precision.grads=fp32", {"precision.reduce=fp32|bf16|auto"}, "", kOther)},
+      {"fp32-reduce",
+       needs("precision.grads=fp32", {"precision.reduce=fp32|bf16|auto"}, "", kOther)},
       {"canonical-grads", needs("precision.grads=bf16", {"precision.numerics=fast"}, kRounded)},
       {"canonical-reduce", needs("precision.reduce=bf16", {"precision.numerics=fast"}, kRounded)},
       {"loss-scale", [](const Job& job) { fixed_loss_scale(job.precision); },

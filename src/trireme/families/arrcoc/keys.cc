@@ -4,6 +4,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/family_keys.h"
 #include "trireme/config/fields/field_joined.h"
+#include "trireme/config/rules/rule.h"
 #include "trireme/families/arrcoc/keys_checks.h"
 
 namespace trireme::config {
@@ -78,13 +79,21 @@ std::vector<Field> arrcoc_fields() {
   };
 }
 
+namespace {
+
+std::vector<Rule> arrcoc_rules() {
+  return {{.id = "arrcoc", .fill = [](Job& job, const Given&) { resolve_arrcoc(job); }}};
+}
+
+}  // namespace
+
 FamilyInfo arrcoc_family() {
   return {.about = "images with a token budget per region",
           .keys =
               "vision.image,vision.patch,vision.layers,vision.hidden,vision.heads,vision.ffn,"
               "vision.activation,vision.norm_eps,arrcoc.*,projector.kind,vlm.mrope",
           .also = kTextDecoderKeys,
-          .resolve = [](Job& job, const DatasetFacts&) { resolve_arrcoc(job); },
+          .rules = arrcoc_rules,
           .decoder = DecoderBlock::kLlama,
           .adapters = true,
           .pictures = Pictures::kRegions};

@@ -7,6 +7,7 @@
 #include "trireme/config/family_keys.h"
 #include "trireme/config/fields/field_kinds.h"
 #include "trireme/config/resolve/resolve_towers.h"
+#include "trireme/config/rules/rule.h"
 #include "trireme/config/synthetic.h"
 
 namespace trireme::config {
@@ -48,6 +49,11 @@ void resolve_clip(Job& job, const DatasetFacts& data) {
   check_shared(job, "model.vocab", text.vocab);
 }
 
+std::vector<Rule> clip_rules() {
+  return {
+      {.id = "clip", .fill = [](Job& job, const Given& given) { resolve_clip(job, given.data); }}};
+}
+
 }  // namespace
 
 FamilyInfo clip_family() {
@@ -56,7 +62,7 @@ FamilyInfo clip_family() {
           .also =
               "contrastive.*,model.layers,model.hidden,model.heads,model.ffn,model.vocab,"
               "model.seq_len,model.norm_eps",
-          .resolve = resolve_clip,
+          .rules = clip_rules,
           .embeds = true,
           .predicts = Predicts::kCaptions,
           .couples_batch = [](const Job&) { return true; },

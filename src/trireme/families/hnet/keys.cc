@@ -6,6 +6,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/fields/field_kinds.h"
 #include "trireme/config/resolve/resolve_family.h"
+#include "trireme/config/rules/rule.h"
 #include "trireme/families/hnet/keys_stages.h"
 
 namespace trireme::config {
@@ -67,12 +68,17 @@ void resolve_hnet(Job& job, const DatasetFacts& data) {
          job.model.vocab);
 }
 
+std::vector<Rule> hnet_rules() {
+  return {
+      {.id = "hnet", .fill = [](Job& job, const Given& given) { resolve_hnet(job, given.data); }}};
+}
+
 }  // namespace
 
 FamilyInfo hnet_family() {
   return {.about = "text as bytes in learned chunks",
           .keys = "model.vocab,model.seq_len,model.norm_eps,model.rope_theta,model.init_std,hnet.*",
-          .resolve = resolve_hnet,
+          .rules = hnet_rules,
           .reads_tokens = true,
           .has_vocabulary = true,
           .fp16_on_cpu = true};

@@ -3,6 +3,7 @@
 #include "trireme/config/family_keys.h"
 #include "trireme/config/fields/field_joined.h"
 #include "trireme/config/fields/field_kinds.h"
+#include "trireme/config/rules/rule.h"
 #include "trireme/families/hvjepa/keys_checks.h"
 #include "trireme/families/jepa/keys_checks.h"
 
@@ -54,13 +55,18 @@ void resolve_hvjepa(Job& job, const DatasetFacts& data) {
   check_chunks(job);
 }
 
+std::vector<Rule> hvjepa_rules() {
+  return {{.id = "hvjepa",
+           .fill = [](Job& job, const Given& given) { resolve_hvjepa(job, given.data); }}};
+}
+
 }  // namespace
 
 FamilyInfo hvjepa_family() {
   return {.about = "V-JEPA 2 with chunks",
           .keys = kClipTowerKeys,
           .also = "jepa.*,chunk.*,vicreg.*",
-          .resolve = resolve_hvjepa,
+          .rules = hvjepa_rules,
           .embeds = true,
           .couples_batch = [](const Job& job) { return job.vicreg.weight > 0; },
           .couples = "The statistics of vicreg.weight > 0 cover"};

@@ -3,6 +3,7 @@
 #include "trireme/config/family_keys.h"
 #include "trireme/config/fields/field_joined.h"
 #include "trireme/config/fields/field_kinds.h"
+#include "trireme/config/rules/rule.h"
 #include "trireme/families/jepa/keys_checks.h"
 
 namespace trireme::config {
@@ -36,11 +37,20 @@ std::vector<Field> jepa_fields() {
   };
 }
 
+namespace {
+
+std::vector<Rule> jepa_rules() {
+  return {
+      {.id = "jepa", .fill = [](Job& job, const Given& given) { resolve_jepa(job, given.data); }}};
+}
+
+}  // namespace
+
 FamilyInfo jepa_family() {
   return {.about = "video: V-JEPA 2",
           .keys = kClipTowerKeys,
           .also = "jepa.*",
-          .resolve = resolve_jepa,
+          .rules = jepa_rules,
           .embeds = true};
 }
 

@@ -4,6 +4,7 @@
 #include "trireme/config/family_keys.h"
 #include "trireme/config/fields/field_kinds.h"
 #include "trireme/config/resolve/resolve_towers.h"
+#include "trireme/config/rules/rule.h"
 #include "trireme/families/hvjepa/keys_checks.h"
 #include "trireme/families/jepa/keys_checks.h"
 
@@ -47,6 +48,11 @@ void resolve_action(Job& job, const DatasetFacts& data) {
          action.heads);
 }
 
+std::vector<Rule> jepa_ac_rules() {
+  return {{.id = "jepa_ac",
+           .fill = [](Job& job, const Given& given) { resolve_action(job, given.data); }}};
+}
+
 }  // namespace
 
 FamilyInfo jepa_ac_family() {
@@ -54,7 +60,7 @@ FamilyInfo jepa_ac_family() {
           .keys = kClipTowerKeys,
           .also = "action.*",
           .chunks = kChunkedTowerKeys,
-          .resolve = resolve_action,
+          .rules = jepa_ac_rules,
           .embeds = true};
 }
 

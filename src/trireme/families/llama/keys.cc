@@ -7,6 +7,7 @@
 #include "trireme/config/fields/field_kinds.h"
 #include "trireme/config/layer_attention.h"
 #include "trireme/config/resolve/resolve_family.h"
+#include "trireme/config/rules/rule.h"
 
 namespace trireme::config {
 
@@ -71,13 +72,18 @@ void resolve_llama(Job& job, const DatasetFacts& data) {
          llama.sliding_theta);
 }
 
+std::vector<Rule> llama_rules() {
+  return {{.id = "llama",
+           .fill = [](Job& job, const Given& given) { resolve_llama(job, given.data); }}};
+}
+
 }  // namespace
 
 FamilyInfo llama_family() {
   FamilyInfo family = language_model(DecoderBlock::kLlama);
   family.about = "Llama, Mistral, Qwen, OLMo, Gemma 3, Granite";
   family.keys = "model.*,llama.*";
-  family.resolve = resolve_llama;
+  family.rules = llama_rules;
   return family;
 }
 

@@ -7,6 +7,7 @@
 #include "trireme/config/fields/field_kinds.h"
 #include "trireme/config/head_width.h"
 #include "trireme/config/resolve/resolve_family.h"
+#include "trireme/config/rules/rule.h"
 #include "trireme/families/neox/keys_rope.h"
 
 namespace trireme::config {
@@ -39,6 +40,11 @@ void resolve_neox(Job& job, const DatasetFacts& data) {
        job.neox.rotary_fraction, width, rotated, even.neox.rotary_fraction);
 }
 
+std::vector<Rule> neox_rules() {
+  return {
+      {.id = "neox", .fill = [](Job& job, const Given& given) { resolve_neox(job, given.data); }}};
+}
+
 }  // namespace
 
 FamilyInfo neox_family() {
@@ -47,7 +53,7 @@ FamilyInfo neox_family() {
   family.keys =
       "model.layers,model.hidden,model.heads,model.kv_heads,model.ffn,model.vocab,model.seq_len,"
       "model.tied,model.norm_eps,model.rope_theta,model.init_std,neox.*";
-  family.resolve = resolve_neox;
+  family.rules = neox_rules;
   family.fp16_on_cpu = false;
   return family;
 }

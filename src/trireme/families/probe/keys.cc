@@ -6,6 +6,7 @@
 #include "trireme/config/fields/field_kinds.h"
 #include "trireme/config/resolve/resolve_family.h"
 #include "trireme/config/resolve/resolve_towers.h"
+#include "trireme/config/rules/rule.h"
 #include "trireme/families/hvjepa/keys_checks.h"
 #include "trireme/families/probe/keys_probes.h"
 
@@ -84,6 +85,11 @@ void resolve_probe(Job& job, const DatasetFacts& data) {
          job.parallel.tp, job.probe.heads);
 }
 
+std::vector<Rule> probe_rules() {
+  return {{.id = "probe",
+           .fill = [](Job& job, const Given& given) { resolve_probe(job, given.data); }}};
+}
+
 }  // namespace
 
 FamilyInfo probe_family() {
@@ -91,7 +97,7 @@ FamilyInfo probe_family() {
           .keys = kClipTowerKeys,
           .also = "vision.classes,probe.*",
           .chunks = kChunkedTowerKeys,
-          .resolve = resolve_probe,
+          .rules = probe_rules,
           .embeds = true};
 }
 

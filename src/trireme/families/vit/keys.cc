@@ -2,6 +2,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/family_keys.h"
 #include "trireme/config/resolve/resolve_towers.h"
+#include "trireme/config/rules/rule.h"
 
 namespace trireme::config {
 
@@ -15,13 +16,18 @@ void resolve_vit(Job& job, const DatasetFacts& data) {
   check_shared(job, "vision.ffn", job.vision.ffn);
 }
 
+std::vector<Rule> vit_rules() {
+  return {
+      {.id = "vit", .fill = [](Job& job, const Given& given) { resolve_vit(job, given.data); }}};
+}
+
 }  // namespace
 
 FamilyInfo vit_family() {
   return {.about = "images, classified",
           .keys = kImageTowerKeys,
           .also = "vision.classes",
-          .resolve = resolve_vit,
+          .rules = vit_rules,
           .embeds = true,
           .predicts = Predicts::kClasses};
 }

@@ -6,6 +6,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/family_keys.h"
 #include "trireme/config/fields/field_kinds.h"
+#include "trireme/config/rules/rule.h"
 #include "trireme/families/vlm/keys_checks.h"
 
 namespace trireme::config {
@@ -94,6 +95,14 @@ std::vector<Field> vlm_fields() {
   return fields;
 }
 
+namespace {
+
+std::vector<Rule> vlm_rules() {
+  return {{.id = "vlm", .fill = [](Job& job, const Given&) { resolve_vlm(job); }}};
+}
+
+}  // namespace
+
 FamilyInfo vlm_family() {
   // A tower that reads images, without classes, pooling (except a class token) and clips.
   return {.about = "images with questions: LLaVA, Qwen3-VL",
@@ -104,7 +113,7 @@ FamilyInfo vlm_family() {
               "projector.*,vlm.*",
           .also = kTextDecoderKeys,
           .chunks = kChunkedTowerKeys,
-          .resolve = [](Job& job, const DatasetFacts&) { resolve_vlm(job); },
+          .rules = vlm_rules,
           .decoder = DecoderBlock::kLlama,
           .pictures = Pictures::kTiles,
           .embeds = true};

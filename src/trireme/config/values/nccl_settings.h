@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/config/job.h"
-
 namespace trireme::config {
 
 // One name of network.nccl. Its variable is NCCL_ and the name in capitals.

@@ -1,4 +1,4 @@
-#include "trireme/config/resolve/nccl_settings.h"
+#include "trireme/config/values/nccl_settings.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
