@@ -10,6 +10,7 @@
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/config/synthetic.h"
+#include "trireme/families/jepa/prices.h"
 #include "trireme/model/families/describe.h"
 #include "trireme/planner/cost/estimate.h"
 #include "trireme/planner/cost/expected_share.h"

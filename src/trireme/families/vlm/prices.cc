@@ -1,9 +1,33 @@
+#include "trireme/families/hvjepa/prices.h"
+
 #include <fmt/format.h>
 
+#include <string>
+#include <vector>
+
+#include "trireme/families/vlm/model.h"
+#include "trireme/formats/tiling.h"
 #include "trireme/planner/cost/families.h"
 
 namespace trireme::planner {
+
 namespace {
+
+// Tiles of an image, in addition to the one of the whole image.
+double mean_tiles(std::int64_t most) {
+  const std::vector<formats::TileGrid> grids = formats::tile_grids(most);
+  double sum = 0;
+  for (const formats::TileGrid& grid : grids) sum += static_cast<double>(grid.tiles());
+  return grids.empty() ? 0 : sum / static_cast<double>(grids.size());
+}
+
+// The mean over all grids, unless samples are packed into rows.
+Shares tile_shares(const config::Job& job) {
+  if (model::sees_clips(job)) return frozen_tower_shares(job);
+  if (job.vlm.pack) return {};
+  return tower_shares(
+      (1 + mean_tiles(job.vlm.max_tiles)) / (1 + static_cast<double>(job.vlm.max_tiles)), 1.2);
+}
 
 std::string tiles_note(const config::Job& job, const ExpectedShare& share) {
   if (share.of("projector") == 1) return "";

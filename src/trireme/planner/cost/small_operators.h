@@ -15,10 +15,8 @@ struct SmallOperators {
   std::vector<Kernel> backward;
 };
 
-// Counted from the blocks' sources (model/blocks), in addition to the layers, norms, attention and activations of a node.
-// `job` is resolved. Empty for nodes that have no others.
-SmallOperators arrcoc_operators(const config::Job& job, std::string_view node);
-SmallOperators hvjepa_operators(const config::Job& job, std::string_view node);
-SmallOperators hnet_operators(const config::Job& job, std::string_view node);
+// So many operators, those of the forward pass with these bytes in all. Families count them from their blocks' sources, in
+// addition to the layers, norms, attention and activations of a node.
+SmallOperators small_operators_of(double forward, double backward, double bytes = 0);
 
 }  // namespace trireme::planner
