@@ -16,8 +16,8 @@ double operations(const Candidate& candidate) {
   const double tokens = static_cast<double>(job.run.global_batch * job.model.seq_len);
   const bool recomputed =
       job.recompute.policy == RecomputePolicy::kFull && job.recompute.nodes.empty();
-  return model::flops_per_token(job.model, model::FlopsConvention::kNanoGpt) * tokens *
-         (recomputed ? 4.0 / 3 : 1);
+  return model::flops_per_token(candidate.model(), job.model, model::FlopsConvention::kNanoGpt) *
+         tokens * (recomputed ? 4.0 / 3 : 1);
 }
 
 // The stupidest model that still works: one rate of operations, the middle one of the table's runs on the same

@@ -17,6 +17,7 @@
 #include "trireme/base/median.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/account/flops.h"
+#include "trireme/model/families/describe.h"
 #include "trireme/plan/memory.h"
 #include "trireme/train/gpu.h"
 #include "trireme/train/job_session.h"
@@ -116,7 +117,7 @@ Json summary(const config::Job& job, const std::vector<Json>& ranks, bool thread
   report["cpu_ms"] = 1e3 * cpu_s;
   report["tokens_per_s"] = tokens / step_s;
   report["gflops"] =
-      tokens / step_s * model::flops_per_token(job.model, kConvention, job.llama) / 1e9;
+      tokens / step_s * model::flops_per_token(model::describe(job), job.model, kConvention) / 1e9;
   report["flops_convention"] = model::name(kConvention);
   report["peak_gflops"] = ranks[0]["peak_gflops"];
   report["peak_source"] = ranks[0]["peak_source"];

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "trireme/base/error.h"
-#include "trireme/config/families.h"
 #include "trireme/config/head_width.h"
+#include "trireme/model/training.h"
 
 namespace trireme::model {
 
@@ -19,31 +19,28 @@ std::string_view name(FlopsConvention convention) {
   return "";
 }
 
-ParameterCount count_parameters(const config::Model& model, const config::Llama& llama) {
-  const config::DecoderTraits has = config::traits(config::info(model.family).decoder);
-  const std::int64_t d = model.hidden;
-  const std::int64_t width = config::head_width(model), q = config::attended_width(model);
-  const std::int64_t kv = width * model.kv_heads, norm = has.biased ? 2 * d : d;
-  const std::int64_t matrices = 2 * d * q + 2 * d * kv + (has.gated ? 3 : 2) * d * model.ffn;
-  const std::int64_t norms = llama.norms == config::NormPlaces::kBoth ? 4 : 2;
-  const std::int64_t head_norms = !model.qk_norm ? 0 : llama.whole_qk_norm ? q + kv : 2 * width;
-  // Of norms and, where layers are biased, of all of them; else Qwen's.
-  const std::int64_t vectors =
-      norms * norm + (has.biased ? q + 2 * kv + d + model.ffn + d
-                                 : (model.qkv_bias ? q + 2 * kv : 0) + head_norms);
-  const std::int64_t head = model.vocab * d;
+ParameterCount count_parameters(const ModelSpec& spec) {
   ParameterCount count;
-  count.embedding = model.vocab * d;
-  count.positions = has.rotary ? 0 : model.seq_len * d;
-  count.products = model.layers * matrices + head;
-  count.total = count.embedding + count.positions + model.layers * (matrices + vectors) + norm +
-                (model.tied ? 0 : head);
+  for (const UnitSpec& unit : spec.units)
+    if (!holds_adapters(unit.name)) count.total += unit.numel();
+  for (std::size_t n = 0; n < spec.node_params.size(); ++n) {
+    const bool looks_up = spec.program.nodes[n].looks_up;
+    for (std::size_t i = 0; i < spec.node_params[n].size(); ++i) {
+      const ParamRef& ref = spec.node_params[n][i];
+      const UnitSpec& unit = spec.units[static_cast<std::size_t>(ref.unit)];
+      const ParamSpec& param = unit.params[static_cast<std::size_t>(ref.param)];
+      if (looks_up)
+        (i == 0 ? count.embedding : count.positions) += param.numel();
+      else if (param.shape.size() == 2 && !holds_adapters(unit.name))
+        count.products += param.numel();
+    }
+  }
   return count;
 }
 
-double flops_per_token(const config::Model& model, FlopsConvention convention,
-                       const config::Llama& llama) {
-  const ParameterCount count = count_parameters(model, llama);
+double flops_per_token(const ModelSpec& spec, const config::Model& model,
+                       FlopsConvention convention) {
+  const ParameterCount count = count_parameters(spec);
   const double attention =
       static_cast<double>(model.layers * config::attended_width(model) * model.seq_len);
   switch (convention) {

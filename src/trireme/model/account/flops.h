@@ -23,18 +23,19 @@ enum class FlopsConvention {
 // "6N + 12LHS", "6(N - embedding) + 12LHS", "6N + 6LCT", "Megatron, causal half": printed next to an MFU.
 std::string_view name(FlopsConvention convention);
 
-// Counted parameters of a resolved model, by role.
+// Parameters of a language model, whole and without adapters, by role.
 struct ParameterCount {
   std::int64_t total = 0;
   std::int64_t embedding = 0;  // the token table; a tied head uses it again
   std::int64_t positions = 0;  // the learned position table
   std::int64_t products = 0;   // weights of matrix products, the head's included
 };
-ParameterCount count_parameters(const config::Model& model, const config::Llama& llama = {});
+// Sums over the parameters that its nodes bind: a node that looks up has the token table first, then that of positions.
+ParameterCount count_parameters(const ModelSpec& spec);
 
-// FLOPs per token at context length seq_len; `model` is resolved.
-double flops_per_token(const config::Model& model, FlopsConvention convention,
-                       const config::Llama& llama = {});
+// FLOPs per token at context length seq_len of the resolved `model`, which `spec` describes.
+double flops_per_token(const ModelSpec& spec, const config::Model& model,
+                       FlopsConvention convention);
 
 // Operations in every MFU of a run and of a plan: matrix products and attention, each once, forward and backward. A
 // multiply-add counts as two, and causal attention without the scores that its mask hides. As the convention is
