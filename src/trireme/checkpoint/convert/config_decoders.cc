@@ -23,7 +23,7 @@ using formats::JsonFields;
 namespace {
 
 constexpr std::array kGpt2Sizes = {
-    Size<Model>{"n_layer", &Model::layers}, Size<Model>{"n_embd", &Model::hidden},
+    Size<Model>{"n_layer", &Model::layers, 0, kMostLayers}, Size<Model>{"n_embd", &Model::hidden},
     Size<Model>{"n_head", &Model::heads}, Size<Model>{"n_positions", &Model::seq_len},
     Size<Model>{"vocab_size", &Model::vocab}};
 
@@ -66,6 +66,10 @@ void read_rotary_decoder(const JsonFields& fields, const Defaults& defaults, Mod
   read_sizes(fields, kLlamaSizes, model);
   model.kv_heads = size_or(fields, "num_key_value_heads",
                            defaults.kv_heads > 0 ? defaults.kv_heads : model.heads);
+  need_multiple(fields, {"num_attention_heads", model.heads},
+                {"num_key_value_heads", model.kv_heads});
+  if (defaults.width == 0 && !says(fields, "head_dim"))
+    need_multiple(fields, {"hidden_size", model.hidden}, {"num_attention_heads", model.heads});
   const std::int64_t even = model.hidden / model.heads;
   const std::int64_t head_dim =
       size_or(fields, "head_dim", defaults.width > 0 ? defaults.width : even);
@@ -103,8 +107,7 @@ std::vector<LayerAttention> sliding_layers(const JsonFields& fields, const Model
       fail(ErrorKind::kData,
            "{}: layer_types has {}; full_attention and, with a sliding_window, sliding_attention "
            "can be read",
-           fields.where(),
-           formats::shown(type.is_string() ? type.get<std::string>() : type.dump()));
+           fields.where(), formats::shown_json(type));
     if (type == "sliding_attention") layers[layer].window = window;
   }
   return layers;
@@ -124,6 +127,7 @@ void read_gpt2(const JsonFields& fields, Job& job) {
   need(fields, "scale_attn_weights", true);
   need(fields, "scale_attn_by_inverse_layer_idx", false);
   read_sizes(fields, kGpt2Sizes, job.model);
+  need_multiple(fields, {"n_embd", job.model.hidden}, {"n_head", job.model.heads});
   job.model.ffn = size_or(fields, "n_inner", 4 * job.model.hidden);
   job.model.norm_eps = number_or(fields, "layer_norm_epsilon", 1e-5);
   job.model.dropout = number_or(fields, "resid_pdrop", 0.1);
@@ -147,6 +151,7 @@ void read_neox(const JsonFields& fields, Job& job) {
   for (const char* key : {"hidden_dropout", "attention_dropout"}) need(fields, key, 0);
   Model& model = job.model;
   read_sizes(fields, kLlamaSizes, model);
+  need_multiple(fields, {"hidden_size", model.hidden}, {"num_attention_heads", model.heads});
   model.norm_eps = number_or(fields, "layer_norm_eps", 1e-5);
   model.tied = fields.has("tie_word_embeddings") && fields.boolean("tie_word_embeddings");
   model.rope_theta = number_or(fields, "rotary_emb_base", number_or(fields, "rope_theta", 10000));

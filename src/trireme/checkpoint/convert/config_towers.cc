@@ -16,37 +16,41 @@ using formats::JsonFields;
 
 namespace {
 
-constexpr std::array kVitSizes = {Size<Vision>{"image_size", &Vision::image, 224},
-                                  Size<Vision>{"patch_size", &Vision::patch, 16},
-                                  Size<Vision>{"num_hidden_layers", &Vision::layers, 12},
-                                  Size<Vision>{"hidden_size", &Vision::hidden, 768},
-                                  Size<Vision>{"num_attention_heads", &Vision::heads, 12},
-                                  Size<Vision>{"intermediate_size", &Vision::ffn, 3072}};
+constexpr std::array kVitSizes = {
+    Size<Vision>{"image_size", &Vision::image, 224},
+    Size<Vision>{"patch_size", &Vision::patch, 16},
+    Size<Vision>{"num_hidden_layers", &Vision::layers, 12, kMostLayers},
+    Size<Vision>{"hidden_size", &Vision::hidden, 768},
+    Size<Vision>{"num_attention_heads", &Vision::heads, 12},
+    Size<Vision>{"intermediate_size", &Vision::ffn, 3072}};
 
-constexpr std::array kClipVisionSizes = {Size<Vision>{"image_size", &Vision::image, 224},
-                                         Size<Vision>{"patch_size", &Vision::patch, 32},
-                                         Size<Vision>{"num_hidden_layers", &Vision::layers, 12},
-                                         Size<Vision>{"hidden_size", &Vision::hidden, 768},
-                                         Size<Vision>{"num_attention_heads", &Vision::heads, 12},
-                                         Size<Vision>{"intermediate_size", &Vision::ffn, 3072}};
+constexpr std::array kClipVisionSizes = {
+    Size<Vision>{"image_size", &Vision::image, 224},
+    Size<Vision>{"patch_size", &Vision::patch, 32},
+    Size<Vision>{"num_hidden_layers", &Vision::layers, 12, kMostLayers},
+    Size<Vision>{"hidden_size", &Vision::hidden, 768},
+    Size<Vision>{"num_attention_heads", &Vision::heads, 12},
+    Size<Vision>{"intermediate_size", &Vision::ffn, 3072}};
 
-constexpr std::array kClipTextSizes = {Size<Model>{"num_hidden_layers", &Model::layers, 12},
-                                       Size<Model>{"hidden_size", &Model::hidden, 512},
-                                       Size<Model>{"num_attention_heads", &Model::heads, 8},
-                                       Size<Model>{"intermediate_size", &Model::ffn, 2048},
-                                       Size<Model>{"max_position_embeddings", &Model::seq_len, 77},
-                                       Size<Model>{"vocab_size", &Model::vocab, 49408}};
+constexpr std::array kClipTextSizes = {
+    Size<Model>{"num_hidden_layers", &Model::layers, 12, kMostLayers},
+    Size<Model>{"hidden_size", &Model::hidden, 512},
+    Size<Model>{"num_attention_heads", &Model::heads, 8},
+    Size<Model>{"intermediate_size", &Model::ffn, 2048},
+    Size<Model>{"max_position_embeddings", &Model::seq_len, 77},
+    Size<Model>{"vocab_size", &Model::vocab, 49408}};
 
-constexpr std::array kVjepaSizes = {Size<Vision>{"crop_size", &Vision::image, 256},
-                                    Size<Vision>{"patch_size", &Vision::patch, 16},
-                                    Size<Vision>{"frames_per_clip", &Vision::frames, 64},
-                                    Size<Vision>{"tubelet_size", &Vision::tubelet, 2},
-                                    Size<Vision>{"num_hidden_layers", &Vision::layers, 24},
-                                    Size<Vision>{"hidden_size", &Vision::hidden, 1024},
-                                    Size<Vision>{"num_attention_heads", &Vision::heads, 16}};
+constexpr std::array kVjepaSizes = {
+    Size<Vision>{"crop_size", &Vision::image, 256},
+    Size<Vision>{"patch_size", &Vision::patch, 16},
+    Size<Vision>{"frames_per_clip", &Vision::frames, 64},
+    Size<Vision>{"tubelet_size", &Vision::tubelet, 2},
+    Size<Vision>{"num_hidden_layers", &Vision::layers, 24, kMostLayers},
+    Size<Vision>{"hidden_size", &Vision::hidden, 1024},
+    Size<Vision>{"num_attention_heads", &Vision::heads, 16}};
 
 constexpr std::array kVjepaPredictorSizes = {
-    Size<config::Jepa>{"pred_num_hidden_layers", &config::Jepa::layers, 12},
+    Size<config::Jepa>{"pred_num_hidden_layers", &config::Jepa::layers, 12, kMostLayers},
     Size<config::Jepa>{"pred_hidden_size", &config::Jepa::hidden, 384},
     Size<config::Jepa>{"pred_num_attention_heads", &config::Jepa::heads, 12}};
 
@@ -83,6 +87,12 @@ void need_plain_tower(const JsonFields& fields, const char* channels) {
     need(fields, key, 0);
 }
 
+// Images are whole patches, and heads as wide as each other.
+void need_whole_patches(const JsonFields& fields, const char* image, const Vision& vision) {
+  need_multiple(fields, {image, vision.image}, {"patch_size", vision.patch});
+  need_multiple(fields, {"hidden_size", vision.hidden}, {"num_attention_heads", vision.heads});
+}
+
 // Times a width, rounded down, it gives another.
 double ratio(std::int64_t ffn, std::int64_t hidden) {
   double ratio = static_cast<double>(ffn) / static_cast<double>(hidden);
@@ -103,6 +113,7 @@ void read_vit(const JsonFields& fields, Job& job) {
   need_plain_tower(fields, "num_channels");
   Vision& vision = job.vision;
   read_sizes(fields, kVitSizes, vision);
+  need_whole_patches(fields, "image_size", vision);
   vision.activation = activation_of(fields, "gelu");
   vision.norm_eps = number_or(fields, "layer_norm_eps", 1e-12);
   vision.pixels = "siglip";  // as ViTImageProcessor's defaults
@@ -123,6 +134,7 @@ void write_vit(const Job& job, Json& json) {
 void read_clip_vision(const JsonFields& fields, Job& job) {
   need_plain_tower(fields, "num_channels");
   read_sizes(fields, kClipVisionSizes, job.vision);
+  need_whole_patches(fields, "image_size", job.vision);
   job.vision.activation = activation_of(fields, "quick_gelu");
   job.vision.norm_eps = number_or(fields, "layer_norm_eps", 1e-5);
   job.vision.pixels = "clip";
@@ -159,6 +171,7 @@ void read_clip(const JsonFields& fields, Job& job) {
   read_clip_vision(vision, job);
   need_plain_tower(text, "num_channels");
   read_sizes(text, kClipTextSizes, job.model);
+  need_multiple(text, {"hidden_size", job.model.hidden}, {"num_attention_heads", job.model.heads});
   if (activation_of(text, "quick_gelu") != job.vision.activation)
     fail(ErrorKind::kData,
          "{}: hidden_act of text_config and of vision_config differ; family clip "
@@ -195,14 +208,16 @@ void read_vjepa_encoder(const JsonFields& fields, Job& job) {
       fail(ErrorKind::kData,
            "{}: {} is {}, which V-JEPA 2.1 has; families jepa and probe have the rotary positions "
            "of V-JEPA 2, where it is false or absent. Convert a V-JEPA 2 model",
-           fields.where(), key, formats::shown(fields.any(key).dump()));
+           fields.where(), key, formats::shown_json(fields.any(key)));
   Vision& vision = job.vision;
   read_sizes(fields, kVjepaSizes, vision);
+  need_whole_patches(fields, "crop_size", vision);
+  need_multiple(fields, {"frames_per_clip", vision.frames}, {"tubelet_size", vision.tubelet});
   const double ffn =
       std::floor(number_or(fields, "mlp_ratio", 4) * static_cast<double>(vision.hidden));
   if (!(ffn >= 1 && ffn <= static_cast<double>(kMostSize)))
     fail(ErrorKind::kData, "{}: mlp_ratio is {}; needs one or more features", fields.where(),
-         formats::shown(fields.any("mlp_ratio").dump()));
+         formats::shown_json(fields.any("mlp_ratio")));
   vision.ffn = static_cast<std::int64_t>(ffn);
   vision.activation = activation_of(fields, "gelu");
   vision.norm_eps = number_or(fields, "layer_norm_eps", 1e-6);
@@ -226,6 +241,8 @@ void read_vjepa(const JsonFields& fields, Job& job) {
   read_vjepa_encoder(fields, job);
   need(fields, "pred_mlp_ratio", 4);
   read_sizes(fields, kVjepaPredictorSizes, job.jepa);
+  need_multiple(fields, {"pred_hidden_size", job.jepa.hidden},
+                {"pred_num_attention_heads", job.jepa.heads});
   // Only a model with one for each mask is written with two.
   job.jepa.mask_tokens = size_or(fields, "pred_num_mask_tokens", kMaskTokens) == 2 ? 2 : 1;
 }
