@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     fuzz::expect(config::pixel_scale(again) == config::pixel_scale(job), "sees other pixels");
   });
   fuzz::takes([&] {
-    for (const std::string& file : convert::files_of_index(text, "f"))
+    for (const auto& [tensor, file] : convert::read_weight_map(text, "f"))
       fuzz::expect(!file.empty() && file.find('/') == file.npos, "names a file elsewhere");
   });
   return 0;

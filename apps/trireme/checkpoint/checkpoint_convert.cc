@@ -3,8 +3,8 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/trireme/commands.h"
 #include "apps/trireme/environment.h"
@@ -112,19 +112,28 @@ int checkpoint_reshard(const ReshardOptions& options) {
 
 namespace {
 
-// The vocabulary of weights, written by `write` into their directory, and a line about it.
-void convert_vocabulary(const Path& from, config::Family family,
-                        const std::function<std::string(const text::Tokenizer&)>& write) {
+void say_unconverted(const Error& error) {
+  fmt::print("vocabulary  not converted: {}\n", error.what());
+}
+
+// The vocabulary of weights. Only models that read tokens need it.
+std::optional<text::Tokenizer> vocabulary_of(const Path& from, const config::Job& job) {
+  const bool needed = config::info(job).reads_tokens;
+  std::optional<text::Tokenizer> tokenizer;
   try {
-    const auto tokenizer = convert::vocabulary_of_weights(from, family);
-    if (tokenizer)
-      fmt::print("vocabulary  {} of {} ids, digest {}: {}\n", tokenizer->kind(),
-                 tokenizer->vocab_size(), tokenizer->digest(), write(*tokenizer));
-    else if (config::info(family).reads_tokens)
-      fmt::print("vocabulary  none lies in {}\n", from.string());
+    tokenizer = convert::vocabulary_of_weights(from, job);
+    if (needed && !tokenizer) fmt::print("vocabulary  none lies in {}\n", from.string());
   } catch (const Error& error) {
-    fmt::print("vocabulary  not converted: {}\n", error.what());
+    if (needed)
+      fail(error.kind(), "{}; or remove the tokenizer to convert the weights alone", error.what());
+    say_unconverted(error);
   }
+  return tokenizer;
+}
+
+void say_vocabulary(const text::Tokenizer& tokenizer, std::string_view file) {
+  fmt::print("vocabulary  {} of {} ids, digest {}: {}\n", tokenizer.kind(), tokenizer.vocab_size(),
+             tokenizer.digest(), file);
 }
 
 // Writes the model, or its adapters alone. Returns the names of parameters that the files cannot hold.
@@ -161,25 +170,33 @@ void copy_companions(const Path& weights, const Path& out) {
       write_file_synced(out / name, read_file(weights / name));
 }
 
+// Writes it as their file, which a vocabulary of characters does not have.
+void write_vocabulary(const text::Tokenizer& tokenizer, const config::Job& job, const Path& out) {
+  // The reference code of H-Net has its vocabulary in itself: ours says whether a beginning token is used.
+  if (config::info(job).has_vocabulary) {
+    write_file_synced(out / text::kVocabularyName, tokenizer.description());
+    return say_vocabulary(tokenizer, text::kVocabularyName);
+  }
+  try {
+    const text::Tokenizer::File file = tokenizer.file();
+    write_file_synced(out / file.name, file.content);
+    say_vocabulary(tokenizer, file.name);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUsage) throw;
+    return say_unconverted(error);
+  }
+  if (tokenizer.ends().empty()) return;
+  Json generation;
+  generation["eos_token_id"] = tokenizer.ends();
+  write_file_synced(out / "generation_config.json", generation.dump(2) + "\n");
+}
+
 int to_theirs(const ConvertOptions& options) {
   const Path checkpoint = find_checkpoint(options.path), out = options.out;
   const config::Job job = job_of(checkpoint);
+  const std::optional<text::Tokenizer> tokenizer = vocabulary_of(checkpoint, job);
   const std::vector<std::string> left_out = write_theirs(options, checkpoint, job);
-  convert_vocabulary(checkpoint, job.model.family, [&](const text::Tokenizer& tokenizer) {
-    // The reference code of H-Net has its vocabulary in itself: ours says whether a beginning token is used.
-    if (config::info(job).has_vocabulary) {
-      write_file_synced(out / text::kVocabularyName, tokenizer.description());
-      return std::string(text::kVocabularyName);
-    }
-    const text::Tokenizer::File file = tokenizer.file();
-    write_file_synced(out / file.name, file.content);
-    if (!tokenizer.ends().empty()) {
-      Json generation;
-      generation["eos_token_id"] = tokenizer.ends();
-      write_file_synced(out / "generation_config.json", generation.dump(2) + "\n");
-    }
-    return std::string(file.name);
-  });
+  if (tokenizer) write_vocabulary(*tokenizer, job, out);
   copy_companions(job.model.weights, out);
   if (!left_out.empty())
     fmt::print("{} parameters have no place there, such as {}\n", left_out.size(),
@@ -271,17 +288,15 @@ convert::HuggingFaceWeights their_weights(const ConvertOptions& options) {
 template <typename Weights>
 int from_theirs(const ConvertOptions& options, const Weights& weights, const Path& model) {
   const Path out = options.out;
-  std::string vocabulary, description;
-  convert_vocabulary(model, weights.job().model.family, [&](const text::Tokenizer& tokenizer) {
-    vocabulary = tokenizer.digest();
-    description = tokenizer.description();
-    return std::string(text::kVocabularyName);
-  });
+  const std::optional<text::Tokenizer> tokenizer = vocabulary_of(model, weights.job());
   const Path path = convert::write_weights(
       weights.job(), weights.model(),
-      [&](const model::ParamSpec& param) { return weights.read(param); }, vocabulary,
-      std::string("trireme ") + TRIREME_VERSION, out);
-  if (!description.empty()) write_file_synced(out / text::kVocabularyName, description);
+      [&](const model::ParamSpec& param) { return weights.read(param); },
+      tokenizer ? tokenizer->digest() : "", std::string("trireme ") + TRIREME_VERSION, out);
+  if (tokenizer) {
+    write_file_synced(out / text::kVocabularyName, tokenizer->description());
+    say_vocabulary(*tokenizer, text::kVocabularyName);
+  }
   copy_companions(model, out);
   const Path absolute = std::filesystem::absolute(path).lexically_normal();
   write_file_synced(out / "job.yaml", config::print_job_for(weights.job(), absolute));

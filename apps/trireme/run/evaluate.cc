@@ -138,7 +138,7 @@ void check_split(const EvaluateOptions& options, const config::Job& job) {
          "--choices {}: a model of family {} has no likelihoods of texts; {} have", options.choices,
          config::name(job.model.family),
          config::names_where([](const config::FamilyInfo& one) { return one.chain; }));
-  const auto tokenizer = convert::vocabulary_of_weights(checkpoint, job.model.family);
+  const auto tokenizer = convert::vocabulary_of_weights(checkpoint, job);
   if (!tokenizer)
     fail(ErrorKind::kData,
          "{}: no vocabulary.json or tokenizer.json lies in it or in its run directory; keep them "

@@ -23,7 +23,6 @@
 #include "trireme/config/families.h"
 #include "trireme/config/weights.h"
 #include "trireme/data/chat/pack.h"
-#include "trireme/data/text/vocabulary.h"
 #include "trireme/planner/hardware/cluster_file.h"
 #include "trireme/planner/search/report/answer_print.h"
 #include "trireme/planner/search/search.h"
@@ -128,7 +127,7 @@ config::Job begun(const FinetuneOptions& options) {
         "{}: is a model of family {}, and finetune trains decoders on conversations; train it with "
         "a job whose model.weights names it",
         (Path(options.model) / convert::kConfigName).string(), config::name(job.model.family));
-  if (!given(options, "data.tokenizer") && !text::find_vocabulary(options.model))
+  if (!given(options, "data.tokenizer") && !convert::vocabulary_of_weights(options.model, job))
     fail(ErrorKind::kData,
          "{}: has no tokenizer.json, tokenizer.model or vocabulary.json; download the model's "
          "tokenizer too, or name one with data.tokenizer=PATH",

@@ -64,8 +64,7 @@ text::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& checkpo
                              const formats::Manifest& manifest, const config::Job& job) {
   const std::int64_t ids = job.model.vocab;
   const bool given = !options.tokenizer.empty();
-  const auto own =
-      given ? std::nullopt : convert::vocabulary_of_weights(checkpoint, job.model.family);
+  const auto own = given ? std::nullopt : convert::vocabulary_of_weights(checkpoint, job);
   if (!given && !own)
     fail(ErrorKind::kData,
          "{}: no vocabulary.json or tokenizer.json lies in it or in its run directory; keep them "

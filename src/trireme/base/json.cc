@@ -1,20 +1,28 @@
 #include "trireme/base/json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "trireme/base/error.h"
+#include "trireme/base/git_lfs.h"
 #include "trireme/base/json_events.h"
 
 namespace trireme {
 namespace {
 
+// In quotes, with escapes for all but printable ASCII, and cut if it is long.
+std::string on_one_line(std::string_view name) {
+  constexpr std::size_t kMost = 120;
+  return Json(name.substr(0, kMost)).dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
 // Builds the tree from events. The library's own builder looks through all keys of an object for every new one.
 class TreeBuilder : public nlohmann::json_sax<Json> {
  public:
-  explicit TreeBuilder(const std::string& what) : what_(what) {}
+  TreeBuilder(std::string_view text, const std::string& what) : text_(text), what_(what) {}
 
   Json take() { return std::move(root_); }
 
@@ -32,7 +40,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   }
   bool key(string_t& name) override {
     if (!keys_.back().insert(name).second)
-      fail(ErrorKind::kData, "{}: key \"{}\" appears twice in one object", what_, name);
+      fail(ErrorKind::kData, "{}: key {} appears twice in one object", what_, on_one_line(name));
     next_ = &open_.back()->get_ref<Json::object_t&>().emplace_back(std::move(name), nullptr).second;
     return true;
   }
@@ -42,9 +50,17 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   }
   bool start_array(std::size_t) override { return open(Json::array()); }
   bool end_array() override { return close(); }
-  bool parse_error(std::size_t, const std::string&,
-                   const nlohmann::detail::exception& error) override {
-    fail(ErrorKind::kData, "{}: not valid JSON ({})", what_, error.what());
+  // `at` counts what has been read.
+  bool parse_error(std::size_t at, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    refuse_pointer(text_, what_);
+    if (text_.empty()) fail(ErrorKind::kData, "{}: not valid JSON: it is empty", what_);
+    if (at > text_.size())
+      fail(ErrorKind::kData, "{}: not valid JSON: it ends inside a value, after {} bytes", what_,
+           text_.size());
+    const std::string_view before = text_.substr(0, at > 0 ? at - 1 : 0);
+    fail(ErrorKind::kData, "{}: not valid JSON at line {}, column {}", what_,
+         std::ranges::count(before, '\n') + 1, before.size() - before.rfind('\n'));  // npos is -1
   }
 
  private:
@@ -73,6 +89,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
     return true;
   }
 
+  std::string_view text_;
   const std::string& what_;
   Json root_;
   std::vector<Json*>
@@ -88,7 +105,7 @@ void read_json(std::string_view text, nlohmann::json_sax<Json>& reader) {
 }
 
 Json parse_json(std::string_view text, const std::string& what) {
-  TreeBuilder builder(what);
+  TreeBuilder builder(text, what);
   read_json(text, builder);
   return builder.take();
 }

@@ -9,10 +9,18 @@
 
 namespace trireme::formats {
 
+std::string shown_json(const Json& value) {
+  constexpr std::size_t kMaxShown = 120;
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() <= kMaxShown) return text;
+  text.resize(kMaxShown);
+  return text + "...";
+}
+
 JsonFields::JsonFields(const Json& value, std::string where)
     : value_(value), where_(std::move(where)) {
   if (!value.is_object())
-    fail(ErrorKind::kData, "{}: is {}, an object is needed", where_, value.type_name());
+    fail(ErrorKind::kData, "{}: is {}, an object is needed", where_, shown_json(value));
 }
 
 void JsonFields::only(std::initializer_list<std::string_view> keys) const {
@@ -30,7 +38,7 @@ const Json& JsonFields::any(const char* key) const {
 }
 
 void JsonFields::wrong(const char* key, const char* needed) const {
-  fail(ErrorKind::kData, "{}: {} is {}, {} is needed", where_, key, any(key).type_name(), needed);
+  fail(ErrorKind::kData, "{}: {} is {}, {} is needed", where_, key, shown_json(any(key)), needed);
 }
 
 const Json& JsonFields::array(const char* key) const {
@@ -86,8 +94,7 @@ std::uint64_t JsonFields::hex(const char* key) const {
 std::int64_t json_integer(const Json& value, const std::string& where, std::int64_t low,
                           std::int64_t high) {
   if (!value.is_number_integer())
-    fail(ErrorKind::kData, "{}: is {}, a whole number is needed", where,
-         value.is_number() ? value.dump() : value.type_name());
+    fail(ErrorKind::kData, "{}: is {}, a whole number is needed", where, shown_json(value));
   const bool beyond = value.is_number_unsigned() &&
                       value.get<std::uint64_t>() >
                           static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());

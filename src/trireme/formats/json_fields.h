@@ -13,6 +13,9 @@
 
 namespace trireme::formats {
 
+// A value on one line, as JSON in ASCII, cut after 120 bytes.
+std::string shown_json(const Json& value);
+
 // One object of a parsed document. Each get throws Error{kData} naming `where` and the key when the field
 // is missing, of another type or out of range.
 class JsonFields {

@@ -178,7 +178,7 @@ TEST_P(Adapters, OtherTensorsThanThoseOfTheTargetsAreRefused) {
   EXPECT_THAT(write([](auto& infos) { infos[0].shape[0] += 1; }),
               HasSubstr("rank 2 of this model needs ["));
   EXPECT_THAT(write([](auto& infos) { infos[0].dtype = DType::kI64; }),
-              HasSubstr("is int64; needs numbers"));
+              HasSubstr("is I64; needs F32"));
 }
 
 TEST(PeftConfig, WhatNoJobSaysIsRefused) {

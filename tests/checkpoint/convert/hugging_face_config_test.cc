@@ -40,26 +40,24 @@ std::vector<Refused> refusals(Family family) {
           {"attention_bias", true, "has false only"},
           {"head_dim", 0, "head_dim: is 0"}};
     case Family::kVit:
-      return {{"num_channels", 1, "num_channels is \"1\", this model family has 3 only"},
+      return {{"num_channels", 1, "num_channels is 1, this model family has 3 only"},
               {"qkv_bias", false, "has true only"},
-              {"hidden_dropout_prob", 0.1, "hidden_dropout_prob is \"0.1\""},
+              {"hidden_dropout_prob", 0.1, "hidden_dropout_prob is 0.1"},
               {"hidden_act", "relu", "hidden_act is \"relu\"; gelu,"}};
     case Family::kClip:
       return {{"text_config/hidden_act", "gelu", "hidden_act of text_config and of vision_config"},
               {"vision_config/patch_size", 0, "vision_config: patch_size: is 0"},
-              {"text_config/attention_dropout", 0.1, "text_config: attention_dropout is \"0.1\""}};
+              {"text_config/attention_dropout", 0.1, "text_config: attention_dropout is 0.1"}};
     case Family::kProbe:
-      return {
-          {"use_rope_interleave", true, "use_rope_interleave is \"true\", which V-JEPA 2.1 has"},
-          {"num_pooler_layers", -1, "num_pooler_layers: is -1"},
-          {"num_labels", 0, "num_labels: is 0"}};
+      return {{"use_rope_interleave", true, "use_rope_interleave is true, which V-JEPA 2.1 has"},
+              {"num_pooler_layers", -1, "num_pooler_layers: is -1"},
+              {"num_labels", 0, "num_labels: is 0"}};
     default:
-      return {
-          {"use_rope_interleave", true, "use_rope_interleave is \"true\", which V-JEPA 2.1 has"},
-          {"interpolate_rope", true, "Convert a V-JEPA 2 model"},
-          {"pred_mlp_ratio", 2.0, "pred_mlp_ratio is \"2.0\""},
-          {"mlp_ratio", 0.0, "mlp_ratio is \"0.0\""},
-          {"in_chans", 1, "in_chans is \"1\""}};
+      return {{"use_rope_interleave", true, "use_rope_interleave is true, which V-JEPA 2.1 has"},
+              {"interpolate_rope", true, "Convert a V-JEPA 2 model"},
+              {"pred_mlp_ratio", 2.0, "pred_mlp_ratio is 2.0"},
+              {"mlp_ratio", 0.0, "mlp_ratio is 0.0"},
+              {"in_chans", 1, "in_chans is 1"}};
   }
 }
 
@@ -220,6 +218,7 @@ TEST(HuggingFaceConfig, WritesFamiliesThatHaveAClass) {
 // 48/11 of 1408 features is 6144, though not in binary fractions.
 TEST(HuggingFaceConfig, WidthsSurviveTheirRatio) {
   config::Job job = target(Family::kJepa, 0, {}).job;
+  job.vision.heads = 1;
   for (const auto& [hidden, ffn] : {std::pair{1408, 6144}, {24, 50}, {49, 1}, {3, 1000}}) {
     job.vision.hidden = hidden;
     job.vision.ffn = ffn;

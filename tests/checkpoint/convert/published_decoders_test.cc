@@ -274,13 +274,12 @@ TEST(PublishedDecoders, LayersAreReadByTypeOrByRule) {
 
 TEST(PublishedDecoders, RefusesWhatItCannotCompute) {
   EXPECT_THAT(refused("llama", {{"partial_rotary_factor", 0.5}}),
-              HasSubstr("partial_rotary_factor is \"0.5\", this model family has 1.0 only"));
+              HasSubstr("partial_rotary_factor is 0.5, this model family has 1.0 only"));
   EXPECT_THAT(refused("llama", {{"rope_scaling", {{"type", "longrope"}}}}),
               HasSubstr("rope_scaling: type is \"longrope\"; default, linear, dynamic, llama3"));
   EXPECT_THAT(refused("llama", {{"rope_parameters", {{"full_attention", {{"rope_theta", 1e4}}}}}}),
               HasSubstr("rope_parameters: full_attention is"));
-  EXPECT_THAT(refused("qwen3", {{"attention_bias", true}}),
-              HasSubstr("attention_bias is \"true\""));
+  EXPECT_THAT(refused("qwen3", {{"attention_bias", true}}), HasSubstr("attention_bias is true"));
   EXPECT_THAT(refused("mistral", {{"layer_types", {"full_attention"}}}),
               HasSubstr("layer_types has 1 entries for 4 layers"));
   EXPECT_THAT(
@@ -291,7 +290,7 @@ TEST(PublishedDecoders, RefusesWhatItCannotCompute) {
   EXPECT_THAT(refused("smollm3", {{"no_rope_layers", {1, 1}}}),
               HasSubstr("no_rope_layers has 2 numbers for 4 layers"));
   EXPECT_THAT(refused("smollm3", {{"use_sliding_window", true}}),
-              HasSubstr("use_sliding_window is \"true\""));
+              HasSubstr("use_sliding_window is true"));
 }
 
 TEST(PublishedDecoders, RelativesAreReadAsTheirFilesSay) {
@@ -347,14 +346,14 @@ TEST(PublishedDecoders, NeoxIsReadAsItsFilesSay) {
   EXPECT_THAT(refused("gpt_neox", {{"hidden_act", "relu"}}),
               HasSubstr("hidden_act is \"relu\"; family neox has gelu and gelu_new"));
   EXPECT_THAT(refused("gpt_neox", {{"hidden_act", "gelu"}, {"attention_bias", false}}),
-              HasSubstr("attention_bias is \"false\""));
+              HasSubstr("attention_bias is false"));
   EXPECT_THAT(refused("gpt_neox", {{"hidden_act", "gelu"}, {"rope_scaling", {{"type", "linear"}}}}),
               HasSubstr("rope_scaling is"));
 }
 
 TEST(PublishedDecoders, PhiWithPartialOrLongRotaryPositionsIsRefused) {
   EXPECT_THAT(refused("phi3", {{"partial_rotary_factor", 0.75}}),
-              HasSubstr("partial_rotary_factor is \"0.75\""));
+              HasSubstr("partial_rotary_factor is 0.75"));
   EXPECT_THAT(refused("phi3", {{"rope_scaling", {{"type", "longrope"}}}}),
               HasSubstr("type is \"longrope\""));
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "trireme/base/error.h"
 #include "trireme/config/job.h"
 #include "trireme/formats/json_fields.h"
 
@@ -37,7 +38,7 @@ void write_rope(const config::Model& model, Json& json);
 // tokens, because readers of the files may take any of them.
 std::int64_t written_mask_tokens(const config::Jepa& jepa);
 
-inline constexpr std::int64_t kMostSize = std::int64_t{1} << 30;
+inline constexpr std::int64_t kMostSize = std::int64_t{1} << 30, kMostLayers = 1 << 16;
 
 inline bool says(const formats::JsonFields& fields, const char* key) {
   return fields.has(key) && !fields.any(key).is_null();
@@ -53,6 +54,26 @@ inline double number_or(const formats::JsonFields& fields, const char* key, doub
 // Error{kData}.
 void need(const formats::JsonFields& fields, const char* key, const Json& value);
 
+// Calls `make` and returns its result; keys of a job that it refuses are of the file `what`.
+auto as_job(const std::string& what, const auto& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUsage) throw;
+    fail(ErrorKind::kData, "{}, as a job: {}", what, error.what());
+  }
+}
+// The same job. Throws Error{kData} where a key is out of its range.
+config::Job within_ranges(const config::Job& job, const std::string& what);
+
+// A size and its value, by the key of a config.json.
+struct KeyedSize {
+  const char* key;
+  std::int64_t value;
+};
+// Throws Error{kData} where the first is no multiple of the second.
+void need_multiple(const formats::JsonFields& fields, const KeyedSize& size, const KeyedSize& of);
+
 // Names of the sizes of a section in the config.json of a class, and their values where the file has none; 0: the file
 // must have it.
 template <typename Section>
@@ -60,14 +81,14 @@ struct Size {
   const char* key;
   std::int64_t Section::*size;
   std::int64_t otherwise = 0;
+  std::int64_t most = kMostSize;
 };
 void read_sizes(const formats::JsonFields& fields, const auto& sizes, auto& section) {
-  for (const auto& [key, size, otherwise] : sizes)
-    section.*size =
-        otherwise == 0 ? fields.integer(key, 1, kMostSize) : size_or(fields, key, otherwise);
+  for (const auto& [key, size, otherwise, most] : sizes)
+    section.*size = otherwise > 0 && !says(fields, key) ? otherwise : fields.integer(key, 1, most);
 }
 void write_sizes(Json& json, const auto& sizes, const auto& section) {
-  for (const auto& [key, size, otherwise] : sizes) json[key] = section.*size;
+  for (const auto& one : sizes) json[one.key] = section.*one.size;
 }
 
 }  // namespace trireme::convert

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <functional>
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,8 +24,10 @@ std::string hugging_face_config(const config::Job& job);
 // Error{kData} for a model_type and for features that no family here has.
 config::Job job_of_config(const std::string& text, const std::string& what);
 
-// Names of the tensor files that a model.safetensors.index.json in the same directory lists. Throws Error{kData}.
-std::set<std::string> files_of_index(const std::string& text, const std::string& what);
+// The file of each tensor, by the tensor's name, as a model.safetensors.index.json in the same directory has it. Throws
+// Error{kData}.
+std::map<std::string, std::string> read_weight_map(const std::string& text,
+                                                   const std::string& what);
 
 // The tensors that to_hugging_face writes of a checkpoint of this resolved job, by name: their types are those in which it
 // keeps parameters. Throws Error{kUsage} as hugging_face_config and for a model with adapters.

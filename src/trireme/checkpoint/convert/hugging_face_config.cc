@@ -41,23 +41,29 @@ std::vector<config::Difference> beyond(const HuggingFaceClass& entry, const Job&
 }
 
 struct Entry {
-  config::Family family;
+  config::Family family{};
   const HuggingFaceClass* of = nullptr;
 };
 
-// Of the classes of a model_type the one that `architectures` names, else the first; null for a type that cannot be read.
+// Of the classes of a model_type the one that `architectures` names; the first where the file has no such key.
 Entry entry_of(const JsonFields& fields, const std::string& type) {
-  const Json names = says(fields, "architectures") ? fields.array("architectures") : Json::array();
-  Entry found{};
+  std::vector<Entry> all;
   for (const FamilyFiles& files : family_files())
-    for (const HuggingFaceClass& entry : files.classes) {
-      if (type != entry.type) continue;
-      if (entry.architecture != nullptr &&
-          std::ranges::find(names, Json(entry.architecture)) != names.end())
-        return {files.family, &entry};
-      if (found.of == nullptr) found = {files.family, &entry};
-    }
-  return found;
+    for (const HuggingFaceClass& entry : files.classes)
+      if (type == entry.type) all.push_back({files.family, &entry});
+  if (all.empty())
+    fail(ErrorKind::kData, "{}: model_type is {}; {} can be read (hnet by its arch_layout)",
+         fields.where(), formats::shown(type), fmt::join(readable_types(), ", "));
+  const Json names = says(fields, "architectures") ? fields.array("architectures") : Json::array();
+  if (names.empty()) return all.front();
+  std::vector<std::string_view> readable;
+  for (const Entry& entry : all) {
+    const char* name = entry.of->architecture;
+    if (name == nullptr || names == Json::array({name})) return entry;
+    readable.emplace_back(name);
+  }
+  fail(ErrorKind::kData, "{}: architectures is {}; of model_type {} one class is needed, {}",
+       fields.where(), formats::shown_json(names), type, fmt::join(readable, " or "));
 }
 
 }  // namespace
@@ -74,7 +80,24 @@ const HuggingFaceClass* class_of(const Job& job) {
 void need(const JsonFields& fields, const char* key, const Json& value) {
   if (says(fields, key) && fields.any(key) != value)
     fail(ErrorKind::kData, "{}: {} is {}, this model family has {} only", fields.where(), key,
-         formats::shown(fields.any(key).dump()), value.dump());
+         formats::shown_json(fields.any(key)), value.dump());
+}
+
+Job within_ranges(const Job& job, const std::string& what) {
+  return as_job(what, [&] {
+    try {
+      return config::parse_job(config::print_yaml(job), "job");
+    } catch (const Error& error) {  // without its place in the printed job
+      const std::string_view message = error.what();
+      throw Error(error.kind(), std::string(message.substr(message.find(": ") + 2)));
+    }
+  });
+}
+
+void need_multiple(const JsonFields& fields, const KeyedSize& size, const KeyedSize& of) {
+  if (size.value % of.value != 0)
+    fail(ErrorKind::kData, "{}: {} is {}; needs a multiple of {}, which is {}", fields.where(),
+         size.key, size.value, of.key, of.value);
 }
 
 std::string hugging_face_config(const Job& job) {
@@ -99,28 +122,32 @@ std::string hugging_face_config(const Job& job) {
 Job job_of_config(const std::string& text, const std::string& what) {
   const Json json = parse_json(text, what);
   const JsonFields fields(json, what);
-  const std::string type = type_of(fields);
-  const auto [family, entry] = entry_of(fields, type);
-  if (entry == nullptr)
-    fail(ErrorKind::kData, "{}: model_type is {}; {} can be read (hnet by its arch_layout)", what,
-         formats::shown(type), fmt::join(readable_types(), ", "));
+  const auto [family, entry] = entry_of(fields, type_of(fields));
+  if (says(fields, "quantization_config"))
+    fail(ErrorKind::kData,
+         "{}: quantization_config is {}; needs weights that are not quantized, as the model that "
+         "this one was quantized from has",
+         what, formats::shown_json(fields.any("quantization_config")));
   Job job;
   job.model.family = family;
   job.data.source = entry->source;
   entry->fix(job);
-  entry->read(fields, job);
-  return config::parse_job(config::print_yaml(job), what + ", as a job");  // ranges of keys
+  as_job(what, [&, read = entry->read] { read(fields, job); });
+  return within_ranges(job, what);
 }
 
-std::set<std::string> files_of_index(const std::string& text, const std::string& what) {
+std::map<std::string, std::string> read_weight_map(const std::string& text,
+                                                   const std::string& what) {
   const Json json = parse_json(text, what);
   const Json& map = JsonFields(json, what).object("weight_map");
-  std::set<std::string> files;
+  if (map.empty())
+    fail(ErrorKind::kData, "{}: weight_map is empty; needs the file of each tensor", what);
+  std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : map.items()) {
     if (!file.is_string() || !formats::is_plain_file_name(file.get_ref<const std::string&>()))
       fail(ErrorKind::kData, "{}: tensor {} is said to be in {}, which may not name a file", what,
-           formats::shown(tensor), formats::shown(file.dump()));
-    files.insert(file.get<std::string>());
+           formats::shown(tensor), formats::shown_json(file));
+    files.emplace(tensor, file.get<std::string>());
   }
   return files;
 }

@@ -12,6 +12,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/adapters.h"
+#include "trireme/checkpoint/convert/config_classes.h"
 #include "trireme/checkpoint/convert/values.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/formats/json_fields.h"
@@ -33,7 +34,7 @@ bool is_empty(const Json& value) {
 void refuse_other_adapters(const formats::JsonFields& fields) {
   const auto refuse = [&](const char* key, const std::string& remedy) {
     fail(ErrorKind::kData, "{}: {}={}; {}", fields.where(), key,
-         formats::shown(fields.any(key).dump()), remedy);
+         formats::shown_json(fields.any(key)), remedy);
   };
   if (fields.string("peft_type") != "LORA")
     refuse("peft_type", "only LORA is read; merge the adapter into its model with PEFT");
@@ -60,6 +61,12 @@ Path base_of(const PeftConfig& config, const Path& directory, const Path& given)
        "{}: its model, base_model_name_or_path={}, is no Hugging Face directory here; give it with "
        "--base",
        (directory / kAdapterConfigName).string(), formats::shown(config.base));
+}
+
+Path tensors_of(const Path& directory) {
+  const Path file = directory / kAdapterModelName;
+  if (!is_there(file)) refuse_pickles(directory, {"adapter_model.bin"});
+  return file;
 }
 
 constexpr config::LoraTargets kTargets[] = {
@@ -123,6 +130,16 @@ PeftConfig peft_config(const std::string& text, const std::string& what) {
   if (fields.has("lora_dropout")) config.lora.dropout = fields.number("lora_dropout");
   if (fields.has("base_model_name_or_path") && fields.any("base_model_name_or_path").is_string())
     config.base = fields.string("base_model_name_or_path");
+  if (fields.has("target_modules") && fields.any("target_modules").is_array())
+    for (const Json& target : fields.array("target_modules")) {
+      if (!target.is_string())
+        fail(ErrorKind::kData, "{}: target_modules has {}; needs names of layers", what,
+             formats::shown_json(target));
+      config.targets.push_back(target.get<std::string>());
+    }
+  config::Job job;
+  job.lora = config.lora;
+  within_ranges(job, what);
   return config;
 }
 
@@ -134,9 +151,14 @@ PeftWeights::PeftWeights(const Path& directory, const Path& base)
 PeftWeights::PeftWeights(const Path& directory, const Path& base, const PeftConfig& config)
     : directory_(directory),
       base_path_(base_of(config, directory, base)),
-      file_(directory / kAdapterModelName),
+      file_(tensors_of(directory)),
       base_(base_path_) {
   choose_targets(config);
+  add_adapters(config);
+}
+
+void PeftWeights::add_adapters(const PeftConfig& config) {
+  std::set<std::string> layers;
   for (const AdapterTensor& adapter : adapter_tensors(job_, model_)) {
     const formats::Tensor& tensor = *file_.find(adapter.name);
     const std::vector<std::int64_t>& needed = adapter.slot.param->shape;
@@ -145,11 +167,17 @@ PeftWeights::PeftWeights(const Path& directory, const Path& base, const PeftConf
            (directory_ / kAdapterModelName).string(), formats::shown(adapter.name),
            fmt::join(tensor.shape, ", "), config.lora.rank, fmt::join(needed, ", "));
     if (tensor.dtype != DType::kF32 && tensor.dtype != DType::kBF16 && tensor.dtype != DType::kF16)
-      fail(ErrorKind::kData, "{}: {} is {}; needs numbers with a fraction",
+      fail(ErrorKind::kData, "{}: {} is {}; needs F32, BF16 or F16",
            (directory_ / kAdapterModelName).string(), formats::shown(adapter.name),
-           name(tensor.dtype));
+           formats::safetensors_type(tensor.dtype));
     adapters_[adapter.slot.param->name] = &tensor;
+    layers.insert("." + adapter.layer);
   }
+  for (const std::string& target : config.targets)
+    if (std::ranges::none_of(layers,
+                             [&](const auto& layer) { return layer.ends_with("." + target); }))
+      fail(ErrorKind::kData, "{}: target_modules has {}, but {} has no adapter of such a layer",
+           (directory_ / kAdapterConfigName).string(), formats::shown(target), kAdapterModelName);
 }
 
 // The targets whose adapters are exactly the tensors of the file.
@@ -158,7 +186,9 @@ void PeftWeights::choose_targets(const PeftConfig& config) {
   for (const formats::Tensor& tensor : file_.tensors()) there.insert(tensor.name);
   std::set<std::string> of_all;
   for (const config::LoraTargets targets : kTargets) {
-    std::optional<config::Job> job = with_adapters(base_.job(), config.lora, targets);
+    std::optional<config::Job> job = as_job((directory_ / kAdapterConfigName).string(), [&] {
+      return with_adapters(base_.job(), config.lora, targets);
+    });
     if (!job) continue;
     model::ModelSpec model = model::describe(*job);
     std::optional<std::set<std::string>> names = names_there(*job, model);

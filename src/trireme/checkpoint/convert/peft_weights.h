@@ -22,8 +22,9 @@ void refuse_peft(const Path& directory);
 
 // adapter_config.json, as far as a job says it.
 struct PeftConfig {
-  config::Lora lora;  // except its targets, which the tensors show
-  std::string base;   // base_model_name_or_path
+  config::Lora lora;                 // except its targets, which the tensors show
+  std::string base;                  // base_model_name_or_path
+  std::vector<std::string> targets;  // target_modules, if they are a list of names
 };
 // Throws Error{kData} naming a kind of adapter that a job cannot describe.
 PeftConfig peft_config(const std::string& text, const std::string& what);
@@ -45,6 +46,7 @@ class PeftWeights {
  private:
   PeftWeights(const Path& directory, const Path& base, const PeftConfig& config);
   void choose_targets(const PeftConfig& config);
+  void add_adapters(const PeftConfig& config);
 
   Path directory_, base_path_;
   formats::SafetensorsFile file_;

@@ -47,7 +47,7 @@ std::array<double, 3> colours(const JsonFields& fields, const char* key, bool ab
   }
   if (!good)
     fail(ErrorKind::kData, "{}: {} is {}; needs three numbers {}", fields.where(), key,
-         formats::shown(list.dump()), above_zero ? "above 0 and up to 1" : "from 0 to 1");
+         formats::shown_json(list), above_zero ? "above 0 and up to 1" : "from 0 to 1");
   return values;
 }
 

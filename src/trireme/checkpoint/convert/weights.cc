@@ -12,6 +12,8 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/patterns.h"
+#include "trireme/checkpoint/convert/adapter_tensors.h"
+#include "trireme/checkpoint/convert/config_classes.h"
 #include "trireme/checkpoint/convert/described.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
 #include "trireme/checkpoint/convert/hugging_face_names.h"
@@ -37,13 +39,21 @@ config::Job resolved_config(const Path& directory) {
       name != nullptr && std::filesystem::exists(directory / name))
     read_preprocessor(read_file(directory / name), (directory / name).string(), job);
   const config::DatasetFacts facts{.vocab = job.model.vocab, .classes = job.vision.classes};
-  return config::resolve(std::move(job), 1, facts);
+  return as_job(file.string(), [&] { return config::resolve(job, 1, facts); });
+}
+
+// Of each tensor the file that the index says it is in; empty: there is no index.
+std::map<std::string, std::string> weight_map(const Path& directory) {
+  const Path index = directory / kIndexName;
+  if (!is_there(index)) return {};
+  return read_weight_map(read_file(index), index.string());
 }
 
 // Names in a directory of the files of tensors.
-std::set<std::string> tensor_files(const Path& directory) {
-  if (!std::filesystem::exists(directory / kIndexName)) return {kModelName};
-  return files_of_index(read_file(directory / kIndexName), (directory / kIndexName).string());
+std::set<std::string> tensor_files(const std::map<std::string, std::string>& weight_map) {
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : weight_map) files.insert(file);
+  return files.empty() ? std::set<std::string>{kModelName} : files;
 }
 
 bool has_shape(const formats::Tensor& tensor, const Part& part) {
@@ -83,19 +93,68 @@ void append_part(const Place& place, const Part& part, std::vector<std::byte>& v
   values.insert(values.end(), read.begin(), read.end());
 }
 
+// Their tensors of a decoder's output matrix, if it is no other matrix, and of its token table; nothing for other models.
+std::optional<std::pair<Part, Part>> head_and_table(const Names& names, const config::Job& job,
+                                                    const model::ModelSpec& model) {
+  config::Job other = job;
+  other.model.tied = !job.model.tied;
+  const model::ModelSpec twin = model::describe(other);
+  const model::ModelSpec &whole = job.model.tied ? twin : model,
+                         &less = job.model.tied ? model : twin;
+  const Slots tied = slots_of(less);
+  const model::ParamSpec* table = nullptr;
+  for (const auto& [name, slot] : slots_of(whole)) {
+    if (tied.contains(name)) continue;
+    for (const model::UnitSpec& unit : less.units)
+      for (const model::ParamSpec& param : unit.params)
+        if (table == nullptr && param.shape == slot.param->shape) table = &param;
+    if (table != nullptr)
+      return std::pair(parts_of(names, job, *slot.param).front(),
+                       parts_of(names, job, *table).front());
+  }
+  return std::nullopt;
+}
+
+void check_ids(const Path& file, const text::Tokenizer& tokenizer, std::int64_t vocab) {
+  const std::int32_t last = tokenizer.vocab_size() - 1;
+  if (last >= vocab)
+    fail(ErrorKind::kData,
+         "{}: token {} has id {}, and the model has vocab_size {}; needs smaller ids. Remove such "
+         "tokens, or copy the tokenizer of this model",
+         file.string(), formats::shown(tokenizer.decode({&last, 1})), last, vocab);
+}
+
 }  // namespace
+
+bool is_there(const Path& file) {
+  std::error_code cause;
+  const bool there = std::filesystem::exists(file, cause);
+  if (!there && std::filesystem::is_symlink(file, cause))
+    fail(ErrorKind::kData, "{}: is a link to {}, which is not there; put the file itself here",
+         file.string(), std::filesystem::read_symlink(file).string());
+  return there;
+}
+
+void refuse_pickles(const Path& directory, std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    if (is_there(directory / name))
+      fail(ErrorKind::kData,
+           "{}: has tensors as a Python pickle, which may run code; save them as safetensors, as "
+           "save_pretrained of transformers does",
+           (directory / name).string());
+}
 
 // The tensors of a directory by name, whatever files they are in.
 class HuggingFaceWeights::Tensors {
  public:
   Tensors(const Path& directory, const config::Job& job) : directory_(directory) {
-    for (const std::string& name : tensor_files(directory)) {
-      if (name != kModelName && !std::filesystem::exists(directory / name))
-        fail(ErrorKind::kData, "{}: names {}, which is not there; copy it into the directory",
-             (directory / kIndexName).string(), formats::shown(name));
-      const auto file = files_.try_emplace(name, directory / name).first;
-      for (const formats::Tensor& tensor : file->second.tensors()) tensors_[tensor.name] = &tensor;
-    }
+    const std::map<std::string, std::string> map = weight_map(directory);
+    listed_ = directory / (map.empty() ? kModelName : kIndexName);
+    for (const std::string& name : tensor_files(map)) add_file(name);
+    for (const auto& [tensor, file] : map)
+      if (files_.at(file).find(tensor) == nullptr)
+        fail(ErrorKind::kData, "{}: says that {} is in {}, which does not have it; copy both again",
+             listed_.string(), formats::shown(tensor), file);
     const std::vector<const Names*> all = names_of(job);
     const auto told = std::ranges::find_if(all, [&](const Names* names) {
       return !names->sign.empty() && tensors_.contains(std::string(names->sign));
@@ -119,9 +178,27 @@ class HuggingFaceWeights::Tensors {
           }))
         unused.push_back(formats::shown(name));
     if (!unused.empty())
-      fail(ErrorKind::kData, "{}: has {} tensor{} that this model has no place for, such as {}",
-           directory_.string(), unused.size(), unused.size() == 1 ? "" : "s", unused.front());
+      fail(ErrorKind::kData,
+           "{}: has {} tensor{} that the model of its config.json has no place for, such as {}",
+           listed_.string(), unused.size(), unused.size() == 1 ? "" : "s", unused.front());
     for (const Part& part : parts) places(part);
+  }
+
+  // The output matrix of a decoder is there if it is no other matrix, else it is absent or the same.
+  void check_head(const Part& head, const Part& table, bool tied) const {
+    const auto found = find(head.name);
+    const std::string config = (directory_ / kConfigName).string();
+    if (!tied && found == tensors_.end())
+      fail(ErrorKind::kData, "{}: tie_word_embeddings is false, but {} has no {}; copy all tensors",
+           config, listed_.string(), head.name);
+    if (!tied || found == tensors_.end()) return;
+    const formats::Tensor &own = *found->second, &shared = needed(table);
+    if (own.dtype != shared.dtype || own.bytes.size() != shared.bytes.size() ||
+        std::memcmp(own.bytes.data(), shared.bytes.data(), own.bytes.size()) != 0)
+      fail(ErrorKind::kData,
+           "{}: tie_word_embeddings is true, but {} has {} with other values than {}; set it to "
+           "false there",
+           config, listed_.string(), head.name, table.name);
   }
 
   // Possible places of a part, its own first. Predictors have mask tokens for kinds of clips that were perhaps absent
@@ -142,16 +219,17 @@ class HuggingFaceWeights::Tensors {
 
   const formats::Tensor& needed(const Part& part) const {
     const auto found = find(part.name);
-    const std::string where = directory_.string();
-    if (found == tensors_.end()) fail(ErrorKind::kData, "{}: has no tensor {}", where, part.name);
+    if (found == tensors_.end())
+      fail(ErrorKind::kData, "{}: has no tensor {}, which the model of its config.json has",
+           listed_.string(), part.name);
     const formats::Tensor& tensor = *found->second;
     if (!has_shape(tensor, part))
-      fail(ErrorKind::kData, "{}: {} is [{}], the model of its config.json needs [{}]", where,
-           part.name, fmt::join(tensor.shape, ", "), fmt::join(part.shape, ", "));
+      fail(ErrorKind::kData, "{}: {} is [{}], the model of its config.json needs [{}]",
+           file_of(tensor), part.name, fmt::join(tensor.shape, ", "), fmt::join(part.shape, ", "));
     constexpr DType kRead[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
     if (std::ranges::find(kRead, tensor.dtype) == std::end(kRead))
-      fail(ErrorKind::kData, "{}: {} is {}; needs numbers with a fraction", where, part.name,
-           name(tensor.dtype));
+      fail(ErrorKind::kData, "{}: {} is {}; needs F64, F32, BF16 or F16", file_of(tensor),
+           part.name, formats::safetensors_type(tensor.dtype));
     return tensor;
   }
 
@@ -160,6 +238,30 @@ class HuggingFaceWeights::Tensors {
 
   static std::string numbered(std::string_view name, std::size_t number) {
     return fmt::format("{}{}", name.substr(0, name.rfind('.') + 1), number);
+  }
+
+  void add_file(const std::string& name) {
+    const Path path = directory_ / name;
+    if (!is_there(path)) {
+      if (name != kModelName)
+        fail(ErrorKind::kData, "{}: names {}, which is not there; copy it into the directory",
+             listed_.string(), formats::shown(name));
+      refuse_pickles(directory_, {"pytorch_model.bin", "pytorch_model.bin.index.json"});
+      fail(ErrorKind::kData, "{}: has no {} and no {}; copy the tensors too", directory_.string(),
+           kModelName, kIndexName);
+    }
+    for (const formats::Tensor& tensor : files_.try_emplace(name, path).first->second.tensors()) {
+      const auto [known, added] = tensors_.try_emplace(tensor.name, &tensor);
+      if (!added)
+        fail(ErrorKind::kData, "{}: tensor {} is in {} too; needs it in one file", path.string(),
+             formats::shown(tensor.name), file_of(*known->second));
+    }
+  }
+
+  std::string file_of(const formats::Tensor& tensor) const {
+    const auto found = std::ranges::find_if(
+        files_, [&](const auto& file) { return file.second.find(tensor.name) == &tensor; });
+    return (directory_ / found->first).string();
   }
 
   // With or without the prefix that files of a bare model leave out.
@@ -171,6 +273,7 @@ class HuggingFaceWeights::Tensors {
   }
 
   Path directory_;
+  Path listed_;  // the file that names the tensors: the index, or the only one that has some
   std::map<std::string, formats::SafetensorsFile> files_;
   ByName tensors_;
   const Names* names_ = nullptr;
@@ -193,6 +296,8 @@ HuggingFaceWeights::HuggingFaceWeights(const Path& directory, config::Job job)
   for (const model::UnitSpec& unit : model_.units)
     for (const model::ParamSpec& param : unit.params)
       std::ranges::move(parts_of(tensors_->names(), job_, param), std::back_inserter(parts));
+  if (const auto head = head_and_table(tensors_->names(), job_, model_))
+    tensors_->check_head(head->first, head->second, job_.model.tied);
   tensors_->check(parts, idle_tensors(tensors_->names(), job_));
 }
 
@@ -226,9 +331,14 @@ formats::Manifest manifest_of_weights(const Path& directory) {
   return manifest;
 }
 
-std::optional<text::Tokenizer> vocabulary_of_weights(const Path& directory, config::Family family) {
-  if (text::find_vocabulary(directory)) return text::read_vocabulary(directory);
-  if (!config::info(family).has_vocabulary || !is_hugging_face(directory)) return std::nullopt;
+std::optional<text::Tokenizer> vocabulary_of_weights(const Path& directory,
+                                                     const config::Job& job) {
+  if (const std::optional<Path> file = text::find_vocabulary(directory)) {
+    text::Tokenizer read = text::read_vocabulary(*file);
+    if (config::info(job).reads_tokens) check_ids(*file, read, job.model.vocab);
+    return read;
+  }
+  if (!config::info(job).has_vocabulary || !is_hugging_face(directory)) return std::nullopt;
   constexpr std::int32_t kBegin = 254, kEnd = 255;
   return text::Tokenizer::bytes().with_ends({kEnd}).with_begin(kBegin);
 }
@@ -239,7 +349,7 @@ std::string identity_of_weights(const Path& directory) {
     return hex64(hash64(read_file(directory / formats::kManifestName)));
   }
   std::uint64_t key = hash64(read_file(directory / kConfigName));
-  for (const std::string& name : tensor_files(directory))
+  for (const std::string& name : tensor_files(weight_map(directory)))
     key = mix(key, hash64(MappedFile(directory / name).bytes()));
   return hex64(key);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,12 @@ namespace trireme::convert {
 
 inline constexpr char kConfigName[] = "config.json";
 inline constexpr char kModelName[] = "model.safetensors";
+
+// Throws Error{kData} for a link whose target is missing.
+bool is_there(const Path& file);
+
+// Throws Error{kData}, with a way out, where the first of these files is there: tensors as Python pickles.
+void refuse_pickles(const Path& directory, std::initializer_list<const char*> names);
 
 // Whether a directory has a config.json and is no checkpoint.
 bool is_hugging_face(const Path& directory);
@@ -56,9 +63,10 @@ class HuggingFaceWeights {
 // Error{kData} for a directory that is neither.
 formats::Manifest manifest_of_weights(const Path& directory);
 
-// Vocabulary in the directory of the weights. For an H-Net in Hugging Face's form without one: bytes, with 254 before a
-// text and 255 after it, as published.
-std::optional<text::Tokenizer> vocabulary_of_weights(const Path& directory, config::Family family);
+// Vocabulary in the directory of the weights of a job. For an H-Net in Hugging Face's form without one: bytes, with 254
+// before a text and 255 after it, as published. Throws Error{kData} for one that cannot be read, and for ids that the model
+// does not have.
+std::optional<text::Tokenizer> vocabulary_of_weights(const Path& directory, const config::Job& job);
 
 // Identity of weights: a digest of a checkpoint's manifest, or of all bytes of Hugging Face's files.
 std::string identity_of_weights(const Path& directory);

@@ -48,7 +48,7 @@ bool fits(const Marks& marks, std::string_view jinja) {
   return std::ranges::all_of(marks.has, inside) && (marks.lacks.empty() || !inside(marks.lacks));
 }
 
-// Of tokenizer_config.json: one template, or several with names.
+// Of tokenizer_config.json: one template, or several with names of which one is the default.
 std::optional<std::string> configured(const Path& file) {
   const Json parsed = parse_json(read_file(file), file.string());
   const formats::JsonFields fields(parsed, file.string());
@@ -59,7 +59,8 @@ std::optional<std::string> configured(const Path& file) {
     const formats::JsonFields one(all[i], fmt::format("{}: chat_template.{}", file.string(), i));
     if (one.string("name") == "default") return one.string("template");
   }
-  return std::nullopt;
+  fail(ErrorKind::kData, "{}: chat_template has {} templates; needs one with name \"default\"",
+       file.string(), all.size());
 }
 
 }  // namespace
@@ -77,8 +78,9 @@ std::string_view template_of_model(const Path& vocabulary, std::string_view key)
       fs::is_directory(vocabulary, cause) ? vocabulary : vocabulary.parent_path();
   const Path jinja = directory / "chat_template.jinja",
              config = directory / "tokenizer_config.json";
+  const bool own = fs::exists(jinja, cause);
   std::optional<std::string> source;
-  if (fs::exists(jinja, cause))
+  if (own)
     source = read_file(jinja);
   else if (fs::exists(config, cause))
     source = configured(config);
@@ -90,9 +92,8 @@ std::string_view template_of_model(const Path& vocabulary, std::string_view key)
   const std::string_view name = recognised(*source);
   if (name.empty())
     fail(ErrorKind::kUsage,
-         "{}=auto: the chat template of {} is not one that is built in. Name one of {} if the "
-         "model was trained with it",
-         key, directory.string(), template_names());
+         "{}=auto: {} is not one that is built in. Name one of {} if the model was trained with it",
+         key, own ? jinja.string() : config.string() + ": chat_template", template_names());
   return name;
 }
 

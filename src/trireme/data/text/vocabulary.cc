@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "trireme/base/error.h"
+#include "trireme/base/git_lfs.h"
 #include "trireme/base/json.h"
 #include "trireme/data/text/tokenizer/sentencepiece.h"
 #include "trireme/formats/checkpoint_files.h"
+#include "trireme/formats/json_fields.h"
 #include "trireme/formats/shown.h"
 
 namespace trireme::text {
@@ -30,11 +32,12 @@ std::vector<std::int32_t> ends_beside(const Path& vocabulary, std::int32_t vocab
     const Path file = vocabulary.parent_path() / name;
     if (!fs::is_regular_file(file, cause)) continue;
     const Json json = parse_json(read_file(file), file.string());
-    if (!json.is_object() || !json.contains("eos_token_id")) continue;
-    const Json& said = json["eos_token_id"];
+    const formats::JsonFields fields(json, file.string());
+    if (!fields.has("eos_token_id") || fields.any("eos_token_id").is_null()) continue;
+    const Json& said = fields.any("eos_token_id");
     for (const Json& id : said.is_array() ? said : Json::array({said}))
-      if (id.is_number_integer() && id >= 0 && id < vocab_size)
-        ends.push_back(id.get<std::int32_t>());
+      ends.push_back(static_cast<std::int32_t>(
+          formats::json_integer(id, file.string() + ": eos_token_id", 0, vocab_size - 1)));
     if (!ends.empty()) break;
   }
   return ends;
@@ -69,6 +72,7 @@ Tokenizer read_vocabulary(const Path& path) {
          "Hugging Face directory with one",
          formats::shown(path.string()));
   const std::string text = read_file(*file), what = file->string();
+  refuse_pointer(text, what);
   if (file->extension() == ".model" || is_sentencepiece(text)) {
     const Tokenizer read = Tokenizer::sentencepiece(text, what);
     std::vector<std::int32_t> ends = ends_beside(*file, read.vocab_size());

@@ -15,12 +15,13 @@ using formats::JsonFields;
 
 namespace {
 
-constexpr std::array kClipTextSizes = {Size<Model>{"num_hidden_layers", &Model::layers, 12},
-                                       Size<Model>{"hidden_size", &Model::hidden, 512},
-                                       Size<Model>{"num_attention_heads", &Model::heads, 8},
-                                       Size<Model>{"intermediate_size", &Model::ffn, 2048},
-                                       Size<Model>{"max_position_embeddings", &Model::seq_len, 77},
-                                       Size<Model>{"vocab_size", &Model::vocab, 49408}};
+constexpr std::array kClipTextSizes = {
+    Size<Model>{"num_hidden_layers", &Model::layers, 12, kMostLayers},
+    Size<Model>{"hidden_size", &Model::hidden, 512},
+    Size<Model>{"num_attention_heads", &Model::heads, 8},
+    Size<Model>{"intermediate_size", &Model::ffn, 2048},
+    Size<Model>{"max_position_embeddings", &Model::seq_len, 77},
+    Size<Model>{"vocab_size", &Model::vocab, 49408}};
 
 void read_clip(const JsonFields& fields, Job& job) {
   const Json none = Json::object();
@@ -35,6 +36,7 @@ void read_clip(const JsonFields& fields, Job& job) {
   read_clip_vision(vision, job);
   need_plain_tower(text, "num_channels");
   read_sizes(text, kClipTextSizes, job.model);
+  need_multiple(text, {"hidden_size", job.model.hidden}, {"num_attention_heads", job.model.heads});
   if (activation_of(text, "quick_gelu") != job.vision.activation)
     fail(ErrorKind::kData,
          "{}: hidden_act of text_config and of vision_config differ; family clip "

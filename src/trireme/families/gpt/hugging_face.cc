@@ -14,7 +14,7 @@ using formats::JsonFields;
 namespace {
 
 constexpr std::array kGpt2Sizes = {
-    Size<Model>{"n_layer", &Model::layers}, Size<Model>{"n_embd", &Model::hidden},
+    Size<Model>{"n_layer", &Model::layers, 0, kMostLayers}, Size<Model>{"n_embd", &Model::hidden},
     Size<Model>{"n_head", &Model::heads}, Size<Model>{"n_positions", &Model::seq_len},
     Size<Model>{"vocab_size", &Model::vocab}};
 
@@ -23,6 +23,7 @@ void read_gpt2(const JsonFields& fields, Job& job) {
   need(fields, "scale_attn_weights", true);
   need(fields, "scale_attn_by_inverse_layer_idx", false);
   read_sizes(fields, kGpt2Sizes, job.model);
+  need_multiple(fields, {"n_embd", job.model.hidden}, {"n_head", job.model.heads});
   job.model.ffn = size_or(fields, "n_inner", 4 * job.model.hidden);
   job.model.norm_eps = number_or(fields, "layer_norm_epsilon", 1e-5);
   job.model.dropout = number_or(fields, "resid_pdrop", 0.1);

@@ -39,7 +39,7 @@ std::string layout_of(const Json& list, const std::string& where) {
     fail(ErrorKind::kData,
          "{}: arch_layout has {}; needs [ENCODER, [INNER], DECODER] with blocks such as \"m4\", "
          "and [BLOCKS] innermost",
-         where, formats::shown(list.dump()));
+         where, formats::shown_json(list));
   return list[0].get<std::string>();
 }
 

@@ -50,11 +50,7 @@ SmallOperators hnet_operators(const config::Job&, std::string_view node) {
 }  // namespace
 
 FamilyPrices hnet_prices() {
-  return {.shares = stage_shares,
-          .note = stages_note,
-          .small_operators = hnet_operators,
-          .extra = BlockExtra{.activated = 4, .turned = 32, .operations = 20},
-          .causal = true};
+  return {.shares = stage_shares, .note = stages_note, .small_operators = hnet_operators};
 }
 
 }  // namespace trireme::planner

@@ -18,16 +18,17 @@ using formats::JsonFields;
 
 namespace {
 
-constexpr std::array kVjepaSizes = {Size<Vision>{"crop_size", &Vision::image, 256},
-                                    Size<Vision>{"patch_size", &Vision::patch, 16},
-                                    Size<Vision>{"frames_per_clip", &Vision::frames, 64},
-                                    Size<Vision>{"tubelet_size", &Vision::tubelet, 2},
-                                    Size<Vision>{"num_hidden_layers", &Vision::layers, 24},
-                                    Size<Vision>{"hidden_size", &Vision::hidden, 1024},
-                                    Size<Vision>{"num_attention_heads", &Vision::heads, 16}};
+constexpr std::array kVjepaSizes = {
+    Size<Vision>{"crop_size", &Vision::image, 256},
+    Size<Vision>{"patch_size", &Vision::patch, 16},
+    Size<Vision>{"frames_per_clip", &Vision::frames, 64},
+    Size<Vision>{"tubelet_size", &Vision::tubelet, 2},
+    Size<Vision>{"num_hidden_layers", &Vision::layers, 24, kMostLayers},
+    Size<Vision>{"hidden_size", &Vision::hidden, 1024},
+    Size<Vision>{"num_attention_heads", &Vision::heads, 16}};
 
 constexpr std::array kVjepaPredictorSizes = {
-    Size<config::Jepa>{"pred_num_hidden_layers", &config::Jepa::layers, 12},
+    Size<config::Jepa>{"pred_num_hidden_layers", &config::Jepa::layers, 12, kMostLayers},
     Size<config::Jepa>{"pred_hidden_size", &config::Jepa::hidden, 384},
     Size<config::Jepa>{"pred_num_attention_heads", &config::Jepa::heads, 12}};
 
@@ -50,14 +51,16 @@ void read_vjepa_encoder(const JsonFields& fields, Job& job) {
       fail(ErrorKind::kData,
            "{}: {} is {}, which V-JEPA 2.1 has; families jepa and probe have the rotary positions "
            "of V-JEPA 2, where it is false or absent. Convert a V-JEPA 2 model",
-           fields.where(), key, formats::shown(fields.any(key).dump()));
+           fields.where(), key, formats::shown_json(fields.any(key)));
   Vision& vision = job.vision;
   read_sizes(fields, kVjepaSizes, vision);
+  need_whole_patches(fields, "crop_size", vision);
+  need_multiple(fields, {"frames_per_clip", vision.frames}, {"tubelet_size", vision.tubelet});
   const double ffn =
       std::floor(number_or(fields, "mlp_ratio", 4) * static_cast<double>(vision.hidden));
   if (!(ffn >= 1 && ffn <= static_cast<double>(kMostSize)))
     fail(ErrorKind::kData, "{}: mlp_ratio is {}; needs one or more features", fields.where(),
-         formats::shown(fields.any("mlp_ratio").dump()));
+         formats::shown_json(fields.any("mlp_ratio")));
   vision.ffn = static_cast<std::int64_t>(ffn);
   vision.activation = activation_of(fields, "gelu");
   vision.norm_eps = number_or(fields, "layer_norm_eps", 1e-6);
@@ -87,6 +90,8 @@ void read_vjepa(const JsonFields& fields, Job& job) {
   read_vjepa_encoder(fields, job);
   need(fields, "pred_mlp_ratio", 4);
   read_sizes(fields, kVjepaPredictorSizes, job.jepa);
+  need_multiple(fields, {"pred_hidden_size", job.jepa.hidden},
+                {"pred_num_attention_heads", job.jepa.heads});
   // Only a model with one for each mask is written with two.
   job.jepa.mask_tokens = size_or(fields, "pred_num_mask_tokens", kMaskTokens) == 2 ? 2 : 1;
 }

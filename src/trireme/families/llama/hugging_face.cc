@@ -54,6 +54,10 @@ void read_rotary_decoder(const JsonFields& fields, const Defaults& defaults, Mod
   read_sizes(fields, kLlamaSizes, model);
   model.kv_heads = size_or(fields, "num_key_value_heads",
                            defaults.kv_heads > 0 ? defaults.kv_heads : model.heads);
+  need_multiple(fields, {"num_attention_heads", model.heads},
+                {"num_key_value_heads", model.kv_heads});
+  if (defaults.width == 0 && !says(fields, "head_dim"))
+    need_multiple(fields, {"hidden_size", model.hidden}, {"num_attention_heads", model.heads});
   const std::int64_t even = model.hidden / model.heads;
   const std::int64_t head_dim =
       size_or(fields, "head_dim", defaults.width > 0 ? defaults.width : even);
@@ -91,8 +95,7 @@ std::vector<LayerAttention> sliding_layers(const JsonFields& fields, const Model
       fail(ErrorKind::kData,
            "{}: layer_types has {}; full_attention and, with a sliding_window, sliding_attention "
            "can be read",
-           fields.where(),
-           formats::shown(type.is_string() ? type.get<std::string>() : type.dump()));
+           fields.where(), formats::shown_json(type));
     if (type == "sliding_attention") layers[layer].window = window;
   }
   return layers;

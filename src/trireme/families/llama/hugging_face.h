@@ -11,7 +11,7 @@
 namespace trireme::convert {
 
 inline constexpr std::array kLlamaSizes = {
-    Size<config::Model>{"num_hidden_layers", &config::Model::layers},
+    Size<config::Model>{"num_hidden_layers", &config::Model::layers, 0, kMostLayers},
     Size<config::Model>{"hidden_size", &config::Model::hidden},
     Size<config::Model>{"num_attention_heads", &config::Model::heads},
     Size<config::Model>{"intermediate_size", &config::Model::ffn},

@@ -31,6 +31,7 @@ void read_neox(const JsonFields& fields, Job& job) {
   for (const char* key : {"hidden_dropout", "attention_dropout"}) need(fields, key, 0);
   Model& model = job.model;
   read_sizes(fields, kLlamaSizes, model);
+  need_multiple(fields, {"hidden_size", model.hidden}, {"num_attention_heads", model.heads});
   model.norm_eps = number_or(fields, "layer_norm_eps", 1e-5);
   model.tied = fields.has("tie_word_embeddings") && fields.boolean("tie_word_embeddings");
   model.rope_theta = number_or(fields, "rotary_emb_base", number_or(fields, "rope_theta", 10000));

@@ -20,19 +20,21 @@ using formats::JsonFields;
 
 namespace {
 
-constexpr std::array kVitSizes = {Size<Vision>{"image_size", &Vision::image, 224},
-                                  Size<Vision>{"patch_size", &Vision::patch, 16},
-                                  Size<Vision>{"num_hidden_layers", &Vision::layers, 12},
-                                  Size<Vision>{"hidden_size", &Vision::hidden, 768},
-                                  Size<Vision>{"num_attention_heads", &Vision::heads, 12},
-                                  Size<Vision>{"intermediate_size", &Vision::ffn, 3072}};
+constexpr std::array kVitSizes = {
+    Size<Vision>{"image_size", &Vision::image, 224},
+    Size<Vision>{"patch_size", &Vision::patch, 16},
+    Size<Vision>{"num_hidden_layers", &Vision::layers, 12, kMostLayers},
+    Size<Vision>{"hidden_size", &Vision::hidden, 768},
+    Size<Vision>{"num_attention_heads", &Vision::heads, 12},
+    Size<Vision>{"intermediate_size", &Vision::ffn, 3072}};
 
-constexpr std::array kClipVisionSizes = {Size<Vision>{"image_size", &Vision::image, 224},
-                                         Size<Vision>{"patch_size", &Vision::patch, 32},
-                                         Size<Vision>{"num_hidden_layers", &Vision::layers, 12},
-                                         Size<Vision>{"hidden_size", &Vision::hidden, 768},
-                                         Size<Vision>{"num_attention_heads", &Vision::heads, 12},
-                                         Size<Vision>{"intermediate_size", &Vision::ffn, 3072}};
+constexpr std::array kClipVisionSizes = {
+    Size<Vision>{"image_size", &Vision::image, 224},
+    Size<Vision>{"patch_size", &Vision::patch, 32},
+    Size<Vision>{"num_hidden_layers", &Vision::layers, 12, kMostLayers},
+    Size<Vision>{"hidden_size", &Vision::hidden, 768},
+    Size<Vision>{"num_attention_heads", &Vision::heads, 12},
+    Size<Vision>{"intermediate_size", &Vision::ffn, 3072}};
 
 // The first of several names is the one that is written.
 constexpr std::array kActivations = {
@@ -63,6 +65,11 @@ void need_plain_tower(const JsonFields& fields, const char* channels) {
     need(fields, key, 0);
 }
 
+void need_whole_patches(const JsonFields& fields, const char* image, const Vision& vision) {
+  need_multiple(fields, {image, vision.image}, {"patch_size", vision.patch});
+  need_multiple(fields, {"hidden_size", vision.hidden}, {"num_attention_heads", vision.heads});
+}
+
 std::int64_t classes_of(const JsonFields& fields) {
   const auto labels =
       static_cast<std::int64_t>(says(fields, "id2label") ? fields.object("id2label").size() : 0);
@@ -72,6 +79,7 @@ std::int64_t classes_of(const JsonFields& fields) {
 void read_clip_vision(const JsonFields& fields, Job& job) {
   need_plain_tower(fields, "num_channels");
   read_sizes(fields, kClipVisionSizes, job.vision);
+  need_whole_patches(fields, "image_size", job.vision);
   job.vision.activation = activation_of(fields, "quick_gelu");
   job.vision.norm_eps = number_or(fields, "layer_norm_eps", 1e-5);
   job.vision.pixels = "clip";
@@ -104,6 +112,7 @@ void read_vit(const JsonFields& fields, Job& job) {
   need_plain_tower(fields, "num_channels");
   Vision& vision = job.vision;
   read_sizes(fields, kVitSizes, vision);
+  need_whole_patches(fields, "image_size", vision);
   vision.activation = activation_of(fields, "gelu");
   vision.norm_eps = number_or(fields, "layer_norm_eps", 1e-12);
   vision.pixels = "siglip";  // as ViTImageProcessor's defaults

@@ -10,6 +10,9 @@ config::Activation activation_of(const formats::JsonFields& fields, const char* 
 const char* name_of(config::Activation activation);
 // Requires known images and clips, and towers without dropped parts.
 void need_plain_tower(const formats::JsonFields& fields, const char* channels);
+// Images, of this key, are whole patches, and heads as wide as each other.
+void need_whole_patches(const formats::JsonFields& fields, const char* image,
+                        const config::Vision& vision);
 // By labels or their number.
 std::int64_t classes_of(const formats::JsonFields& fields);
 // Sets what no class of images without tiles has another value of.

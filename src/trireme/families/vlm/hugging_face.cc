@@ -156,7 +156,7 @@ void read_llava_next(const JsonFields& fields, Job& job) {
     fail(ErrorKind::kData,
          "{}: image_grid_pinpoints is {}, family vlm has the grids of up to 4 "
          "tiles, {}",
-         fields.where(), formats::shown(given.dump()), pinpoints(job).dump());
+         fields.where(), formats::shown_json(given), pinpoints(job).dump());
   job.vlm.fit = grids_of(given, job.vision.image);
 }
 

@@ -188,8 +188,11 @@ Path find_checkpoint(const Path& path, const Note& note) {
   const std::optional<formats::NewestCheckpoint> newest =
       formats::newest_checkpoint(checkpoint_root(path));
   if (!newest)
-    fail(ErrorKind::kData, "{}: holds no checkpoint (step-N below it or below its checkpoints)",
-         path.string());
+    fail(
+        ErrorKind::kData,
+        "{}: holds no checkpoint (step-N below it or below its checkpoints), and no config.json of "
+        "a Hugging Face model",
+        path.string());
   if (!newest->refused.empty())
     note(fmt::format("{} is used; newer checkpoints cannot be: {}", newest->path.string(),
                      name_refused(newest->refused)));

@@ -1,7 +1,6 @@
 // What is priced of each family in addition to layers, norms and attention: `NAME_prices()` of each that has prices.cc.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,12 +10,6 @@
 
 namespace trireme::planner {
 
-// Additional traffic of blocks, in elements of a row. Each inner feature has an activation of several operations
-// (model/blocks/activation.h); queries and keys are rotated by several (rotate).
-struct BlockExtra {
-  double activated = 0, turned = 0, operations = 0;
-};
-
 // All of it may be left out.
 struct FamilyPrices {
   config::Family family{};  // the list's
@@ -24,9 +17,6 @@ struct FamilyPrices {
   // Note for the user on what is assumed of rows that vary; empty: nothing.
   std::string (*note)(const config::Job&, const ExpectedShare&) = nullptr;
   SmallOperators (*small_operators)(const config::Job&, std::string_view node) = nullptr;
-  std::optional<BlockExtra>
-      extra{};          // empty: that of a tower with the job's activation and positions
-  bool causal = false;  // blocks attend to what is before
 };
 
 const FamilyPrices& family_prices(config::Family family);

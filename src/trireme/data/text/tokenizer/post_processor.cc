@@ -36,7 +36,7 @@ AroundText read_template(const formats::JsonFields& fields) {
       text_seen = true;
     } else {
       fail(ErrorKind::kData, "{}: {} is not supported; special tokens around one Sequence are",
-           piece.where(), formats::shown(item.dump()));
+           piece.where(), formats::shown_json(item));
     }
   }
   if (!text_seen) fail(ErrorKind::kData, "{}: single has no Sequence", fields.where());
@@ -48,7 +48,7 @@ std::int32_t special_id(const formats::JsonFields& fields, const char* key) {
   const Json& pair = fields.array(key);
   const std::string where = fields.where() + ": " + key;
   if (pair.size() != 2)
-    fail(ErrorKind::kData, "{}: {} is no [token, id]", where, formats::shown(pair.dump()));
+    fail(ErrorKind::kData, "{}: {} is no [token, id]", where, formats::shown_json(pair));
   return static_cast<std::int32_t>(
       formats::json_integer(pair[1], where, 0, std::numeric_limits<std::int32_t>::max()));
 }

@@ -18,7 +18,7 @@ namespace {
 // "vocab" of a Unigram model: [text, score] by id.
 const Json& scored(const Json& item, const std::string& where) {
   if (!item.is_array() || item.size() != 2 || !item[0].is_string() || !item[1].is_number())
-    fail(ErrorKind::kData, "{}: {} is no [text, score]", where, formats::shown(item.dump()));
+    fail(ErrorKind::kData, "{}: {} is no [text, score]", where, formats::shown_json(item));
   return item;
 }
 

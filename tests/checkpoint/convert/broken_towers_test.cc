@@ -1,0 +1,132 @@
+// Published models that see, with a broken config.json or preprocessor_config.json.
+#include "tests/checkpoint/convert/broken.h"
+
+namespace trireme::convert::broken_towers_test {
+namespace {
+
+constexpr const char *kPixels = "preprocessor_config.json",
+                     *kVideo = "video_preprocessor_config.json";
+
+config::Job llava() {
+  config::Job job = with_tower(config::Family::kVit);
+  job.vision.pre_norm = true;
+  job.vision.activation = config::Activation::kQuickGelu;
+  job.vision.pixels = "clip";
+  job.vision.layers = 3;
+  job.vision.classes = 0;
+  job.data.source = config::DataSource::kScenes;
+  job.model = decoder(config::Family::kLlama, 260).model;
+  job.model.family = config::Family::kVlm;
+  job.vlm.max_tiles = 0;
+  return job;
+}
+
+Files seeing(const std::string& type) {
+  if (type == "llava") return published(llava());
+  if (type == "vjepa2") return published(with_tower(config::Family::kJepa));
+  return published(with_tower(type == "vit" ? config::Family::kVit : config::Family::kClip));
+}
+
+Damage in_config(const char* at, const Json& value) { return set(kConfig, at, value); }
+
+TEST(BrokenTowers, VitAndClip) {
+  const Broken cases[] = {
+      {"uneven patches",
+       "vit",
+       in_config("/patch_size", 3),
+       {kConfig, "image_size", "8", "patch_size", "3"}},
+      {"uneven heads",
+       "vit",
+       in_config("/num_attention_heads", 5),
+       {kConfig, "hidden_size", "24", "num_attention_heads", "5"}},
+      {"grey images", "vit", in_config("/num_channels", 1), {kConfig, "num_channels", "1", "3"}},
+      {"activation", "vit", in_config("/hidden_act", "relu"), {kConfig, "hidden_act", "relu", "gelu"}},
+      {"no class", "vit", in_config("/num_labels", 0), {kConfig, "num_labels", "0"}},
+      {"classes are a list", "vit", in_config("/id2label", {"a"}), {kConfig, "id2label", "an object"}},
+      {"image of other size",
+       "vit",
+       in_config("/image_size", 16),
+       {kModel, "vit.embeddings.position_embeddings", "[1, 17, 24]", "[1, 65, 24]"}},
+      {"tower is a list", "clip", in_config("/vision_config", Json::array()), {kConfig, "vision_config"}},
+      {"two activations",
+       "clip",
+       in_config("/text_config/hidden_act", "gelu"),
+       {kConfig, "hidden_act", "text_config"}},
+      {"text's heads",
+       "clip",
+       in_config("/text_config/num_attention_heads", 5),
+       {kConfig, "text_config", "hidden_size", "12", "num_attention_heads", "5"}},
+      {"no projection", "clip", in_config("/projection_dim", 0), {kConfig, "projection_dim", "is 0"}},
+      {"pixels are not divided",
+       "vit",
+       put(kPixels, R"({"do_rescale": false})"),
+       {kPixels, "do_rescale", "false"}},
+      {"mean of two colours",
+       "vit",
+       put(kPixels, R"({"image_mean": [0.5, 0.5]})"),
+       {kPixels, "image_mean", "three numbers"}},
+      {"deviation is zero",
+       "clip",
+       put(kPixels, R"({"image_std": [0, 0, 0]})"),
+       {kPixels, "image_std", "above 0"}},
+      {"pixels are no JSON", "vit", put(kPixels, "{"), {kPixels, "not valid JSON"}},
+  };
+  expect_refusals(cases, seeing);
+}
+
+TEST(BrokenTowers, LlavaAndVjepa) {
+  const Broken cases[] = {
+      {"decoder",
+       "llava",
+       in_config("/text_config/model_type", "bloom"),
+       {kConfig, "text_config", "model_type", "bloom"}},
+      {"decoder of another family",
+       "llava",
+       in_config("/text_config/model_type", "gemma3_text"),
+       {kConfig, "text_config", "model_type"}},
+      {"decoder's key-value heads",
+       "llava",
+       in_config("/text_config/num_key_value_heads", 4),
+       {kConfig, "text_config", "num_key_value_heads", "4"}},
+      {"tower of another class",
+       "llava",
+       in_config("/vision_config/model_type", "siglip_vision_model"),
+       {kConfig, "vision_config", "model_type", "siglip_vision_model", "clip_vision_model"}},
+      {"layer that is not there",
+       "llava",
+       in_config("/vision_feature_layer", -9),
+       {kConfig, "vision_feature_layer", "-9"}},
+      {"layers in a list",
+       "llava",
+       in_config("/vision_feature_layer", {-2, -1}),
+       {kConfig, "vision_feature_layer", "[-2,-1]"}},
+      {"projector",
+       "llava",
+       in_config("/projector_hidden_act", "relu"),
+       {kConfig, "projector_hidden_act", "relu", "gelu"}},
+      {"aspect ratio",
+       "llava",
+       in_config("/image_aspect_ratio", "anyres"),
+       {kConfig, "image_aspect_ratio", "anyres", "pad"}},
+      {"text is text", "llava", in_config("/text_config", "llama"), {kConfig, "text_config", "llama"}},
+      {"frames without a tube",
+       "vjepa2",
+       in_config("/tubelet_size", 3),
+       {kConfig, "frames_per_clip", "4", "tubelet_size", "3"}},
+      {"predictor's heads",
+       "vjepa2",
+       in_config("/pred_num_attention_heads", 5),
+       {kConfig, "pred_hidden_size", "12", "pred_num_attention_heads", "5"}},
+      {"clip's pixels",
+       "vjepa2",
+       put(kVideo, R"({"do_normalize": false})"),
+       {kVideo, "do_normalize", "false"}},
+      {"mlp ratio is text", "vjepa2", in_config("/mlp_ratio", "4"), {kConfig, "mlp_ratio", "\"4\""}},
+      {"mlp ratio is negative", "vjepa2", in_config("/mlp_ratio", -4.0), {kConfig, "mlp_ratio", "-4"}},
+      {"mlp ratio is huge", "vjepa2", in_config("/mlp_ratio", 1e300), {kConfig, "mlp_ratio", "1e+300"}},
+  };
+  expect_refusals(cases, seeing);
+}
+
+}  // namespace
+}  // namespace trireme::convert::broken_towers_test
