@@ -52,13 +52,13 @@ constexpr std::string_view kOneEach = "a rank needs at least one",
 
 std::vector<Rule> layout_rules() {
   const Number tokens("{model.seq_len} / {parallel.cp} = {}",
-                      [](const Job& job) { return job.model.seq_len / job.parallel.cp; }),
-      chunks("2 x {parallel.cp} = {}", [](const Job& job) { return 2 * job.parallel.cp; }),
+                      [](const Job&job) { return job.model.seq_len / job.parallel.cp; }),
+      chunks("2 x {parallel.cp} = {}", [](const Job&job) { return 2 * job.parallel.cp; }),
       heads("{model.heads} / {parallel.tp} = {}",
-            [](const Job& job) { return job.model.heads / job.parallel.tp; }),
+            [](const Job&job) { return job.model.heads / job.parallel.tp; }),
       inner("parallel.context=hierarchical:{}",
-            [](const Job& job) { return job.parallel.context_inner; }),
-      islands("islands:{} of network.outer", [](const Job& job) {
+            [](const Job&job) { return job.parallel.context_inner; }),
+      islands("islands:{} of network.outer", [](const Job&job) {
         return outer_settings(job.network).value_or(OuterSettings()).islands;
       });
   return {
@@ -90,13 +90,13 @@ std::vector<Rule> layout_rules() {
        [](const Job& job) {
          return has_inner_ranks(job) && job.parallel.cp == job.parallel.context_inner;
        }},
-      {"inner-heads", at_most(inner, heads, kOneHead, "set parallel.context=ring"), has_inner_ranks},
+      {"inner-heads", at_most(inner, heads, kOneHead, "set parallel.context=ring"),
+       has_inner_ranks},
       {"ulysses-heads", at_most("parallel.cp", heads, kOneHead, "set parallel.context=ring"),
        [](const Job& job) {
          return cuts_rows(job) && job.parallel.context == ContextMethod::kUlysses;
        }},
-      {"schedule-file",
-       refused("parallel.virtual_stages", "{parallel.schedule} has the schedule"),
+      {"schedule-file", refused("parallel.virtual_stages", "{parallel.schedule} has the schedule"),
        [](const Job& job) { return !job.parallel.schedule_file.empty(); }},
       {"recompute-parts", only_with("recompute.parts", "recompute.policy=selective")},
       {"recompute-memory", only_with("recompute.memory", "recompute.policy=auto")},

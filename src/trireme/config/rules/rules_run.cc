@@ -66,12 +66,12 @@ std::vector<Rule> batch_rules() {
 }
 
 std::vector<Rule> run_rules() {
-  const Number decayed(
-      "{optim.warmup_steps} + {optim.schedule} x {optim.decay_steps} = {}", [](const Job& job) {
-        const Optim& optim = job.optim;
-        return static_cast<double>(optim.warmup_steps) +
-               optim.wsd_decay_fraction * static_cast<double>(optim.decay_steps);
-      });
+  const Number decayed("{optim.warmup_steps} + {optim.schedule} x {optim.decay_steps} = {}",
+                       [](const Job& job) {
+                         const Optim& optim = job.optim;
+                         return static_cast<double>(optim.warmup_steps) +
+                                optim.wsd_decay_fraction * static_cast<double>(optim.decay_steps);
+                       });
   return {
       {"coupled-batch", check_coupled_batch},
       {.id = "schedule", .fill = resolve_schedule},
@@ -80,8 +80,7 @@ std::vector<Rule> run_rules() {
       {"warmup-lr-steps", refused("optim.warmup_lr with optim.warmup_steps=0", "it has no effect",
                                   "set optim.warmup_steps, or leave it out")},
       {"warmup-run",
-       at_most("optim.warmup_steps", "run.steps", "the schedule ends with the run",
-               "train longer"),
+       at_most("optim.warmup_steps", "run.steps", "the schedule ends with the run", "train longer"),
        [](const Job& job) { return job.optim.decay_steps == job.run.steps; }},
       {"warmup-decay",
        at_most("optim.warmup_steps", "optim.decay_steps", "decay_steps count the warm-up")},

@@ -11,6 +11,11 @@
 namespace trireme::config {
 namespace {
 
+void check_unit_patterns(const Job& job) {
+  check_patterns("model.frozen", job.model.frozen);
+  check_patterns("lora.also", job.lora.also);
+}
+
 bool finds_spikes(const Job& job) { return job.run.spike_zscore > 0; }
 
 void check_reach(const Job& job) {
@@ -45,21 +50,17 @@ std::vector<Rule> training_rules() {
                "queries, keys and values of {model.family} are one layer",
                "set lora.targets=attention"),
        [](const Job& job) { return traits(info(job).decoder).fused_heads; }},
-      {"frozen-patterns",
-       [](const Job& job) { check_patterns("model.frozen", job.model.frozen); }},
-      {"lora-patterns", [](const Job& job) { check_patterns("lora.also", job.lora.also); }},
+      {"patterns", check_unit_patterns},
       {"lora-rank", at_most("lora.rank", widest, "its adapter could not use more")},
       {"lora-frozen",
        refused("model.frozen with lora.rank", "adapters freeze every unit of the model",
                "leave model.frozen out, and name units that also train in lora.also")},
       {"trainable-all",
-       refused("checkpoint.trainable_only with lora.rank=0 with model.frozen=",
-               "every unit trains",
+       refused("checkpoint.trainable_only with lora.rank=0 with model.frozen=", "every unit trains",
                "leave it out, or freeze with model.frozen or lora.rank")},
-      {"trainable-weights",
-       refused("checkpoint.trainable_only with model.weights=",
-               "frozen units would be in no checkpoint",
-               "set model.weights to the checkpoint that holds them")},
+      {"trainable-weights", refused("checkpoint.trainable_only with model.weights=",
+                                    "frozen units would be in no checkpoint",
+                                    "set model.weights to the checkpoint that holds them")},
       {"keep-all",
        refused("checkpoint.keep_also with checkpoint.keep_last=0", "all are kept anyway",
                "set keep_last to the number of newest checkpoints to keep as well")},
@@ -81,12 +82,11 @@ std::vector<Rule> training_rules() {
        refused("run.spikes", "the window has no effect without a z-score",
                "set one, as in run.spikes=[10, 100], or leave it out"),
        [](const Job& job) { return !finds_spikes(job); }},
-      {"spike-window",
-       refused("run.spikes", "the window is out of range", "needs 8 to 10000"),
+      {"spike-window", refused("run.spikes", "the window is out of range", "needs 8 to 10000"),
        [](const Job& job) { return job.run.spike_window < 8 || job.run.spike_window > 10000; }},
-      {"spike-checkpoints", refused("run.spikes with checkpoint.every=0",
-                                    "there would be no checkpoint to rewind to",
-                                    "set checkpoint.every, or leave spikes out")},
+      {"spike-checkpoints",
+       refused("run.spikes with checkpoint.every=0", "there would be no checkpoint to rewind to",
+               "set checkpoint.every, or leave spikes out")},
       {"spike-reach", check_reach, finds_spikes},
   };
 }

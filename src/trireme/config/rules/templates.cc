@@ -114,8 +114,7 @@ Check needs(std::string_view setting, std::initializer_list<std::string_view> ne
     if (!setting.holds(job)) return;
     for (const Setting& one : all)
       if (!one.holds(job))
-        fail(ErrorKind::kUsage, "{} with {}: {}{}, or {}", setting.seen(job),
-             shown(one.key(), job),
+        fail(ErrorKind::kUsage, "{} with {}: {}{}, or {}", setting.seen(job), shown(one.key(), job),
              reason.empty() ? "needs " : with_values(reason, job) + "; set ", one.needed(),
              other.empty() ? setting.without() : other);
   };
