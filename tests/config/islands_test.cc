@@ -85,7 +85,8 @@ TEST(Islands, WrongSettingsNameTheValueAndAWayOut) {
   EXPECT_THAT(refusal({"network.outer=every:2,fragments:3"}), HasSubstr("lower fragments"));
   EXPECT_THAT(refusal({"network.outer=every:5,delay:3"}), HasSubstr("lower it to 2"));
   EXPECT_THAT(refusal({"network.outer=blend:0.5"}), HasSubstr("blend needs a delay"));
-  EXPECT_THAT(refusal({"network.outer=codec:q5"}), HasSubstr("no codec q5; choose bf16"));
+  EXPECT_THAT(refusal({"network.outer=codec:q5"}),
+              HasSubstr("codec:q5: no such codec; choose bf16"));
   EXPECT_THAT(refusal({"network.outer=codec:"}), HasSubstr("codec: needs a codec, such as f4"));
   EXPECT_THAT(refusal({"network.outer=codec:q4/q8"}), HasSubstr("give the way back as back:CODEC"));
   EXPECT_THAT(refusal({"network.outer=codec:sign"}), HasSubstr("set codec:sign:fp32"));
@@ -95,7 +96,8 @@ TEST(Islands, WrongSettingsNameTheValueAndAWayOut) {
   EXPECT_THAT(refusal({"network.outer=back:q8"}), HasSubstr("back needs a codec"));
   EXPECT_THAT(refusal({"network.outer=codec:f4,back:sign"}), HasSubstr("back:sign"));
   EXPECT_THAT(refusal({"network.outer=codec:i8x"}), HasSubstr("codec:i8x shares exponents"));
-  EXPECT_THAT(refusal({"network.outer=codec:f4,back:i4x"}), HasSubstr("back:i4x adds codes"));
+  EXPECT_THAT(refusal({"network.outer=codec:f4,back:i4x"}),
+              HasSubstr("back:i4x: codec i4x adds codes of several senders"));
 }
 
 TEST(Islands, ReplicasAreDividedAmongIslands) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve.h"
 
 namespace trireme::config {
@@ -33,6 +34,28 @@ void read_low_rank(SumCodecs& parts) {
 }
 
 }  // namespace
+
+codec::Codec codec_of(const std::string& text, const std::string& seen, std::string_view more) {
+  try {
+    return codec::parse(text);
+  } catch (const Error&) {
+    fail(ErrorKind::kUsage, "{}: no such codec; choose bf16, q8, q4 or f4{}", seen, more);
+  }
+}
+
+codec::Codec plain_codec(const std::string& text, const std::string& seen, std::string_view more) {
+  const codec::Codec codec = codec_of(text, seen, more);
+  if (codec::is_integer(codec))
+    fail(ErrorKind::kUsage,
+         "{}: codec {} adds codes of several senders, and here is one; choose bf16, q8, q4 or f4",
+         seen, text);
+  if (!codec::is_plain(codec))
+    fail(ErrorKind::kUsage,
+         "{}: codec {} needs residuals, which only gradients of senders have; choose bf16, q8, q4 "
+         "or f4",
+         seen, text);
+  return codec;
+}
 
 bool codes_sums(const Job& job) { return job.network.codec != Network().codec; }
 bool sums_at_low_rank(const Job& job) { return job.network.codec.starts_with(kLowRank); }

@@ -4,11 +4,19 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "trireme/comm/codec/codec.h"
 #include "trireme/config/job.h"
 
 namespace trireme::config {
+
+// The codec of a text. Throws Error{kUsage} that begins with `seen`; `more` are choices beyond plain codecs.
+codec::Codec codec_of(const std::string& text, const std::string& seen, std::string_view more);
+// The same for sums and parameters that no residual follows.
+codec::Codec plain_codec(const std::string& text, const std::string& seen,
+                         std::string_view more = {});
 
 bool codes_sums(const Job& job);
 bool sums_at_low_rank(const Job& job);

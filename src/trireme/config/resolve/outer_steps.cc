@@ -153,40 +153,28 @@ class OuterReader {
   }
 
   void check_codecs(const OuterSettings& settings) const {
-    const auto codec_of = [&](const std::string& text) -> std::optional<codec::Codec> {
-      if (text.empty()) return std::nullopt;
-      try {
-        return codec::parse(text);
-      } catch (const Error&) {
-        refuse(
-            fmt::format("no codec {}; choose bf16, q8, q4 or f4, for codec also with the type "
-                        "of residuals, such as q4:bf16",
-                        text));
-      }
+    const auto seen = [&](std::string_view name, const std::string& codec) {
+      return fmt::format("network.outer={}: {}:{}", text_, name, codec);
     };
-    const std::optional<codec::Codec> codec = codec_of(settings.codec);
-    const std::optional<codec::Codec> back = codec_of(settings.back);
-    if (codec && codec::needs_residual(*codec) && !settings.residual)
+    if (settings.codec.empty()) {
+      if (!settings.back.empty()) refuse("back needs a codec, such as codec:f4");
+      return;
+    }
+    const codec::Codec codec = codec_of(settings.codec, seen("codec", settings.codec),
+                                        ", also with the type of residuals, such as q4:bf16");
+    if (codec::needs_residual(codec) && !settings.residual)
       refuse(
           fmt::format("codec {0} diverges without residuals; set codec:{0}:fp32", settings.codec));
-    if (codec && codec::is_integer(*codec))
+    if (codec::is_integer(codec))
       refuse(
           fmt::format("codec:{} shares exponents among senders, which islands do not; choose "
                       "bf16, q8, q4 or f4",
                       settings.codec));
-    if (codec && codec::is_low_rank(*codec))
+    if (codec::is_low_rank(codec))
       refuse(fmt::format(
           "codec:{} takes sums of gradients, not weights of islands; choose bf16, q8, q4 or f4",
           settings.codec));
-    if (back && !codec) refuse("back needs a codec, such as codec:f4");
-    if (back && codec::is_integer(*back))
-      refuse(
-          fmt::format("back:{} adds codes of several senders, and here is one; choose bf16, q8, "
-                      "q4 or f4",
-                      settings.back));
-    if (back && !codec::is_plain(*back))
-      refuse(fmt::format("back:{} needs residuals, which only codec has; choose bf16, q8, q4 or f4",
-                         settings.back));
+    if (!settings.back.empty()) plain_codec(settings.back, seen("back", settings.back));
   }
 
   const std::string& text_;

@@ -61,10 +61,13 @@ std::vector<Rule> model_rules() {
       {"kto-weights", only_with("preference.label_weights", "preference.loss=kto")},
       {"whole-answers", check_whole_answers,
        [](const Job& job) { return job.data.source == DataSource::kPreferences; }},
-      {"reference", only_with("preference.reference", "preference.loss=dpo|ipo|kto")},
+      {"reference", refused("preference.reference", "{preference.loss} has no reference"),
+       [](const Job& job) { return !uses_reference(job.preference.loss); }},
       {"reference-noise",
-       refused("model.dropout with data.source=preferences with preference.loss=dpo|ipo|kto",
-               "the loss compares the model with itself without noise", "set model.dropout=0")},
+       refused("model.dropout with data.source=preferences",
+               "{preference.loss} compares the model with itself without noise",
+               "set model.dropout=0"),
+       [](const Job& job) { return uses_reference(job.preference.loss); }},
   };
 }
 

@@ -1,9 +1,11 @@
-// Sums and gathers between ranks: NCCL, algorithms and codecs.
+// Sums and gathers between ranks: NCCL, algorithms, codecs and islands.
 #include <bit>
 
 #include "trireme/base/error.h"
 #include "trireme/comm/codec/integer.h"
 #include "trireme/config/resolve/coded_sums.h"
+#include "trireme/config/resolve/outer_steps.h"
+#include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/config/rules/rule_lists.h"
 #include "trireme/config/rules/templates.h"
 #include "trireme/config/values/nccl_settings.h"
@@ -13,30 +15,6 @@ namespace {
 
 bool is_power(std::int64_t number) {
   return std::has_single_bit(static_cast<std::uint64_t>(number));
-}
-
-codec::Codec codec_of(const std::string& text, const std::string& seen, std::string_view more) {
-  try {
-    return codec::parse(text);
-  } catch (const Error&) {
-    fail(ErrorKind::kUsage, "{}: no such codec; choose bf16, q8, q4 or f4{}", seen, more);
-  }
-}
-
-// Codecs of what no residual follows.
-codec::Codec plain_codec(const std::string& text, const std::string& seen,
-                         std::string_view more = {}) {
-  const codec::Codec codec = codec_of(text, seen, more);
-  if (codec::is_integer(codec))
-    fail(ErrorKind::kUsage,
-         "{}: codec {} adds codes of several senders, and here is one; choose bf16, q8, q4 or f4",
-         seen, text);
-  if (!codec::is_plain(codec))
-    fail(ErrorKind::kUsage,
-         "{}: codec {} needs residuals, which only gradients of senders have; choose bf16, q8, q4 "
-         "or f4",
-         seen, text);
-  return codec;
 }
 
 void check_gather_codec(const Job& job) {
@@ -156,6 +134,16 @@ void resolve_senders(Job& job, const Given&) {
   if (codes_sums(job)) job.network.senders = senders(job);
 }
 
+OuterSettings outer(const Job& job) {
+  return outer_settings(job.network).value_or(OuterSettings());
+}
+bool codes_weights(const Job& job) { return !outer(job).codec.empty(); }
+
+Rule for_islands(std::string_view id, std::initializer_list<std::string_view> needed,
+                 std::string_view reason = "") {
+  return {id, needs("network.outer", needed, reason)};
+}
+
 }  // namespace
 
 std::vector<Rule> network_rules() {
@@ -222,6 +210,33 @@ std::vector<Rule> codec_rules() {
        }},
       {"senders-of-each", check_senders_of_each, codes_each_micro_batch},
       {"senders", check_senders, codes_once, resolve_senders},
+  };
+}
+
+std::vector<Rule> island_rules() {
+  return {
+      {"islands-loss",
+       refused("network.outer", "the loss of {model.family} compares the samples of all islands",
+               "train without islands"),
+       [](const Job& job) { return outer(job).islands > 1 && couples_batch(job); }},
+      {"islands-spikes",
+       refused("run.spikes with network.outer", "a return to a checkpoint would repeat merges",
+               "leave run.spikes out, or set network.outer=none")},
+      for_islands("islands-codec", {"network.codec=none"}, "it codes sums over all replicas"),
+      for_islands("islands-states", {"optim.from_weights=false"},
+                  "its states are not those of islands"),
+      for_islands("islands-trainable", {"checkpoint.trainable_only=false"}),
+      for_islands("islands-offload", {"offload.optimizer=none", "offload.params=none"},
+                  "merged weights stay in memory"),
+      for_islands("islands-master", {"precision.master=fp32|fp64"}),
+      {"islands-direction",
+       needs("network.outer", {"parallel.tp=1"}, "it cuts layers whose norms merge:direction needs",
+             "merge:mean"),
+       [](const Job& job) { return outer(job).direction; }},
+      {"islands-coded",
+       needs("network.outer", {"precision.master=fp32", "run.device=cpu"},
+             "codecs of weights take fp32 on CPUs", "leave its codec out"),
+       codes_weights},
   };
 }
 

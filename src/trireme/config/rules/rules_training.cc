@@ -11,6 +11,11 @@
 namespace trireme::config {
 namespace {
 
+void check_unit_patterns(const Job& job) {
+  check_patterns("model.frozen", job.model.frozen);
+  check_patterns("lora.also", job.lora.also);
+}
+
 bool finds_spikes(const Job& job) { return job.run.spike_zscore > 0; }
 
 void check_reach(const Job& job) {
@@ -45,8 +50,7 @@ std::vector<Rule> training_rules() {
                "queries, keys and values of {model.family} are one layer",
                "set lora.targets=attention"),
        [](const Job& job) { return traits(info(job).decoder).fused_heads; }},
-      {"frozen-patterns", [](const Job& job) { check_patterns("model.frozen", job.model.frozen); }},
-      {"lora-patterns", [](const Job& job) { check_patterns("lora.also", job.lora.also); }},
+      {"patterns", check_unit_patterns},
       {"lora-rank", at_most("lora.rank", widest, "its adapter could not use more")},
       {"lora-frozen",
        refused("model.frozen with lora.rank", "adapters freeze every unit of the model",
