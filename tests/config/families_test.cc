@@ -30,13 +30,13 @@ TEST(Families, EachHasOneRecord) {
 TEST(Families, PropertiesAgree) {
   for (const FamilyInfo& one : families()) {
     EXPECT_EQ(one.couples_batch != nullptr, !one.couples.empty()) << one.name;
-    EXPECT_TRUE(!one.chain || one.decoder != DecoderBlock::kNone) << one.name;
+    EXPECT_TRUE(!one.chain || one.decoder) << one.name;
     // The loader cuts token ids alone.
     EXPECT_TRUE(!one.zigzag || one.reads_tokens) << one.name;
     EXPECT_TRUE(!one.packs_conversations || one.reads_tokens) << one.name;
     // Every decoder is a family of its own as well.
-    if (one.decoder != DecoderBlock::kNone) {
-      EXPECT_EQ(info(decoder_alone(one.family)).decoder, one.decoder) << one.name;
+    if (one.decoder) {
+      EXPECT_EQ(info(decoder_alone(one.family)).decoder->family, one.decoder->family) << one.name;
     }
   }
   EXPECT_EQ(decoder_alone(Family::kVlm), Family::kLlama);

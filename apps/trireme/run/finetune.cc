@@ -170,7 +170,7 @@ Rows choose_rows(const FinetuneOptions& options, const text::Dataset& data, conf
          given(options, "model.seq_len") ? "" : ", the positions of config.json", job.data.chat,
          compares ? "" : " or long=split");
   // A table of learned positions keeps its size.
-  if (!given(options, "model.seq_len") && config::traits(config::info(job).decoder).rotary) {
+  if (!given(options, "model.seq_len") && config::is_rotary(job)) {
     const std::int64_t multiple = rows.longest < 256 ? 16 : 64;
     job.model.seq_len = std::min(positions, (rows.longest + multiple - 1) / multiple * multiple);
   }

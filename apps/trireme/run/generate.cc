@@ -91,7 +91,7 @@ text::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& checkpo
 std::int64_t context_of(const config::Job& job) {
   const Path weights = job.model.weights;
   const config::FamilyInfo& family = config::info(job);
-  const bool turns = family.chain && config::traits(family.decoder).rotary;
+  const bool turns = family.chain && config::is_rotary(job);
   if (!turns || !convert::is_hugging_face(weights)) return job.model.seq_len;
   config::Model longer = job.model;
   longer.seq_len = std::max(

@@ -64,7 +64,7 @@ std::vector<Rule> decoder_rules() {
 
 }  // namespace
 
-FamilyInfo language_model(DecoderBlock decoder) {
+FamilyInfo language_model(const Decoder& decoder) {
   return {.keys = "model.*",
           .rules = decoder_rules,
           .decoder = decoder,
@@ -83,16 +83,6 @@ const FamilyInfo& info(Family family) {
   return *found;
 }
 
-DecoderTraits traits(DecoderBlock block) {
-  switch (block) {
-    case DecoderBlock::kNone: break;
-    case DecoderBlock::kGpt: return {.biased = true, .fused_heads = true};
-    case DecoderBlock::kLlama: return {.gated = true, .rotary = true, .llama_keys = true};
-    case DecoderBlock::kNeox: return {.biased = true, .rotary = true};
-  }
-  return {};
-}
-
 std::string names_where(bool (*holds)(const FamilyInfo&)) {
   std::vector<std::string_view> names;
   for (const FamilyInfo& one : families())
@@ -104,10 +94,10 @@ std::string names_where(bool (*holds)(const FamilyInfo&)) {
 }
 
 Family decoder_alone(Family family) {
-  const DecoderBlock block = info(family).decoder;
-  const auto alone = std::ranges::find_if(
-      families(), [&](const FamilyInfo& one) { return one.chain && one.decoder == block; });
-  TRIREME_CHECK(alone != families().end(), "family {} has no decoder", name(family));
+  const std::optional<Decoder>& decoder = info(family).decoder;
+  TRIREME_CHECK(decoder.has_value(), "family {} has no decoder", name(family));
+  const auto alone = std::ranges::find(families(), decoder->family, &FamilyInfo::name);
+  TRIREME_CHECK(alone != families().end(), "there is no family {}", decoder->family);
   return alone->family;
 }
 

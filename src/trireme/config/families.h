@@ -2,6 +2,7 @@
 // src/trireme/families and a line of cmake/families.cmake, from which this list and those of other components are made.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,20 +14,16 @@ namespace trireme::config {
 
 struct Rule;
 
-// Kinds of blocks of decoders. Families share them: vlm and arrcoc have Llama's after their towers.
-enum class DecoderBlock { kNone, kGpt, kLlama, kNeox };
-
-// Of what blocks of a kind are made.
-struct DecoderTraits {
-  bool biased = false;  // linear layers have biases, and norms are LayerNorm; else RMSNorm
-  bool gated = false;   // feed-forward layers are SwiGLU, with two wide layers
+// A decoder, as section `model` describes it, and what its checks ask.
+struct Decoder {
+  std::string_view family;  // that is this decoder alone
+  bool gated = false;       // feed-forward layers are SwiGLU, with two wide layers
   bool rotary =
       false;  // queries and keys turn; else positions are a table, which fixes the longest sequence
   bool fused_heads = false;  // queries, keys and values are one layer
   bool llama_keys =
       false;  // has key-value heads, heads of any width, windows and scaled rotary positions
 };
-DecoderTraits traits(DecoderBlock block);
 
 // How pictures are seen: in the tower's size, as tiles of it, or region by region.
 enum class Pictures { kResized, kTiles, kRegions };
@@ -43,7 +40,7 @@ struct FamilyInfo {
   std::string_view chunks = {};  // of a frozen tower of clips
   // What its sizes, data and layout must have (rules/rule.h): these fill sizes that stand for others, and refuse.
   std::vector<Rule> (*rules)() = nullptr;
-  DecoderBlock decoder = DecoderBlock::kNone;  // that section `model` describes
+  std::optional<Decoder> decoder{};
   bool chain = false;  // the model is that decoder alone: an embedding, equal blocks and a head
   bool reads_tokens = false;
   bool packs_conversations = false;  // several to a row, which do not see each other
@@ -60,12 +57,12 @@ struct FamilyInfo {
   bool (*couples_batch)(const Job&) = nullptr;
   std::string_view couples = {};
 
-  bool writes_text() const { return reads_tokens || decoder != DecoderBlock::kNone; }
+  bool writes_text() const { return reads_tokens || decoder.has_value(); }
   bool answers_about_pictures() const { return pictures != Pictures::kResized; }
 };
 
 // A decoder alone, on text: keys of section `model`, with the checks of resolve_decoder.
-FamilyInfo language_model(DecoderBlock decoder);
+FamilyInfo language_model(const Decoder& decoder);
 
 // All of them, in the order in which texts name them.
 std::span<const FamilyInfo> families();
@@ -79,6 +76,9 @@ std::string names_where(bool (*holds)(const FamilyInfo&));
 
 // The family that is this one's decoder alone: llama for vlm.
 Family decoder_alone(Family family);
+
+// Whether the job has a decoder whose queries and keys turn.
+inline bool is_rotary(const Job& job) { return info(job).decoder && info(job).decoder->rotary; }
 
 // Whether a family has a use for the key, "section.name". Keys of no family's own are every family's.
 bool uses(Family family, std::string_view key);

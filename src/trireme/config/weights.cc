@@ -12,7 +12,7 @@ namespace trireme::config {
 namespace {
 
 // Whether section `model` is a decoder's; that of clip is a text tower's, which no other family has.
-bool has_decoder(Family family) { return info(family).decoder != DecoderBlock::kNone; }
+bool has_decoder(Family family) { return info(family).decoder.has_value(); }
 
 // Whether a key says the same of both families.
 bool shared(Family a, Family b, const Field& field) {

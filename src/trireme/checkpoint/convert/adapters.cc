@@ -287,7 +287,7 @@ void to_peft(const Path& checkpoint, const config::Job& job, const model::ModelS
       infos_of(tensors, [&](std::size_t unit) { return kind_of_params(stored, unit).type; });
   std::set<std::string> targets;
   for (const AdapterTensor& tensor : tensors)
-    targets.insert(target_of(config::traits(config::info(job).decoder).fused_heads, tensor.layer));
+    targets.insert(target_of(config::info(job).decoder->fused_heads, tensor.layer));
   make_new(out);
   Bytes now;
   formats::stream_safetensors(out / kAdapterModelName, infos, {{"format", "pt"}},

@@ -49,7 +49,7 @@ std::vector<Rule> training_rules() {
        refused("lora.targets=query_value",
                "queries, keys and values of {model.family} are one layer",
                "set lora.targets=attention"),
-       [](const Job& job) { return traits(info(job).decoder).fused_heads; }},
+       [](const Job& job) { return info(job).decoder && info(job).decoder->fused_heads; }},
       {"patterns", check_unit_patterns},
       {"lora-rank", at_most("lora.rank", widest, "its adapter could not use more")},
       {"lora-frozen",

@@ -6,6 +6,7 @@
 #include "trireme/config/fields/field_joined.h"
 #include "trireme/config/rules/rule.h"
 #include "trireme/families/arrcoc/keys_checks.h"
+#include "trireme/families/llama/keys_decoder.h"
 
 namespace trireme::config {
 
@@ -94,7 +95,7 @@ FamilyInfo arrcoc_family() {
               "vision.activation,vision.norm_eps,arrcoc.*,projector.kind,vlm.mrope",
           .also = kTextDecoderKeys,
           .rules = arrcoc_rules,
-          .decoder = DecoderBlock::kLlama,
+          .decoder = kLlamaDecoder,
           .adapters = true,
           .pictures = Pictures::kRegions};
 }

@@ -4,7 +4,7 @@
 namespace trireme::config {
 
 FamilyInfo gpt_family() {
-  FamilyInfo family = language_model(DecoderBlock::kGpt);
+  FamilyInfo family = language_model({.family = "gpt", .fused_heads = true});
   family.about = "GPT-2";
   return family;
 }

@@ -8,6 +8,7 @@
 #include "trireme/config/layer_attention.h"
 #include "trireme/config/resolve/resolve_family.h"
 #include "trireme/config/rules/rule.h"
+#include "trireme/families/llama/keys_decoder.h"
 
 namespace trireme::config {
 
@@ -80,7 +81,7 @@ std::vector<Rule> llama_rules() {
 }  // namespace
 
 FamilyInfo llama_family() {
-  FamilyInfo family = language_model(DecoderBlock::kLlama);
+  FamilyInfo family = language_model(kLlamaDecoder);
   family.about = "Llama, Mistral, Qwen, OLMo, Gemma 3, Granite";
   family.keys = "model.*,llama.*";
   family.rules = llama_rules;

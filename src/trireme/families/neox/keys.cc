@@ -48,7 +48,7 @@ std::vector<Rule> neox_rules() {
 }  // namespace
 
 FamilyInfo neox_family() {
-  FamilyInfo family = language_model(DecoderBlock::kNeox);
+  FamilyInfo family = language_model({.family = "neox", .rotary = true});
   family.about = "GPT-NeoX, Pythia";
   family.keys =
       "model.layers,model.hidden,model.heads,model.kv_heads,model.ffn,model.vocab,model.seq_len,"

@@ -7,6 +7,7 @@
 #include "trireme/config/family_keys.h"
 #include "trireme/config/fields/field_kinds.h"
 #include "trireme/config/rules/rule.h"
+#include "trireme/families/llama/keys_decoder.h"
 #include "trireme/families/vlm/keys_checks.h"
 
 namespace trireme::config {
@@ -114,7 +115,7 @@ FamilyInfo vlm_family() {
           .also = kTextDecoderKeys,
           .chunks = kChunkedTowerKeys,
           .rules = vlm_rules,
-          .decoder = DecoderBlock::kLlama,
+          .decoder = kLlamaDecoder,
           .pictures = Pictures::kTiles,
           .embeds = true};
 }

@@ -1,27 +1,17 @@
 #include "trireme/model/account/transients.h"
 
-#include "trireme/config/families.h"
 #include "trireme/model/account/layer_tape.h"
 
 namespace trireme::model {
-namespace {
-
-// Learned positions and biases.
-bool gpt_like(const config::Model& model) {
-  return config::info(model.family).decoder == config::DecoderBlock::kGpt;
-}
-
-}  // namespace
 
 plan::NodeWork embed_transients(const config::Model& model, const Sizes& sizes, const PerRank& rank,
-                                bool scaled) {
-  const bool gpt = gpt_like(model);
-  const LayerTape layers(model, sizes, rank, gpt);
+                                bool has_positions, bool scaled) {
+  const LayerTape layers(model, sizes, rank, has_positions);
   const bool places = sizes.spread || rank.documents;
   Tape forward, backward;
   forward.take(layers.partial);
   layers.sum(forward);
-  if (gpt) {
+  if (has_positions) {
     // Rows of the table of positions, and the sum.
     forward.take((places ? layers.row : 0) + layers.row);
     forward.take(layers.dropped);
@@ -30,7 +20,7 @@ plan::NodeWork embed_transients(const config::Model& model, const Sizes& sizes, 
   backward.take((1 + scaled) * layers.row + layers.dropped + layers.gathered);
   // Positions' gradient is summed over samples, laid out as the table's and, of another type, converted.
   const std::int64_t positions = model.seq_len * sizes.d;
-  if (gpt && !places) {
+  if (has_positions && !places) {
     const bool converts = sizes.element != sizes.statistic;
     backward.take(positions * (sizes.element + (converts ? sizes.statistic : sizes.element)));
   }

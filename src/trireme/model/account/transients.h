@@ -8,9 +8,9 @@
 namespace trireme::model {
 
 // Tensors that models/ and ops/ make on the way and that are gone when the line ends; for one thread a rank.
-// `scaled`: an embedding is multiplied.
+// `has_positions`: rows of a table of positions are added to an embedding; `scaled`: it is multiplied.
 plan::NodeWork embed_transients(const config::Model& model, const Sizes& sizes, const PerRank& rank,
-                                bool scaled = false);
+                                bool has_positions = false, bool scaled = false);
 plan::NodeWork head_transients(const config::Model& model, const Sizes& sizes, const PerRank& rank,
                                const TrainedHead& trained);
 

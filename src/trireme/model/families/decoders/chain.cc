@@ -54,11 +54,12 @@ Chain::Chain(Graph& graph, const Model& model, const Sizes& sizes, const Embedde
       embed_(embedded.unit) {}
 
 void Chain::embed(std::vector<ParamSpec> params, std::int64_t saved_bytes, bool scaled) {
+  const bool has_positions = params.size() > 1;
   node({.name = "embed",
         .reads = with_positions(tokens_),
         .looks_up = true,
-        .work = converting("embed",
-                           embed_transients(model_, sizes_of("embed"), typed("embed"), scaled)),
+        .work = converting("embed", embed_transients(model_, sizes_of("embed"), typed("embed"),
+                                                     has_positions, scaled)),
         .exchanges = exchanges("embed").embed()},
        {.saved_bytes = saved_bytes}, std::move(params), activation());
   const Sizes sizes = sizes_of("embed");

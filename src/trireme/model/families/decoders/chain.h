@@ -31,7 +31,7 @@ class Chain {
   Chain(Graph& graph, const config::Model& model, const Sizes& sizes, const Embedded& embedded)
       : Chain(graph, model, sizes, embedded, -1) {}
 
-  // `scaled`: its result is multiplied.
+  // A second parameter is a table of positions. `scaled`: the result is multiplied.
   void embed(std::vector<ParamSpec> params, std::int64_t saved_bytes, bool scaled = false);
   void block(BlockLayers layers);
   // Result of the last node, and its replacement as input of the next one.
