@@ -94,7 +94,7 @@ TEST_F(Train, TracesAStep) {
   EXPECT_EQ(desk_.run(arguments).exit_code, 0);
   const Result late = train({"--set", "run.trace=7"});
   EXPECT_EQ(late.exit_code, 2);
-  EXPECT_THAT(late.err, HasSubstr("run.trace=7, but the run ends after run.steps=6"));
+  EXPECT_THAT(late.err, HasSubstr("run.trace=7 is more than run.steps=6"));
 }
 
 TEST_F(Train, ThreadsProcessesAndOneRankGiveTheSameNumbersAndAllFiles) {

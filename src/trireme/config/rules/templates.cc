@@ -129,7 +129,7 @@ Number::Number(const char* key)
       }),
       shown([key](const Job& job) { return config::shown(key, job); }) {}
 
-Number::Number(std::string_view text, std::function<double(const Job&)> value)
+Number::Number(std::string_view text, const std::function<double(const Job&)>& value)
     : value(value),
       shown([text, value](const Job& job) { return with_values(text, job, value(job)); }) {}
 
@@ -144,7 +144,7 @@ Check at_most(const Number& number, const Number& bound, std::string_view reason
 }
 
 Check multiple_of(const Number& number, const Number& divisor, std::string_view what,
-                  std::function<std::string(const Job&)> more) {
+                  const std::function<std::string(const Job&)>& more) {
   return [=](const Job& job) {
     const auto whole = static_cast<std::int64_t>(number.value(job)),
                part = static_cast<std::int64_t>(divisor.value(job));

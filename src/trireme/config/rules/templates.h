@@ -31,7 +31,7 @@ inline Check only_with(std::string_view setting, std::string_view needed) {
 // A number that is compared: of a key, or a computed one that {} of the text shows, "2 x {parallel.cp} = {}".
 struct Number {
   Number(const char* key);  // NOLINT(google-explicit-constructor): operands of a check
-  Number(std::string_view text, std::function<double(const Job&)> value);
+  Number(std::string_view text, const std::function<double(const Job&)>& value);
 
   std::string_view key;  // empty: none
   std::function<double(const Job&)> value;
@@ -44,6 +44,6 @@ Check at_most(const Number& number, const Number& bound, std::string_view reason
 
 // "A is not divisible by B, WHAT; nearest that work: A=6 or A=9", of whole numbers. `more` adds a way out.
 Check multiple_of(const Number& number, const Number& divisor, std::string_view what = "",
-                  std::function<std::string(const Job&)> more = {});
+                  const std::function<std::string(const Job&)>& more = {});
 
 }  // namespace trireme::config
