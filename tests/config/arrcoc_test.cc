@@ -29,7 +29,9 @@ TEST(Arrcoc, TheBudgetIsNineQuartersOfTheLeast) {
   EXPECT_EQ(resolved({}).arrcoc.budget, 576);  // 144 a region
   EXPECT_EQ(resolved({"arrcoc.sides=[2, 8]"}).arrcoc.budget, 36);
   EXPECT_EQ(resolved({"arrcoc.sides=[7, 8]"}).arrcoc.budget, 256);
-  EXPECT_THAT(refusal({"arrcoc.budget=255"}), HasSubstr("raise it to 256 or more"));
+  EXPECT_THAT(
+      refusal({"arrcoc.budget=255"}),
+      HasSubstr("less than (arrcoc.grid=2 x the first of arrcoc.sides=[8, 20])^2 = 256 tokens"));
   EXPECT_THAT(refusal({"arrcoc.budget=1601"}), HasSubstr("lower it to 1600 or less"));
   EXPECT_THAT(refusal({"model.seq_len=576"}), HasSubstr("raise it to 577 or more"));
   EXPECT_THAT(refusal({"arrcoc.sides=[20, 20]"}), HasSubstr("arrcoc.sides=[20, 20]"));

@@ -26,7 +26,7 @@ Rule reads(std::string_view sources, std::string_view what);
 std::vector<Rule> sample_rules();
 // Sizes of the tower that pictures or clips go through, and their samples.
 std::vector<Rule> tower_rules();
-// An encoder of V-JEPA 2.
+// Positions of an encoder of V-JEPA 2.
 Rule rotary_tower();
 // Outputs of a classifier.
 std::vector<Rule> class_rules();

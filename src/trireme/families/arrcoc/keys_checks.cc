@@ -76,9 +76,9 @@ std::vector<Rule> gpt_region_rules() {
 }
 
 std::vector<Rule> budget_rules() {
-  const Number least("{} tokens, the fewest of {arrcoc.grid} and {arrcoc.sides}",
+  const Number least("({arrcoc.grid} x the first of {arrcoc.sides})^2 = {} tokens",
                      [](const Job&job) { return tokens_of(job, job.arrcoc.least); }),
-      most("{} tokens, the most of {arrcoc.grid} and {arrcoc.sides}",
+      most("({arrcoc.grid} x the second of {arrcoc.sides})^2 = {} tokens",
            [](const Job&job) { return tokens_of(job, job.arrcoc.most); }),
       row("{arrcoc.budget} tokens of an image with those of a question = {}", [](const Job&job) {
         return static_cast<double>(job.arrcoc.budget + (asks_regions(job) ? 1 : 2));
@@ -106,11 +106,12 @@ void share_out_head(Job& job, const Given&) {
 std::vector<Rule> position_rules() {
   const Number channels("{} channels a head ({model.head_dim}, or {model.hidden} / {model.heads})",
                         [](const Job& job) { return static_cast<double>(head_width(job.model)); });
-  return {{"axes",
-           at_least(channels, 6, "positions in time, row and column need a pair each", "vlm.mrope"),
-           [](const Job& job) { return job.vlm.mrope.empty(); }},
-          {.id = "head-axes", .fill = share_out_head},
-          mrope_rule()};
+  return {
+      {"axes",
+       at_least(channels, 6, "positions in time, row and column need a pair each", "set vlm.mrope"),
+       [](const Job& job) { return job.vlm.mrope.empty(); }},
+      {.id = "head-axes", .fill = share_out_head},
+      mrope_rule()};
 }
 
 void resolve_widths(Job& job, const Given&) {
@@ -188,8 +189,8 @@ std::vector<Rule> arrcoc_rules() {
        tower_rules(),
        region_rules(),
        gpt_region_rules(),
-       {{"arrcoc-vocab", at_least("model.vocab", Number("{}", vocab_of), "ids of its samples"),
-         nullptr,
+       {{"arrcoc-vocab",
+         at_least("model.vocab", Number("{}", vocab_of), "samples have ids up to it"), nullptr,
          [](Job& job, const Given&) {
            if (job.model.vocab == 0) job.model.vocab = vocab_of(job);
          }}},

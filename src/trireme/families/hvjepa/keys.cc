@@ -52,12 +52,13 @@ std::vector<Field> hvjepa_fields() {
 namespace {
 
 std::vector<Rule> hvjepa_rules() {
-  return joined({jepa_rules(),
-                 chunk_rules(),
-                 {{"vicreg-batch",
-                   at_least("run.global_batch", 2,
-                            "{vicreg.weight} needs the variance over a batch", "vicreg.weight=0"),
-                   [](const Job& job) { return job.vicreg.weight > 0; }}}});
+  return joined(
+      {jepa_rules(),
+       chunk_rules(),
+       {{"vicreg-batch",
+         at_least("run.global_batch", 2, "{vicreg.weight} needs the variance over a batch",
+                  "set vicreg.weight=0"),
+         [](const Job& job) { return job.vicreg.weight > 0; }}}});
 }
 
 }  // namespace
