@@ -10,7 +10,7 @@
 namespace trireme::config {
 
 std::vector<Rule> joined(std::initializer_list<std::vector<Rule>> lists);
-// Checks of a list for these jobs alone. What it fills is filled in all.
+// Checks of a list for these jobs alone; its fills are for all.
 std::vector<Rule> only_for(bool (*jobs)(const Job&), std::vector<Rule> list);
 
 // Rows of an embedding of the data's tokens.

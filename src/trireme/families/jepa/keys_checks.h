@@ -1,4 +1,4 @@
-// What families that are trained as V-JEPA 2 have in common.
+// Rules of families that are trained as V-JEPA 2.
 #pragma once
 
 #include <vector>
