@@ -585,7 +585,7 @@ TEST_F(Train, SeveralDataSetsAreFoundFromAnotherDirectory) {
       desk_.run({"explain", "clips.yaml", "--set", "data.source=squares", "--set",
                  "data.antialias=false", "--set", "data.weights=", "--set", "data.path="});
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("data.antialias=false: family jepa with data.source=squares"));
+  EXPECT_THAT(refused.err, HasSubstr("data.antialias=false: model.family=jepa with"));
 }
 
 TEST_F(Train, ACacheThatCannotBeWrittenIsNamedWithTheWayOut) {

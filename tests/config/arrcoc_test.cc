@@ -29,8 +29,11 @@ TEST(Arrcoc, TheBudgetIsNineQuartersOfTheLeast) {
   EXPECT_EQ(resolved({}).arrcoc.budget, 576);  // 144 a region
   EXPECT_EQ(resolved({"arrcoc.sides=[2, 8]"}).arrcoc.budget, 36);
   EXPECT_EQ(resolved({"arrcoc.sides=[7, 8]"}).arrcoc.budget, 256);
-  EXPECT_THAT(refusal({"arrcoc.budget=255"}), HasSubstr("need 256 to 1600"));
-  EXPECT_THAT(refusal({"model.seq_len=576"}), HasSubstr("set model.seq_len=577"));
+  EXPECT_THAT(
+      refusal({"arrcoc.budget=255"}),
+      HasSubstr("less than (arrcoc.grid=2 x the first of arrcoc.sides=[8, 20])^2 = 256 tokens"));
+  EXPECT_THAT(refusal({"arrcoc.budget=1601"}), HasSubstr("lower it to 1600 or less"));
+  EXPECT_THAT(refusal({"model.seq_len=576"}), HasSubstr("raise it to 577 or more"));
   EXPECT_THAT(refusal({"arrcoc.sides=[20, 20]"}), HasSubstr("arrcoc.sides=[20, 20]"));
 }
 
@@ -65,7 +68,8 @@ TEST(Arrcoc, OnlyScorersThatTrainAreCharged) {
   EXPECT_TRUE(resolved({kBudget, "arrcoc.penalties=[0.1, 0]"}).arrcoc.gate);
   EXPECT_THAT(refusal({"arrcoc.penalties=[0.1, 0]"}),
               HasSubstr("set arrcoc.scorers=information,salience,coupling,budget"));
-  EXPECT_THAT(refusal({kBudget, "arrcoc.gate=false"}), HasSubstr("budget in arrcoc.scorers"));
+  EXPECT_THAT(refusal({kBudget, "arrcoc.gate=false"}),
+              HasSubstr("budget, arrcoc.gate=false: a budget that is chosen"));
   EXPECT_THAT(refusal({"arrcoc.penalties=[0, 0.01]", "arrcoc.scorers=random"}),
               HasSubstr("arrcoc.penalties=[0, 0.01]"));
 }
@@ -86,7 +90,7 @@ TEST(Arrcoc, AUsersQuestionsHaveBytesForTokens) {
   const Sets pairs = {"data.source=pairs", "data.path=x"};
   EXPECT_EQ(resolved(pairs).model.vocab, 258);
   EXPECT_THAT(refusal({"data.source=pairs", "data.path=x", "model.seq_len=577"}),
-              HasSubstr("set model.seq_len=578 or more"));
+              HasSubstr("raise it to 578 or more"));
   EXPECT_THAT(refusal({"data.source=pairs"}), HasSubstr("set data.path"));
 }
 

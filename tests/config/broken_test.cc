@@ -247,15 +247,13 @@ TEST(Conflicts, ShowTheArithmeticAndAWayOut) {
        "parallel.context=ulysses, or more ranks"},
       {{"model.hidden=30"},
        1,
-       "model.hidden=30 is not divisible by model.heads=4; nearest that work: model.heads=3, or "
-       "model.hidden=28 or model.hidden=32"},
-      {{"model.family=llama", "model.kv_heads=3"},
-       1,
-       "model.heads=4 is not divisible by model.kv_heads=3; nearest that works: model.kv_heads=2"},
-      {{"model.kv_heads=2"}, 1, "family gpt has one key-value head per head; needs 4 (or 0)"},
-      {{"model.family=llama", "model.hidden=12"}, 1, "= 3 per head is odd"},
-      {{"model.family=llama", "model.dropout=0.1"}, 1, "family llama has no dropout; needs 0"},
-      {{"model.rope_theta=500000"}, 1, "family gpt has no rotary positions"},
+       "model.hidden=30 is not divisible by model.heads=4; nearest that work: model.hidden=28 or "
+       "model.hidden=32, or model.heads=3"},
+      {{"model.family=llama", "model.kv_heads=3"}, 1, "model.heads=6, or model.kv_heads=2"},
+      {{"model.kv_heads=2"}, 1, "has one key-value head per head; set model.kv_heads=4"},
+      {{"model.family=llama", "model.hidden=12"}, 1, "= 3 per head: rotary"},
+      {{"model.family=llama", "model.dropout=0.1"}, 1, "model.family=llama has no dropout"},
+      {{"model.rope_theta=500000"}, 1, "model.family=gpt has no rotary positions"},
       {{"model.vocab=255"},
        1,
        "model.vocab=255 is smaller than the dataset's vocabulary of 256; set model.vocab=256 (or "

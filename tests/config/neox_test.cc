@@ -44,8 +44,11 @@ TEST(Neox, WhatItCannotHaveIsRefusedByKey) {
   const std::string text = refused({"model.hidden=208", "neox.rotary_fraction=0.56"});
   const std::string remedy = text.substr(text.find("neox.rotary_fraction=", text.find("set ")));
   EXPECT_EQ(rotated_channels(resolve(job_with({"model.hidden=208", remedy}), 1, {})), 30);
-  EXPECT_THAT(refused({"model.hidden=60"}), HasSubstr("15 per head is odd; neox rotates pairs"));
-  EXPECT_THAT(refused({"model.kv_heads=2"}), HasSubstr("one key-value head per head; needs 4"));
+  EXPECT_THAT(refused({"model.hidden=60"}),
+              HasSubstr("15 per head: rotary positions need a multiple of 2; nearest that work: "
+                        "model.hidden=56"));
+  EXPECT_THAT(refused({"model.kv_heads=2"}),
+              HasSubstr("one key-value head per head; set model.kv_heads=4"));
   EXPECT_THAT(refused({"model.dropout=0.1"}), HasSubstr("family neox does not use it"));
   EXPECT_THAT(refused({"model.rope_scaling=linear factor=2"}),
               HasSubstr("family neox does not use it"));

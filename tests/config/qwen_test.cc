@@ -27,9 +27,10 @@ TEST(QwenKeys, HeadsAreAsWideAsTheJobSays) {
 }
 
 TEST(QwenKeys, RefusedWithTheWayOut) {
-  EXPECT_THAT(usage_error_of([] { qwen_job({"model.head_dim=15"}); }),
-              HasSubstr("model.head_dim=15 is odd; llama rotates pairs and needs an even one, such "
-                        "as 16"));
+  EXPECT_THAT(
+      usage_error_of([] { qwen_job({"model.head_dim=15"}); }),
+      HasSubstr("model.head_dim=15 is not divisible by 2, as rotary positions turn pairs of "
+                "channels; nearest that work: model.head_dim=14 or model.head_dim=16"));
   for (const char* set : {"model.head_dim=32", "model.qkv_bias=true", "model.qk_norm=true"})
     EXPECT_THAT(usage_error_of([&] {
                   qwen_job({"model.family=gpt", set});

@@ -176,13 +176,14 @@ TEST(Rope, RefusedTextNamesWhatIsWrong) {
   EXPECT_THAT(refused("llama3 factor=8 original=8192 low=4"), HasSubstr("low=4 is not below high"));
   EXPECT_THAT(refused("yarn factor=8 original=8192 slow=32"), HasSubstr("slow=32 is not below"));
   EXPECT_THAT(refused("yarn factor=8 original=8192 truncate=0.5"), HasSubstr("neither 0 nor 1"));
-  EXPECT_THAT(usage_error_of([] {
-                Job job;
-                for (const char* set : {"model.vocab=64", "model.rope_scaling=linear factor=2"})
-                  apply_set(job, set);
-                resolve(job, 1, {});
-              }),
-              HasSubstr("model.rope_scaling=linear factor=2: family gpt has no rotary positions"));
+  EXPECT_THAT(
+      usage_error_of([] {
+        Job job;
+        for (const char* set : {"model.vocab=64", "model.rope_scaling=linear factor=2"})
+          apply_set(job, set);
+        resolve(job, 1, {});
+      }),
+      HasSubstr("model.rope_scaling=linear factor=2: model.family=gpt has no rotary positions"));
 }
 
 }  // namespace

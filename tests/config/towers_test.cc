@@ -58,7 +58,7 @@ TEST(Towers, KeysWithoutUseAreRefusedAndNotPrinted) {
   EXPECT_THAT(tower_refusal({}, {"vision.layers=3"}), HasSubstr("family gpt does not use it"));
   EXPECT_THAT(print_yaml(resolved_tower(kVit, {})), Not(HasSubstr("seq_len")));
   EXPECT_THAT(tower_refusal(kVit, {"recompute.logits=true"}),
-              HasSubstr("recompute.logits=true: family vit"));
+              HasSubstr("recompute.logits=true: model.family=vit"));
   EXPECT_THAT(tower_refusal(kVit, {"data.path=x"}), HasSubstr("data.path=x: the samples"));
   EXPECT_THAT(tower_refusal(kVit, {"data.documents=true"}), HasSubstr("data.documents=true"));
   EXPECT_THAT(tower_refusal(kVit, {"data.tokenizer=characters"}),
@@ -100,11 +100,13 @@ TEST(Towers, SizesMustDivide) {
 TEST(Towers, DataMustFit) {
   EXPECT_THAT(tower_refusal({"model.family=vit"}, {}), HasSubstr("set data.source=stripes"));
   EXPECT_THAT(tower_refusal({"model.family=clip"}, {}), HasSubstr("set data.source=scenes"));
-  EXPECT_THAT(tower_refusal({"data.source=stripes"}, {}), HasSubstr("family gpt reads tokens"));
+  EXPECT_THAT(tower_refusal({"data.source=stripes"}, {}),
+              HasSubstr("model.family=gpt reads tokens"));
   EXPECT_THAT(tower_refusal(kVit, {"vision.classes=4"}), HasSubstr("set vision.classes=5 (or 0)"));
   EXPECT_THAT(tower_refusal(kClip, {"model.vocab=255"}), HasSubstr("set model.vocab=256"));
-  EXPECT_THAT(tower_refusal(kClip, {"model.seq_len=53"}),
-              HasSubstr("captions have up to 54 tokens with their end; set model.seq_len=54"));
+  EXPECT_THAT(
+      tower_refusal(kClip, {"model.seq_len=53"}),
+      HasSubstr("less than 54 tokens: captions have up to as many with their end; raise it to 54"));
 }
 
 TEST(Towers, LayoutsMustFit) {

@@ -38,9 +38,9 @@ TEST(Vlm, DeepstackNamesBlocksOfTheTowerThatRun) {
 TEST(Vlm, AnImageIsPaddedWhereItIsOneTile) {
   EXPECT_EQ(vlm_resolved({"vlm.fit=pad", "vlm.max_tiles=0"}).vlm.fit, VlmFit::kPad);
   EXPECT_THAT(vlm_refusal({"vlm.fit=pad"}),
-              HasSubstr("vlm.fit=pad, vlm.max_tiles=4: an image is padded"));
+              HasSubstr("vlm.fit=pad with vlm.max_tiles=4: an image is padded"));
   EXPECT_THAT(vlm_refusal({"vlm.fit=wide", "vlm.max_tiles=0"}),
-              HasSubstr("vlm.fit=wide, vlm.max_tiles=0: without tiles"));
+              HasSubstr("vlm.fit=wide with vlm.max_tiles=0: without tiles"));
 }
 
 TEST(Vlm, TheTowerIsReadAtALayerFromEitherEnd) {
@@ -65,13 +65,14 @@ TEST(Vlm, AMergerMakesATokenOfTwoByTwo) {
   EXPECT_EQ(tile_tokens(job), 4);
   EXPECT_FALSE(reads_last(job));  // its norm is in the place of the tower's
   EXPECT_FALSE(ends_rows(job));
-  EXPECT_THAT(vlm_refusal({"projector.kind=merger", "vision.image=24"}),
-              HasSubstr("= 3 tokens a side: projector.kind=merger joins 2 x 2 and needs an even "
-                        "number; set vision.image=32"));
+  EXPECT_THAT(
+      vlm_refusal({"projector.kind=merger", "vision.image=24"}),
+      HasSubstr("is not divisible by 2 x vision.patch=8 = 16, as projector.kind=merger joins "
+                "2 x 2 tokens; nearest that work: vision.image=16 or vision.image=32"));
   EXPECT_THAT(vlm_refusal({"projector.kind=merger", "vision.pooling=class"}),
               HasSubstr("vision.pooling=mean"));
   EXPECT_THAT(vlm_refusal({"projector.kind=merger", "projector.queries=5"}),
-              HasSubstr("leave them out"));
+              HasSubstr("leave it out, or set projector.kind"));
   EXPECT_THAT(usage_error_of([] {
                 Job regions;
                 for (const char* set :
@@ -86,8 +87,10 @@ TEST(Vlm, LearnedPositionsAreResampledWhereAGridIsGiven) {
   const Job job = vlm_resolved({"vision.positions=learned_rotary", "vision.position_grid=7"});
   EXPECT_EQ(job.vision.position_grid, 7);
   EXPECT_EQ(vlm_resolved({"vision.position_grid=3"}).vision.position_grid, 3);
-  EXPECT_THAT(vlm_refusal({"vision.positions=rotary", "vision.position_grid=7"}),
-              HasSubstr("vision.position_grid=7: rotary positions have no table"));
+  EXPECT_THAT(
+      vlm_refusal({"vision.positions=rotary", "vision.position_grid=7"}),
+      HasSubstr(
+          "vision.position_grid=7 with vision.positions=rotary: rotary positions have no table"));
   EXPECT_THAT(vlm_refusal({"vision.pooling=class", "vision.position_grid=7"}),
               HasSubstr("vision.position_grid=0 or vision.pooling=mean"));
   EXPECT_THAT(
@@ -139,10 +142,10 @@ TEST(Vlm, ADecoderThatAttendsToImagesHasNoneOfTheirTokens) {
                                                              "two whole numbers from 0"));
   EXPECT_THAT(vlm_refusal(crossing({"vlm.pack=true"})), HasSubstr("set vlm.pack=false"));
   EXPECT_THAT(vlm_refusal(crossing({"vlm.mrope=4,2,2"})),
-              HasSubstr("vlm.mrope=4,2,2: it applies to"));
+              HasSubstr("vlm.mrope=4,2,2 with vlm.cross=[1, 8]: it is for"));
   EXPECT_THAT(vlm_refusal(crossing({"vlm.deepstack=0"})),
-              HasSubstr("vlm.deepstack=0: it applies to"));
-  EXPECT_THAT(vlm_refusal(crossing({"vlm.cross=[9, 8]"})), HasSubstr("set [2, 8] or fewer"));
+              HasSubstr("vlm.deepstack=0 with vlm.cross=[1, 8]: it is for"));
+  EXPECT_THAT(vlm_refusal(crossing({"vlm.cross=[9, 8]"})), HasSubstr("lower it to 2 or less"));
   EXPECT_THAT(usage_error_of([&] {
                 resolve(vlm_job(crossing({"vlm.cross=[1, 2]", "parallel.tp=4"})), 4, {});
               }),

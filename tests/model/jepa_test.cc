@@ -274,7 +274,8 @@ TEST(Jepa, WhatItCannotUseIsRefused) {
   EXPECT_THAT(refusal(Family::kJepa, {"vision.positions=learned"}),
               HasSubstr("set vision.positions=rotary"));
   EXPECT_THAT(refusal(Family::kJepa, {"vision.heads=8"}), HasSubstr("3 per head"));
-  EXPECT_THAT(refusal(Family::kJepa, {"jepa.heads=4"}), HasSubstr("an even number of 6 or more"));
+  EXPECT_THAT(refusal(Family::kJepa, {"jepa.heads=4"}),
+              HasSubstr("need a multiple of 2, 6 or more"));
   EXPECT_THAT(refusal(Family::kJepa, {"vision.patch=5"}), HasSubstr("vision.patch=5"));
   EXPECT_THAT(refusal(Family::kJepa, {"vision.frames=3"}), HasSubstr("vision.tubelet=2"));
   EXPECT_THAT(refusal(Family::kJepa, {"jepa.masks=8x0.15,2x1"}), HasSubstr("leaves no context"));
@@ -284,11 +285,12 @@ TEST(Jepa, WhatItCannotUseIsRefused) {
   EXPECT_THAT(refusal(Family::kJepa, {"data.source=arm"}), HasSubstr("data.source=squares"));
   EXPECT_THAT(refusal(Family::kJepa, {"probe.layers=2"}), HasSubstr("does not use"));
   EXPECT_THAT(refusal(Family::kProbe, {"vision.classes=4"}), HasSubstr("8 classes"));
-  EXPECT_THAT(refusal(Family::kProbe, {"probe.clips=[1, 3]"}), HasSubstr("Set data.source=clips"));
+  EXPECT_THAT(refusal(Family::kProbe, {"probe.clips=[1, 3]"}), HasSubstr("set data.source=clips"));
   const Sets clips = {"data.source=clips", "data.path=x"};
-  EXPECT_THAT(refusal(Family::kProbe, {clips[0], clips[1], "probe.clips=[1, 3]",
-                                       "run.micro_batch=4", "run.global_batch=4"}),
-              HasSubstr("3 in probe.clips does not divide run.micro_batch=4"));
+  EXPECT_THAT(
+      refusal(Family::kProbe, {clips[0], clips[1], "probe.clips=[1, 3]", "run.micro_batch=4",
+                               "run.global_batch=4"}),
+      HasSubstr("run.micro_batch=4 is not divisible by 3, the second of probe.clips=[1, 3]"));
   // What is proposed for two ranks holds whole samples.
   const auto of_two = [&](const char* views) {
     return config::usage_error_of([&] {
@@ -302,7 +304,7 @@ TEST(Jepa, WhatItCannotUseIsRefused) {
   EXPECT_THAT(of_two("probe.clips=[1, 4]"), Not(HasSubstr("with this batch")));
   EXPECT_THAT(
       refusal(Family::kProbe, {clips[0], clips[1], "probe.clips=[2, 1]", "vision.chunked=true"}),
-      HasSubstr("Set probe.clips=[1, 1]"));
+      HasSubstr("set the first of probe.clips to 1"));
   EXPECT_THAT(refusal(Family::kProbe, {clips[0], "data.path=a,b", "data.weights=1"}),
               HasSubstr("has 1 weights"));
   EXPECT_THAT(refusal(Family::kProbe, {"data.weights=1"}), HasSubstr("reads one data set"));

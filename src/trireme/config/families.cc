@@ -8,8 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
 #include "trireme/config/fields/field_lists.h"
-#include "trireme/config/resolve/resolve_family.h"
-#include "trireme/config/rules/rule.h"
+#include "trireme/config/rules/shared_rules.h"
 
 namespace trireme::config {
 
@@ -55,18 +54,9 @@ std::span<const FamilyInfo> families() {
   return kFamilies;
 }
 
-namespace {
-
-std::vector<Rule> decoder_rules() {
-  return {{.id = "decoder",
-           .fill = [](Job& job, const Given& given) { resolve_decoder(job.model, given.data); }}};
-}
-
-}  // namespace
-
 FamilyInfo language_model(const Decoder& decoder) {
   return {.keys = "model.*",
-          .rules = decoder_rules,
+          .rules = language_rules,
           .decoder = decoder,
           .chain = true,
           .reads_tokens = true,

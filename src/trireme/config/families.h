@@ -61,7 +61,7 @@ struct FamilyInfo {
   bool answers_about_pictures() const { return pictures != Pictures::kResized; }
 };
 
-// A decoder alone, on text: keys of section `model`, with the checks of resolve_decoder.
+// A decoder alone, on text: keys of section `model`, with language_rules.
 FamilyInfo language_model(const Decoder& decoder);
 
 // All of them, in the order in which texts name them.

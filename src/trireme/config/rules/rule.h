@@ -22,9 +22,10 @@ using Check = std::function<void(const Job&)>;
 struct Rule {
   std::string_view id;
   Check check{};  // throws Error{kUsage} with the value seen, the value needed and a way out
-  bool (*when)(const Job&) = nullptr;          // jobs that are checked; null: all
-  void (*fill)(Job&, const Given&) = nullptr;  // sets derived values, before the check
-  std::optional<Family> family{};              // whose rule it is; none: of all
+  std::function<bool(const Job&)> when{};            // jobs that are checked; null: all
+  void (*fill)(Job&, const Given&) = nullptr;        // sets derived values, before the check
+  void (*fits)(const Job&, const Given&) = nullptr;  // a check of what is given, as `check`
+  std::optional<Family> family{};                    // whose rule it is; none: of all
 };
 
 // The rules of all families in their order: a rule reads what earlier ones have filled.

@@ -4,6 +4,7 @@
 
 #include "trireme/config/families.h"
 #include "trireme/config/rules/rule_lists.h"
+#include "trireme/config/rules/shared_rules.h"
 
 namespace trireme::config {
 
@@ -14,6 +15,20 @@ std::vector<Rule> family_rules() {
       rule.family = one.family;
       list.push_back(std::move(rule));
     }
+  return list;
+}
+
+std::vector<Rule> joined(std::initializer_list<std::vector<Rule>> lists) {
+  std::vector<Rule> all;
+  for (const std::vector<Rule>& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+std::vector<Rule> only_for(bool (*jobs)(const Job&), std::vector<Rule> list) {
+  for (Rule& rule : list)
+    rule.when = [jobs, when = rule.when](const Job& job) {
+      return jobs(job) && (!when || when(job));
+    };
   return list;
 }
 
@@ -32,7 +47,9 @@ const std::vector<Rule>& rules() {
 void run(const Rule& rule, Job& job, const Given& given) {
   if (rule.family && *rule.family != job.model.family) return;
   if (rule.fill) rule.fill(job, given);
-  if (rule.check && (!rule.when || rule.when(job))) rule.check(job);
+  if (rule.when && !rule.when(job)) return;
+  if (rule.check) rule.check(job);
+  if (rule.fits) rule.fits(job, given);
 }
 
 }  // namespace trireme::config

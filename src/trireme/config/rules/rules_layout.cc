@@ -9,13 +9,20 @@
 namespace trireme::config {
 namespace {
 
+// Ranks for each shard.
+std::int64_t ranks_of_shard(const Parallel& parallel) {
+  return std::int64_t{parallel.pp} * parallel.dp_replicate * parallel.cp * parallel.tp;
+}
 void resolve_mesh(Job& job, const Given& given) {
-  Parallel& parallel = job.parallel;
+  const std::int64_t others = ranks_of_shard(job.parallel);
+  if (job.parallel.dp_shard == -1 && given.world % others == 0)
+    job.parallel.dp_shard = static_cast<int>(given.world / others);
+}
+
+void check_mesh(const Job& job, const Given& given) {
+  const Parallel& parallel = job.parallel;
   const int world = given.world;
-  const std::int64_t others =
-      std::int64_t{parallel.pp} * parallel.dp_replicate * parallel.cp * parallel.tp;
-  const bool divides = world % others == 0;
-  if (parallel.dp_shard == -1 && divides) parallel.dp_shard = static_cast<int>(world / others);
+  const std::int64_t others = ranks_of_shard(parallel);
   const std::string product =
       fmt::format("pp={} x dp_replicate={} x dp_shard={} x cp={} x tp={}", parallel.pp,
                   parallel.dp_replicate, parallel.dp_shard, parallel.cp, parallel.tp);
@@ -27,8 +34,9 @@ void resolve_mesh(Job& job, const Given& given) {
   const std::int64_t ranks = others * parallel.dp_shard;
   if (ranks == world) return;
   const std::string shard =
-      divides ? fmt::format("set parallel.dp_shard={} (or -1: the remaining ranks)", world / others)
-              : std::string("lower a degree");
+      world % others == 0
+          ? fmt::format("set parallel.dp_shard={} (or -1: the remaining ranks)", world / others)
+          : std::string("lower a degree");
   fail(ErrorKind::kUsage, "parallel: {} = {}, but the world has {}; {}, or start {}", product,
        counted(ranks, "rank"), world, shard, counted(ranks, "rank"));
 }
@@ -45,8 +53,11 @@ bool has_inner_ranks(const Job& job) {
   return cuts_rows(job) && job.parallel.context == ContextMethod::kHierarchical;
 }
 
-constexpr std::string_view kOneEach = "a rank needs at least one",
-                           kOneHead = "a rank needs a head for each that it exchanges with";
+constexpr std::string_view kOneHead = "a rank needs a head for each that it exchanges with";
+
+Rule for_tp(std::string_view id, const char* key) {
+  return {id, shared_by_tp(key), [key](const Job& job) { return uses(job.model.family, key); }};
+}
 
 }  // namespace
 
@@ -66,18 +77,17 @@ std::vector<Rule> layout_rules() {
        multiple_of("parallel.dp_replicate", islands,
                    "which have equally many replicas, with parallel.dp_shard for shards in each"),
        nullptr, [](Job& job, const Given&) { resolve_islands(job); }},
-      {.id = "mesh", .fill = resolve_mesh},
+      {.id = "mesh", .fill = resolve_mesh, .fits = check_mesh},
       {"rows-in-order",
        refused("parallel.context=ulysses|hierarchical",
                "{model.family} has rows in order on cp ranks, which gather keys and values",
                "set parallel.context=all_gather, or leave it out"),
        rows_in_order, resolve_context},
-      {"tp-heads", at_most("parallel.tp", "model.heads", kOneEach),
-       [](const Job& job) { return uses(job.model.family, "model.heads"); }},
-      {"tp-tower-heads", at_most("parallel.tp", "vision.heads", kOneEach),
-       [](const Job& job) { return uses(job.model.family, "vision.heads"); }},
-      {"tp-ffn", at_most("parallel.tp", "model.ffn", kOneEach), is_chain},
-      {"tp-vocab", at_most("parallel.tp", "model.vocab", kOneEach), is_chain},
+      for_tp("tp-heads", "model.heads"),
+      for_tp("tp-tower-heads", "vision.heads"),
+      for_tp("tp-ffn", "model.ffn"),
+      for_tp("tp-tower-ffn", "vision.ffn"),
+      for_tp("tp-vocab", "model.vocab"),
       {"tp-tokens",
        at_most("parallel.tp", tokens, "{parallel.sequence_parallel} gives each rank a token",
                "set parallel.sequence_parallel=false"),

@@ -3,13 +3,21 @@
 #include "trireme/config/chat.h"
 #include "trireme/config/families.h"
 #include "trireme/config/pixels.h"
-#include "trireme/config/resolve/resolve_family.h"
+#include "trireme/config/resolve/resolve_conversations.h"
 #include "trireme/config/rules/rule_lists.h"
 #include "trireme/config/rules/templates.h"
 #include "trireme/config/synthetic.h"
 
 namespace trireme::config {
 namespace {
+
+// Keys that the family has no use for are left as they are.
+void check_idle_keys(const Job& job) {
+  for (const Difference& key : diff(Job(), job))
+    if (!uses(job.model.family, key.key))
+      fail(ErrorKind::kUsage, "{}={}: family {} does not use it; leave it out", key.key, key.after,
+           name(job.model.family));
+}
 
 constexpr auto kPacks = [](const FamilyInfo& one) { return one.packs_conversations; };
 
@@ -44,10 +52,19 @@ std::vector<Rule> key_rules() {
        refused("data.source with data.path=", "conversations are read from files",
                "set data.path to a .jsonl file of conversations, or a directory of them"),
        reads_chat},
-      {.id = "text",
+      {"text-source",
+       refused("data.source", "{model.family} reads tokens",
+               "set data.source=text, chat, preferences, words or affine"),
+       [](const Job& job) { return info(job).reads_tokens && !is_text(job.data.source); }},
+      {"made-text",
+       refused("data.path,data.tokenizer,data.documents", "synthetic text does not use it",
+               "leave it out, or set data.source=text"),
+       [](const Job& job) { return info(job).reads_tokens && !reads_text(job.data.source); }},
+      {"chat", [](const Job& job) { parse_chat(job.data.chat); }, reads_chat},
+      {.id = "conversations",
        .fill =
            [](Job& job, const Given&) {
-             if (info(job).reads_tokens) resolve_text(job);
+             if (reads_chat(job)) resolve_conversations(job);
            }},
   };
 }

@@ -1,12 +1,12 @@
 #include "trireme/config/rules/templates.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
 #include "trireme/config/fields/fields.h"
-#include "trireme/config/resolve/resolve_family.h"
 #include "trireme/config/values/nearest.h"
 
 namespace trireme::config {
@@ -42,6 +42,27 @@ std::string with_values(std::string_view text, const Job& job, double number = 0
     text.remove_prefix(close + 1);
   }
   return filled.append(text);
+}
+
+// "KEY=24 or KEY=32" for the multiples of `step` from `least` on around another value.
+std::string nearest_multiples(std::string_view key, std::int64_t value, std::int64_t step,
+                              std::int64_t least) {
+  const std::int64_t below = value / step * step;
+  const std::string lower = below >= least ? fmt::format("{}={} or ", key, below) : "";
+  return fmt::format("{}{}={}", lower, key, std::max(below + step, least));
+}
+
+// The divisor of `whole` that is nearest to `wanted`.
+std::int64_t nearest_divisor(std::int64_t whole, std::int64_t wanted) {
+  for (std::int64_t apart = 0; apart < whole; ++apart) {
+    if (wanted - apart > 0 && whole % (wanted - apart) == 0) return wanted - apart;
+    if (wanted + apart <= whole && whole % (wanted + apart) == 0) return wanted + apart;
+  }
+  return whole;
+}
+
+std::string or_other(std::string_view other) {
+  return other.empty() ? "" : fmt::format(", or {}", other);
 }
 
 std::vector<std::string_view> split(std::string_view text, std::string_view separator) {
@@ -103,7 +124,7 @@ Check refused(std::string_view setting, std::string_view reason, std::string_vie
       if (seen.empty()) return;
       all += (all.empty() ? "" : " with ") + seen;
     }
-    fail(ErrorKind::kUsage, "{}: {}; {}", all, with_values(reason, job), way);
+    fail(ErrorKind::kUsage, "{}: {}; {}", all, with_values(reason, job), with_values(way, job));
   };
 }
 
@@ -129,6 +150,10 @@ Number::Number(const char* key)
       }),
       shown([key](const Job& job) { return config::shown(key, job); }) {}
 
+Number::Number(int value)
+    : value([value](const Job&) { return value; }),
+      shown([value](const Job&) { return fmt::format("{}", value); }) {}
+
 Number::Number(std::string_view text, const std::function<double(const Job&)>& value)
     : value(value),
       shown([text, value](const Job& job) { return with_values(text, job, value(job)); }) {}
@@ -137,10 +162,31 @@ Check at_most(const Number& number, const Number& bound, std::string_view reason
               std::string_view other) {
   return [=](const Job& job) {
     if (number.value(job) > bound.value(job))
-      fail(ErrorKind::kUsage, "{} is more than {}: {}; lower it to {} or less{}{}",
-           number.shown(job), bound.shown(job), with_values(reason, job), bound.value(job),
-           other.empty() ? "" : ", or ", other);
+      fail(ErrorKind::kUsage, "{} is more than {}: {}; lower it to {} or less{}", number.shown(job),
+           bound.shown(job), with_values(reason, job), bound.value(job), or_other(other));
   };
+}
+
+Check at_least(const Number& number, const Number& bound, std::string_view reason,
+               std::string_view other) {
+  return [=](const Job& job) {
+    if (number.value(job) < bound.value(job))
+      fail(ErrorKind::kUsage, "{} is less than {}: {}; raise it to {} or more{}", number.shown(job),
+           bound.shown(job), with_values(reason, job), bound.value(job), or_other(other));
+  };
+}
+
+Check equal_to(const char* key, const Number& wanted, std::string_view reason,
+               std::string_view other) {
+  return [=, number = Number(key)](const Job& job) {
+    if (number.value(job) != wanted.value(job))
+      fail(ErrorKind::kUsage, "{} is not {}: {}; set {}={}{}", number.shown(job), wanted.shown(job),
+           with_values(reason, job), key, wanted.value(job), or_other(other));
+  };
+}
+
+Check shared_by_tp(const Number& parts) {
+  return at_most("parallel.tp", parts, "a rank needs at least one");
 }
 
 Check multiple_of(const Number& number, const Number& divisor, std::string_view what,
@@ -148,10 +194,34 @@ Check multiple_of(const Number& number, const Number& divisor, std::string_view 
   return [=](const Job& job) {
     const auto whole = static_cast<std::int64_t>(number.value(job)),
                part = static_cast<std::int64_t>(divisor.value(job));
-    if (whole % part != 0)
-      fail(ErrorKind::kUsage, "{} is not divisible by {}{}{}; nearest that work: {}{}",
-           number.shown(job), divisor.shown(job), what.empty() ? "" : ", ", what,
-           nearest_multiples(number.key, whole, part), more ? more(job) : "");
+    if (whole % part == 0) return;
+    std::string ways;
+    if (!number.key.empty()) ways = nearest_multiples(number.key, whole, part, part);
+    if (!divisor.key.empty())
+      ways += fmt::format("{}{}={}", ways.empty() ? "" : ", or ", divisor.key,
+                          nearest_divisor(whole, part));
+    fail(ErrorKind::kUsage, "{} is not divisible by {}{}{}; nearest that work: {}{}",
+         number.shown(job), divisor.shown(job), what.empty() ? "" : ", ", what, ways,
+         more ? more(job) : "");
+  };
+}
+
+Check turned_heads(const char* hidden, const char* heads, const Turned& turned,
+                   std::string_view other) {
+  return [=, all = Number(hidden), count = Number(heads)](const Job& job) {
+    const double width = all.value(job) / count.value(job);
+    if (width >= static_cast<double>(turned.least) &&
+        std::fmod(width, static_cast<double>(turned.step)) == 0)
+      return;
+    const auto of_heads = static_cast<std::int64_t>(count.value(job));
+    fail(ErrorKind::kUsage,
+         "{} / {} = {:.6g} per head: rotary positions{} need a multiple of {}{}; nearest that "
+         "work: {}{}",
+         all.shown(job), count.shown(job), width, turned.axes, turned.step,
+         turned.least > turned.step ? fmt::format(", {} or more", turned.least) : "",
+         nearest_multiples(hidden, static_cast<std::int64_t>(all.value(job)),
+                           of_heads * turned.step, of_heads * turned.least),
+         or_other(other));
   };
 }
 

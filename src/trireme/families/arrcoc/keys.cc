@@ -4,7 +4,6 @@
 #include "trireme/config/families.h"
 #include "trireme/config/family_keys.h"
 #include "trireme/config/fields/field_joined.h"
-#include "trireme/config/rules/rule.h"
 #include "trireme/families/arrcoc/keys_checks.h"
 #include "trireme/families/llama/keys_decoder.h"
 
@@ -79,14 +78,6 @@ std::vector<Field> arrcoc_fields() {
           from(0, 1000))),
   };
 }
-
-namespace {
-
-std::vector<Rule> arrcoc_rules() {
-  return {{.id = "arrcoc", .fill = [](Job& job, const Given&) { resolve_arrcoc(job); }}};
-}
-
-}  // namespace
 
 FamilyInfo arrcoc_family() {
   return {.about = "images with a token budget per region",

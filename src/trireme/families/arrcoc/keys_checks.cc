@@ -8,8 +8,8 @@
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
 #include "trireme/config/head_width.h"
-#include "trireme/config/resolve/resolve_family.h"
-#include "trireme/config/resolve/resolve_towers.h"
+#include "trireme/config/rules/shared_rules.h"
+#include "trireme/config/rules/templates.h"
 #include "trireme/families/vlm/keys_checks.h"
 
 namespace trireme::config {
@@ -25,119 +25,118 @@ constexpr std::array kChannelGroups = {
     ChannelGroup{"orientation", 9, 1},  ChannelGroup{"position", 10, 2},
     ChannelGroup{"eccentricity", 12, 1}};
 
-void check_image(const Job& job) {
-  const std::int64_t image = job.vision.image, grid = job.arrcoc.grid;
-  constexpr std::int64_t kTexture = 256;
-  if (image % grid != 0 || std::min(image, kTexture) % grid != 0)
-    fail(ErrorKind::kUsage,
-         "vision.image={}, or its texture of at most 256 pixels, is not divisible by the "
-         "arrcoc.grid={} regions of a side; nearest that work: {}",
-         image, grid, nearest_multiples("vision.image", image, grid));
-  if (job.data.source == DataSource::kQuadrants && grid * grid != kQuadrants)
-    fail(ErrorKind::kUsage,
-         "arrcoc.grid={}: questions of data.source=quadrants are about four regions; set "
-         "arrcoc.grid=2",
-         grid);
+bool has_gpt(const Job& job) { return job.arrcoc.decoder == RegionDecoder::kGpt; }
+bool trains_scorers(const Arrcoc& arrcoc) {
+  return arrcoc.allocation == Allocation::kLearned && arrcoc.gate;
 }
 
-void resolve_budget(Job& job) {
-  Arrcoc& arrcoc = job.arrcoc;
-  if (arrcoc.least >= arrcoc.most)
-    fail(ErrorKind::kUsage, "arrcoc.sides=[{}, {}]: the first is not below the second; lower it",
-         arrcoc.least, arrcoc.most);
-  const std::int64_t regions = arrcoc.grid * arrcoc.grid;
-  const std::int64_t least = regions * arrcoc.least * arrcoc.least;
-  const std::int64_t most = regions * arrcoc.most * arrcoc.most;
-  if (arrcoc.budget == 0) arrcoc.budget = std::min(most, 9 * least / 4);
-  if (arrcoc.budget < least || arrcoc.budget > most)
-    fail(ErrorKind::kUsage,
-         "arrcoc.budget={}: {} regions of {} x {} to {} x {} tokens need {} to {}; set it in this "
-         "range",
-         arrcoc.budget, regions, arrcoc.least, arrcoc.least, arrcoc.most, arrcoc.most, least, most);
-  const std::int64_t text = asks_regions(job) ? 1 : 2;
-  if (job.model.seq_len < arrcoc.budget + text)
-    fail(ErrorKind::kUsage,
-         "model.seq_len={}: an image has up to arrcoc.budget={} tokens and a question follows; set "
-         "model.seq_len={}{}",
-         job.model.seq_len, arrcoc.budget, arrcoc.budget + text,
-         asks_regions(job) ? "" : " or more, a byte of question and answer being a token");
+// Tokens of an image whose regions have so many a side.
+double tokens_of(const Job& job, std::int64_t side) {
+  return static_cast<double>(job.arrcoc.grid * job.arrcoc.grid * side * side);
+}
+std::int64_t vocab_of(const Job& job) { return asks_regions(job) ? kQuadrantVocab : kVlmVocab; }
+
+std::vector<Rule> region_rules() {
+  const Number texture("{} pixels of texture", [](const Job& job) {
+    return static_cast<double>(std::min<std::int64_t>(job.vision.image, 256));
+  });
+  constexpr std::string_view kGrid = "the regions of a side";
+  return {
+      {"projector-grid", refused("projector.kind=merger|qformer|perceiver",
+                                 "{model.family} needs a token for each feature",
+                                 "set projector.kind=mlp, linear or none")},
+      {"no-projector",
+       equal_to("vision.hidden", "model.hidden", "{projector.kind} makes tokens of features",
+                "projector.kind=linear"),
+       [](const Job& job) { return job.projector.kind == ProjectorKind::kNone; }},
+      {"grid", multiple_of("vision.image", "arrcoc.grid", kGrid)},
+      {"texture", multiple_of(texture, "arrcoc.grid", kGrid)},
+      {"quadrants", needs("data.source=quadrants", {"arrcoc.grid=2"},
+                          "its questions are about four regions", "data.source=pairs")},
+      {"turned-regions",
+       turned_heads("vision.hidden", "vision.heads", {.axes = " over row and column", .least = 4})},
+  };
 }
 
-// Training signals of scorers in addition to answers.
-void check_charges(const Arrcoc& arrcoc) {
-  const bool learns = arrcoc.allocation == Allocation::kLearned && arrcoc.gate;
-  if ((arrcoc.learn_budget || charges(arrcoc)) && !learns)
-    fail(ErrorKind::kUsage,
-         "budget in arrcoc.scorers, arrcoc.penalties=[{}, {}]: these need scorers that train; name "
-         "them in arrcoc.scorers and set arrcoc.gate=true, or leave them out",
-         arrcoc.budget_weight, arrcoc.entropy_weight);
-  if (arrcoc.budget_weight > 0 && !arrcoc.learn_budget)
-    fail(ErrorKind::kUsage,
-         "arrcoc.penalties=[{}, {}]: all of the budget is always used, so its cost has no effect; "
-         "set arrcoc.scorers={},budget, or leave it out",
-         arrcoc.budget_weight, arrcoc.entropy_weight, arrcoc.scorers);
+std::vector<Rule> gpt_region_rules() {
+  return only_for(
+      has_gpt,
+      {{"gpt-blocks", refused("model.head_dim,model.qkv_bias,model.qk_norm,model.attention_layers",
+                              "{arrcoc.decoder} does not use it")},
+       {"gpt-kv-heads",
+        equal_to("model.kv_heads", "model.heads",
+                 "{arrcoc.decoder} has one key-value head per head", "model.kv_heads=0"),
+        [](const Job& job) { return job.model.kv_heads != 0; },
+        [](Job& job, const Given&) {
+          if (has_gpt(job) && job.model.ffn == 0) job.model.ffn = 4 * job.model.hidden;
+        }},
+       {"gpt-lora", refused("lora.targets=query_value with lora.rank",
+                            "queries, keys and values of {arrcoc.decoder} are one layer",
+                            "set lora.targets=attention")}});
 }
 
-void resolve_scorers(Arrcoc& arrcoc) {
-  if (arrcoc.coupling == 0) arrcoc.coupling = arrcoc.hidden / 2;
-  if (arrcoc.balancer == 0) arrcoc.balancer = arrcoc.hidden;
-  texture_channels(arrcoc);
-  scored(arrcoc);
-  check_charges(arrcoc);
-}
-
-void check_projector(const Job& job) {
-  Projector plain;
-  plain.kind = job.projector.kind;
-  if (!keeps_grid(job.projector) || job.projector.kind == ProjectorKind::kMerger ||
-      job.projector != plain)
-    fail(ErrorKind::kUsage,
-         "projector.kind: family arrcoc needs a token for each feature; set projector.kind=mlp, "
-         "linear or none, and leave the rest of projector out");
-  if (job.projector.kind == ProjectorKind::kNone && job.vision.hidden != job.model.hidden)
-    fail(ErrorKind::kUsage,
-         "projector.kind=none: features of vision.hidden={} do not have the width of tokens, "
-         "model.hidden={}; make them equal, or set projector.kind=linear",
-         job.vision.hidden, job.model.hidden);
-}
-
-void resolve_region_decoder(Job& job) {
-  Model& model = job.model;
-  if (job.arrcoc.decoder == RegionDecoder::kGpt) {
-    if (model.ffn == 0) model.ffn = 4 * model.hidden;
-    if (model.kv_heads != 0 && model.kv_heads != model.heads)
-      fail(ErrorKind::kUsage,
-           "model.kv_heads={}: arrcoc.decoder=gpt has one key-value head per head; needs {} (or 0)",
-           model.kv_heads, model.heads);
-    if (model.head_dim != 0 || model.qkv_bias || model.qk_norm || !model.attention_layers.empty())
-      fail(ErrorKind::kUsage,
-           "model.head_dim={}, model.qkv_bias={}, model.qk_norm={}, model.attention_layers={}: "
-           "arrcoc.decoder=gpt does not use them; leave it out",
-           model.head_dim, model.qkv_bias, model.qk_norm, model.attention_layers);
-    if (job.lora.rank > 0 && job.lora.targets == LoraTargets::kQueryValue)
-      fail(ErrorKind::kUsage,
-           "lora.targets=query_value: queries, keys and values of arrcoc.decoder=gpt are one "
-           "layer; set lora.targets=attention");
-  }
-  resolve_decoder(model, {.vocab = asks_regions(job) ? kQuadrantVocab : kVlmVocab});
+std::vector<Rule> budget_rules() {
+  const Number least("({arrcoc.grid} x the first of {arrcoc.sides})^2 = {} tokens",
+                     [](const Job&job) { return tokens_of(job, job.arrcoc.least); }),
+      most("({arrcoc.grid} x the second of {arrcoc.sides})^2 = {} tokens",
+           [](const Job&job) { return tokens_of(job, job.arrcoc.most); }),
+      row("{arrcoc.budget} tokens of an image with those of a question = {}", [](const Job&job) {
+        return static_cast<double>(job.arrcoc.budget + (asks_regions(job) ? 1 : 2));
+      });
+  return {
+      {"sides", refused("arrcoc.sides", "the first is not below the second", "lower it"),
+       [](const Job& job) { return job.arrcoc.least >= job.arrcoc.most; }},
+      {"least-budget", at_least("arrcoc.budget", least, "every region has tokens"), nullptr,
+       [](Job& job, const Given&) {
+         if (job.arrcoc.budget == 0)
+           job.arrcoc.budget = static_cast<std::int64_t>(
+               std::min(tokens_of(job, job.arrcoc.most), 9 * tokens_of(job, job.arrcoc.least) / 4));
+       }},
+      {"most-budget", at_most("arrcoc.budget", most, "no region has more tokens")},
+      {"question", at_least("model.seq_len", row, "a row has both")},
+  };
 }
 
 // Two axes of a region, three of an image and what follows it.
-void resolve_turned_heads(Job& job) {
-  const std::int64_t width = job.vision.hidden / job.vision.heads;
-  if (width % 2 != 0 || width < 4)
-    fail(ErrorKind::kUsage,
-         "vision.hidden={} / vision.heads={} = {} per head: rotary positions over row and column "
-         "need an even number of 4 or more; change one",
-         job.vision.hidden, job.vision.heads, width);
+void share_out_head(Job& job, const Given&) {
   if (!job.vlm.mrope.empty()) return;
   const std::int64_t half = head_width(job.model) / 2, plane = 3 * half / 8;
-  if (plane == 0)
-    fail(ErrorKind::kUsage,
-         "heads of {} channels (model.head_dim, or model.hidden={} / model.heads={}): positions in "
-         "time, row and column need 6 or more; change one, or set vlm.mrope",
-         2 * half, job.model.hidden, job.model.heads);
   job.vlm.mrope = fmt::format("{},{},{}", half - 2 * plane, plane, plane);
+}
+std::vector<Rule> position_rules() {
+  const Number channels("{} channels a head ({model.head_dim}, or {model.hidden} / {model.heads})",
+                        [](const Job& job) { return static_cast<double>(head_width(job.model)); });
+  return {
+      {"axes",
+       at_least(channels, 6, "positions in time, row and column need a pair each", "set vlm.mrope"),
+       [](const Job& job) { return job.vlm.mrope.empty(); }},
+      {.id = "head-axes", .fill = share_out_head},
+      mrope_rule()};
+}
+
+void resolve_widths(Job& job, const Given&) {
+  Arrcoc& arrcoc = job.arrcoc;
+  if (arrcoc.coupling == 0) arrcoc.coupling = arrcoc.hidden / 2;
+  if (arrcoc.balancer == 0) arrcoc.balancer = arrcoc.hidden;
+}
+
+std::vector<Rule> scorer_rules() {
+  return {
+      {"channels", [](const Job& job) { texture_channels(job.arrcoc); }, nullptr, resolve_widths},
+      {"scorers", [](const Job& job) { scored(job.arrcoc); }},
+      {"training-scorers",
+       refused("arrcoc.scorers,arrcoc.penalties,arrcoc.gate",
+               "a budget that is chosen and penalties need scorers that train",
+               "name them in arrcoc.scorers and set arrcoc.gate=true, or leave it out"),
+       [](const Job& job) {
+         const Arrcoc& arrcoc = job.arrcoc;
+         return (arrcoc.learn_budget || charges(arrcoc)) && !trains_scorers(arrcoc);
+       }},
+      {"whole-budget",
+       refused("arrcoc.penalties", "all of the budget is always used, so its cost has no effect",
+               "set {arrcoc.scorers},budget, or leave it out"),
+       [](const Job& job) { return job.arrcoc.budget_weight > 0 && !job.arrcoc.learn_budget; }},
+  };
 }
 
 }  // namespace
@@ -184,17 +183,21 @@ Scored scored(const Arrcoc& arrcoc) {
   return result;
 }
 
-void resolve_arrcoc(Job& job) {
-  check_reads(job, DataSource::kQuadrants, DataSource::kPairs, "images with a question about each");
-  check_text_keys(job);
-  resolve_vision(job.vision);
-  check_projector(job);
-  check_image(job);
-  resolve_region_decoder(job);
-  resolve_budget(job);
-  resolve_turned_heads(job);
-  check_decoder_parts(job);
-  resolve_scorers(job.arrcoc);
+std::vector<Rule> arrcoc_rules() {
+  return joined(
+      {{reads("data.source=quadrants|pairs", "it reads images with questions about them")},
+       tower_rules(),
+       region_rules(),
+       gpt_region_rules(),
+       {{"arrcoc-vocab",
+         at_least("model.vocab", Number("{}", vocab_of), "samples have ids up to it"), nullptr,
+         [](Job& job, const Given&) {
+           if (job.model.vocab == 0) job.model.vocab = vocab_of(job);
+         }}},
+       decoder_rules(),
+       budget_rules(),
+       position_rules(),
+       scorer_rules()});
 }
 
 std::int64_t text_tokens(const Job& job) { return job.model.seq_len - job.arrcoc.budget; }

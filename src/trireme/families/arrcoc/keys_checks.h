@@ -4,8 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "trireme/config/job.h"
+#include "trireme/config/rules/rule.h"
 
 namespace trireme::config {
 
@@ -14,8 +16,7 @@ inline constexpr std::int64_t kQuadrants = 4;
 inline constexpr std::int64_t kQuadrantPatterns = 4;
 inline constexpr std::int64_t kQuadrantVocab = kQuadrants + kQuadrantPatterns;
 
-// Throws Error{kUsage} naming the key.
-void resolve_arrcoc(Job& job);
+std::vector<Rule> arrcoc_rules();
 
 // Tokens for question and answer in a row of a resolved job, after the most that an image has.
 std::int64_t text_tokens(const Job& job);

@@ -1,13 +1,11 @@
 // Towers of images and texts whose features meet in one space (CLIP, SigLIP).
-#include <algorithm>
 #include <vector>
 
-#include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/family_keys.h"
 #include "trireme/config/fields/field_kinds.h"
-#include "trireme/config/resolve/resolve_towers.h"
-#include "trireme/config/rules/rule.h"
+#include "trireme/config/rules/shared_rules.h"
+#include "trireme/config/rules/templates.h"
 #include "trireme/config/synthetic.h"
 
 namespace trireme::config {
@@ -25,33 +23,22 @@ std::vector<Field> clip_fields() {
 }
 namespace {
 
-void resolve_clip(Job& job, const DatasetFacts& data) {
-  check_reads(job, DataSource::kScenes, DataSource::kPairs, "images with captions");
-  check_text_keys(job);
-  resolve_vision(job.vision);
-  Model& text = job.model;
-  must_divide("model.hidden", text.hidden, "model.heads", text.heads);
-  if (text.ffn == 0) text.ffn = 4 * text.hidden;
-  if (text.vocab == 0) text.vocab = data.vocab;
-  if (text.vocab == 0 || text.vocab < data.vocab)
-    fail(ErrorKind::kUsage,
-         "model.vocab={} is smaller than the {} tokens that captions are made of; set "
-         "model.vocab={}",
-         text.vocab, data.vocab, std::max<std::int64_t>(data.vocab, 1));
-  // Captions of a user's own are cut.
+// Captions of a user's own are cut.
+double longest_caption(const Job& job) {
   const SyntheticSource* source = synthetic_source(job.data.source);
-  if (const std::int64_t longest = source ? source->tokens : 2; text.seq_len < longest)
-    fail(ErrorKind::kUsage,
-         "model.seq_len={}: captions have up to {} tokens with their end; set model.seq_len={}",
-         text.seq_len, longest, longest);
-  check_shared(job, "vision.ffn", job.vision.ffn);
-  check_shared(job, "model.ffn", text.ffn);
-  check_shared(job, "model.vocab", text.vocab);
+  return source ? static_cast<double>(source->tokens) : 2;
 }
 
 std::vector<Rule> clip_rules() {
-  return {
-      {.id = "clip", .fill = [](Job& job, const Given& given) { resolve_clip(job, given.data); }}};
+  return joined({{reads("data.source=scenes|pairs", "it reads images with captions")},
+                 tower_rules(),
+                 {{"heads", multiple_of("model.hidden", "model.heads"), nullptr,
+                   [](Job& job, const Given&) {
+                     if (job.model.ffn == 0) job.model.ffn = 4 * job.model.hidden;
+                   }}},
+                 vocab_rules(),
+                 {{"captions", at_least("model.seq_len", Number("{} tokens", longest_caption),
+                                        "captions have up to as many with their end")}}});
 }
 
 }  // namespace

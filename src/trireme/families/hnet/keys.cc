@@ -5,8 +5,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields/field_kinds.h"
-#include "trireme/config/resolve/resolve_family.h"
-#include "trireme/config/rules/rule.h"
+#include "trireme/config/rules/shared_rules.h"
 #include "trireme/families/hnet/keys_stages.h"
 
 namespace trireme::config {
@@ -58,20 +57,13 @@ void check_shares(const HnetStage& stage, std::size_t s, int tp) {
   if (stage.ffn > 0) enough("ffn", stage.ffn);
 }
 
-void resolve_hnet(Job& job, const DatasetFacts& data) {
-  resolve_vocab(job.model, data);
+void check_stages(const Job& job) {
   const std::vector<HnetStage> stages = hnet_stages(job.hnet);
   if (job.parallel.tp == 1) return;
   for (std::size_t s = 0; s < stages.size(); ++s) check_shares(stages[s], s, job.parallel.tp);
-  if (job.parallel.tp > job.model.vocab)
-    fail(ErrorKind::kUsage, "parallel.tp={} is more than model.vocab={}; lower tp", job.parallel.tp,
-         job.model.vocab);
 }
 
-std::vector<Rule> hnet_rules() {
-  return {
-      {.id = "hnet", .fill = [](Job& job, const Given& given) { resolve_hnet(job, given.data); }}};
-}
+std::vector<Rule> hnet_rules() { return joined({vocab_rules(), {{"stages", check_stages}}}); }
 
 }  // namespace
 

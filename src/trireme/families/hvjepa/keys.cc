@@ -3,7 +3,8 @@
 #include "trireme/config/family_keys.h"
 #include "trireme/config/fields/field_joined.h"
 #include "trireme/config/fields/field_kinds.h"
-#include "trireme/config/rules/rule.h"
+#include "trireme/config/rules/shared_rules.h"
+#include "trireme/config/rules/templates.h"
 #include "trireme/families/hvjepa/keys_checks.h"
 #include "trireme/families/jepa/keys_checks.h"
 
@@ -50,14 +51,14 @@ std::vector<Field> hvjepa_fields() {
 
 namespace {
 
-void resolve_hvjepa(Job& job, const DatasetFacts& data) {
-  resolve_jepa(job, data);
-  check_chunks(job);
-}
-
 std::vector<Rule> hvjepa_rules() {
-  return {{.id = "hvjepa",
-           .fill = [](Job& job, const Given& given) { resolve_hvjepa(job, given.data); }}};
+  return joined(
+      {jepa_rules(),
+       chunk_rules(),
+       {{"vicreg-batch",
+         at_least("run.global_batch", 2, "{vicreg.weight} needs the variance over a batch",
+                  "set vicreg.weight=0"),
+         [](const Job& job) { return job.vicreg.weight > 0; }}}});
 }
 
 }  // namespace

@@ -1,13 +1,14 @@
 // Chunks of clips: what their tower must have.
 #pragma once
 
-#include "trireme/config/job.h"
+#include <vector>
+
+#include "trireme/config/rules/rule.h"
 
 namespace trireme::config {
 
-// Throws Error{kUsage} naming the key.
-void check_chunks(const Job& job);
-// The tower that a family of frozen ones has, and its chunks. Throws the same.
-void resolve_frozen_tower(Job& job);
+std::vector<Rule> chunk_rules();
+// A family's frozen tower of clips, which may make chunks.
+std::vector<Rule> frozen_tower_rules();
 
 }  // namespace trireme::config

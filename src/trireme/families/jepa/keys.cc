@@ -3,7 +3,6 @@
 #include "trireme/config/family_keys.h"
 #include "trireme/config/fields/field_joined.h"
 #include "trireme/config/fields/field_kinds.h"
-#include "trireme/config/rules/rule.h"
 #include "trireme/families/jepa/keys_checks.h"
 
 namespace trireme::config {
@@ -36,15 +35,6 @@ std::vector<Field> jepa_fields() {
                   from(0, 1 << 12))),
   };
 }
-
-namespace {
-
-std::vector<Rule> jepa_rules() {
-  return {
-      {.id = "jepa", .fill = [](Job& job, const Given& given) { resolve_jepa(job, given.data); }}};
-}
-
-}  // namespace
 
 FamilyInfo jepa_family() {
   return {.about = "video: V-JEPA 2",

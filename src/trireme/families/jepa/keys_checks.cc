@@ -1,46 +1,18 @@
 #include "trireme/families/jepa/keys_checks.h"
 
 #include "trireme/base/error.h"
-#include "trireme/config/families.h"
-#include "trireme/config/resolve/resolve_towers.h"
+#include "trireme/config/rules/shared_rules.h"
+#include "trireme/config/rules/templates.h"
 #include "trireme/families/jepa/keys_masks.h"
 
 namespace trireme::config {
-
-void check_rotary_heads(std::string_view section, std::int64_t hidden, std::int64_t heads) {
-  if (hidden % heads != 0)
-    fail(ErrorKind::kUsage, "{0}.hidden={1} is not divisible by {0}.heads={2}; change one", section,
-         hidden, heads);
-  const std::int64_t width = hidden / heads;
-  if (width % 2 != 0 || width < 6)
-    fail(ErrorKind::kUsage,
-         "{0}.hidden={1} / {0}.heads={2} = {3} per head; rotary positions over time, row and "
-         "column need an even number of 6 or more",
-         section, hidden, heads, width);
-}
-
-void resolve_video_tower(Job& job) {
-  Vision& vision = job.vision;
-  if (has_position_table(vision))
-    fail(ErrorKind::kUsage,
-         "vision.positions={}: family {} has rotary ones; set vision.positions=rotary (or "
-         "rotary_compat)",
-         vision.positions == Positions::kLearned ? "learned" : "learned_rotary",
-         name(job.model.family));
-  resolve_vision(vision);
-  check_text_keys(job);
-}
-
 namespace {
+
+std::int64_t tokens_a_side(const Job& job) { return job.vision.image / job.vision.patch; }
 
 void check_masks(const Job& job) {
   const Jepa& jepa = job.jepa;
-  const std::int64_t side = job.vision.image / job.vision.patch;
-  if (side * side < 2)
-    fail(ErrorKind::kUsage,
-         "vision.image={} / vision.patch={}: a frame of one token leaves no context for its "
-         "targets; lower vision.patch",
-         job.vision.image, job.vision.patch);
+  const std::int64_t side = tokens_a_side(job);
   for (const auto& [blocks, scale] : mask_rules(jepa)) {
     const double tokens = scale * static_cast<double>(side * side);
     if (tokens < 1)
@@ -57,11 +29,15 @@ void check_masks(const Job& job) {
 
 }  // namespace
 
-void resolve_jepa(Job& job, const DatasetFacts& data) {
-  resolve_video_tower(job);
-  check_reads(job, DataSource::kSquares, DataSource::kClips, "clips");
-  check_rotary_heads("jepa", job.jepa.hidden, job.jepa.heads);
-  check_masks(job);
+std::vector<Rule> jepa_rules() {
+  const Number side("{vision.image} / {vision.patch} = {} tokens a side",
+                    [](const Job& job) { return static_cast<double>(tokens_a_side(job)); });
+  return joined(
+      {{reads("data.source=squares|clips", "it reads clips"), rotary_tower()},
+       tower_rules(),
+       {{"predictor-heads", turned_heads("jepa.hidden", "jepa.heads", kTurnsClips)},
+        {"context", at_least(side, 2, "one token of a frame leaves no context for its targets")},
+        {"masks", check_masks}}});
 }
 
 }  // namespace trireme::config

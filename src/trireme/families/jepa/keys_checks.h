@@ -1,19 +1,12 @@
-// What families with an encoder of V-JEPA 2 have in common.
+// Rules of families that are trained as V-JEPA 2.
 #pragma once
 
-#include <cstdint>
-#include <string_view>
+#include <vector>
 
-#include "trireme/config/job.h"
-#include "trireme/config/resolve/resolve.h"
+#include "trireme/config/rules/rule.h"
 
 namespace trireme::config {
 
-// All throw Error{kUsage} naming the key.
-// Rotary positions over time, row and column turn pairs of channels on each axis.
-void check_rotary_heads(std::string_view section, std::int64_t hidden, std::int64_t heads);
-// Its sizes and the data it reads.
-void resolve_video_tower(Job& job);
-void resolve_jepa(Job& job, const DatasetFacts& data);
+std::vector<Rule> jepa_rules();
 
 }  // namespace trireme::config

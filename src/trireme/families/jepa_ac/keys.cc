@@ -1,12 +1,10 @@
 // The action-conditioned predictor of V-JEPA 2-AC.
-#include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/family_keys.h"
 #include "trireme/config/fields/field_kinds.h"
-#include "trireme/config/resolve/resolve_towers.h"
-#include "trireme/config/rules/rule.h"
+#include "trireme/config/rules/shared_rules.h"
+#include "trireme/config/rules/templates.h"
 #include "trireme/families/hvjepa/keys_checks.h"
-#include "trireme/families/jepa/keys_checks.h"
 
 namespace trireme::config {
 
@@ -29,28 +27,18 @@ std::vector<Field> jepa_ac_fields() {
 
 namespace {
 
-void resolve_action(Job& job, const DatasetFacts& data) {
-  resolve_frozen_tower(job);
-  check_reads(job, DataSource::kArm, DataSource::kTrajectories, "clips with actions");
-  const Action& action = job.action;
-  check_rotary_heads("action", action.hidden, action.heads);
-  if (job.vision.frames < 2)
-    fail(ErrorKind::kUsage, "vision.frames={}: an action lies between two frames; needs 2 or more",
-         job.vision.frames);
-  if (action.rollout > job.vision.frames - 1)
-    fail(ErrorKind::kUsage,
-         "action.rollout={} frames are predicted one after the other, but a clip has {} after its "
-         "first (vision.frames={}); lower it",
-         action.rollout, job.vision.frames - 1, job.vision.frames);
-  if (job.parallel.tp > action.heads)
-    fail(ErrorKind::kUsage,
-         "parallel.tp={} is more than action.heads={}; a rank needs at least one", job.parallel.tp,
-         action.heads);
-}
-
 std::vector<Rule> jepa_ac_rules() {
-  return {{.id = "jepa_ac",
-           .fill = [](Job& job, const Given& given) { resolve_action(job, given.data); }}};
+  const Number moves("{vision.frames} - 1 = {}",
+                     [](const Job& job) { return static_cast<double>(job.vision.frames - 1); });
+  return joined(
+      {{reads("data.source=arm|trajectories", "it reads clips with actions")},
+       tower_rules(),
+       frozen_tower_rules(),
+       {{"action-heads", turned_heads("action.hidden", "action.heads", kTurnsClips)},
+        {"action-frames", at_least("vision.frames", 2, "an action lies between two frames")},
+        {"rollout", at_most("action.rollout", moves,
+                            "frames after a clip's first are predicted one after the other")},
+        {"tp-action-heads", shared_by_tp("action.heads")}}});
 }
 
 }  // namespace

@@ -2,12 +2,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields/field_kinds.h"
 #include "trireme/config/layer_attention.h"
-#include "trireme/config/resolve/resolve_family.h"
-#include "trireme/config/rules/rule.h"
+#include "trireme/config/rules/shared_rules.h"
+#include "trireme/config/rules/templates.h"
 #include "trireme/families/llama/keys_decoder.h"
 
 namespace trireme::config {
@@ -49,33 +48,27 @@ std::vector<Field> llama_fields() {
 }
 namespace {
 
-void resolve_llama(Job& job, const DatasetFacts& data) {
-  resolve_decoder(job.model, data);
-  const Llama& llama = job.llama;
-  if (llama.whole_qk_norm && !job.model.qk_norm)
-    fail(ErrorKind::kUsage,
-         "llama.whole_qk_norm=true: says how queries and keys are normed, but model.qk_norm=false; "
-         "set model.qk_norm=true, or leave it out");
-  if (llama.whole_qk_norm && llama.gains_from_one)
-    fail(ErrorKind::kUsage,
-         "llama.whole_qk_norm=true, llama.gains_from_one=true: no model has both; leave one out");
-  if (llama.sliding_theta == 0) return;
-  if (llama.sliding_theta <= 1)
-    fail(ErrorKind::kUsage,
-         "llama.sliding_theta={}: is the base of rotary frequencies and must be above 1, such as "
-         "10000; 0 is that of other layers",
-         llama.sliding_theta);
-  const std::vector<LayerAttention> layers = layer_attention(job.model);
-  if (std::ranges::none_of(layers, [](const LayerAttention& layer) { return layer.window > 0; }))
-    fail(ErrorKind::kUsage,
-         "llama.sliding_theta={}: no layer has a window; give some one "
-         "(model.attention_layers=5xsliding:512,full), or leave it out",
-         llama.sliding_theta);
+bool slides(const Job& job) {
+  return std::ranges::any_of(layer_attention(job.model),
+                             [](const LayerAttention& layer) { return layer.window > 0; });
 }
 
 std::vector<Rule> llama_rules() {
-  return {{.id = "llama",
-           .fill = [](Job& job, const Given& given) { resolve_llama(job, given.data); }}};
+  return joined(
+      {language_rules(),
+       {{"whole-qk-norm", refused("llama.whole_qk_norm with model.qk_norm=false",
+                                  "it says how queries and keys are normed",
+                                  "set model.qk_norm=true, or leave it out")},
+        {"whole-gains", refused("llama.whole_qk_norm with llama.gains_from_one",
+                                "no model has both", "leave one out")},
+        {"sliding-base",
+         refused("llama.sliding_theta", "it is the base of rotary frequencies and must be above 1",
+                 "set one such as 10000, or leave it out for that of other layers"),
+         [](const Job& job) { return job.llama.sliding_theta <= 1; }},
+        {"sliding-layers",
+         refused("llama.sliding_theta", "no layer has a window",
+                 "give some one (model.attention_layers=5xsliding:512,full), or leave it out"),
+         [](const Job& job) { return !slides(job); }}}});
 }
 
 }  // namespace

@@ -6,8 +6,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/fields/field_kinds.h"
 #include "trireme/config/head_width.h"
-#include "trireme/config/resolve/resolve_family.h"
-#include "trireme/config/rules/rule.h"
+#include "trireme/config/rules/shared_rules.h"
 #include "trireme/families/neox/keys_rope.h"
 
 namespace trireme::config {
@@ -25,8 +24,7 @@ std::vector<Field> neox_fields() {
 }
 namespace {
 
-void resolve_neox(Job& job, const DatasetFacts& data) {
-  resolve_decoder(job.model, data);
+void check_rotated(const Job& job) {
   const std::int64_t width = head_width(job.model), rotated = rotated_channels(job);
   if (rotated % 2 == 0) return;
   // The quotient may be a little less than these channels.
@@ -41,8 +39,7 @@ void resolve_neox(Job& job, const DatasetFacts& data) {
 }
 
 std::vector<Rule> neox_rules() {
-  return {
-      {.id = "neox", .fill = [](Job& job, const Given& given) { resolve_neox(job, given.data); }}};
+  return joined({language_rules(), {{"rotated-channels", check_rotated}}});
 }
 
 }  // namespace

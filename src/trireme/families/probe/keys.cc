@@ -1,12 +1,10 @@
 // Attentive probes on a frozen encoder of V-JEPA 2.
-#include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/family_keys.h"
 #include "trireme/config/fields/field_joined.h"
 #include "trireme/config/fields/field_kinds.h"
-#include "trireme/config/resolve/resolve_family.h"
-#include "trireme/config/resolve/resolve_towers.h"
-#include "trireme/config/rules/rule.h"
+#include "trireme/config/rules/shared_rules.h"
+#include "trireme/config/rules/templates.h"
 #include "trireme/families/hvjepa/keys_checks.h"
 #include "trireme/families/probe/keys_probes.h"
 
@@ -41,53 +39,37 @@ std::vector<Field> probe_fields() {
 
 namespace {
 
-// How a probe is trained and evaluated on a user's clips.
-void check_protocol(const Job& job) {
-  const Probe& probe = job.probe;
-  const bool plain = probe.augment == 0 && probe.segments == 1 && probe.views == 1;
-  if (job.data.source != DataSource::kClips && !plain)
-    fail(ErrorKind::kUsage,
-         "probe.augment={}, probe.clips=[{}, {}]: these keys are for clips in files, "
-         "and data.source makes its clips itself. Set data.source=clips, or leave the keys out.",
-         probe.augment, probe.segments, probe.views);
-  if (probe.segments > 1 && job.vision.chunked)
-    fail(
-        ErrorKind::kUsage,
-        "probe.clips=[{}, {}]: a tower of chunks (vision.chunked=true) reads one clip of a sample. "
-        "Set probe.clips=[1, {}].",
-        probe.segments, probe.views, probe.views);
-  if (job.run.micro_batch % probe.views != 0)
-    fail(ErrorKind::kUsage,
-         "{} in probe.clips does not divide run.micro_batch={}: all views of a held-out sample are "
-         "in "
-         "one micro-batch. Set {}.",
-         probe.views, job.run.micro_batch,
-         nearest_multiples("run.micro_batch", job.run.micro_batch, probe.views));
-}
-
-void resolve_probe(Job& job, const DatasetFacts& data) {
-  resolve_frozen_tower(job);
-  check_reads(job, DataSource::kSquares, DataSource::kClips, "clips");
-  check_protocol(job);
-  if (job.vision.hidden % job.probe.heads != 0)
-    fail(ErrorKind::kUsage, "vision.hidden={} is not divisible by probe.heads={}; change one",
-         job.vision.hidden, job.probe.heads);
-  if (const auto width = job.vision.hidden / job.probe.heads;
-      job.vision.chunked && (width % 2 != 0 || width < 6))
-    fail(ErrorKind::kUsage,
-         "vision.hidden={} / probe.heads={} = {} per head; on chunks a probe has rotary positions, "
-         "which need an even number of 6 or more",
-         job.vision.hidden, job.probe.heads, width);
-  resolve_classes(job.vision, data);
-  check_probes(job);
-  if (job.parallel.tp > job.probe.heads)
-    fail(ErrorKind::kUsage, "parallel.tp={} is more than probe.heads={}; a rank needs at least one",
-         job.parallel.tp, job.probe.heads);
-}
-
 std::vector<Rule> probe_rules() {
-  return {{.id = "probe",
-           .fill = [](Job& job, const Given& given) { resolve_probe(job, given.data); }}};
+  const Number views("{}, the second of {probe.clips}",
+                     [](const Job& job) { return static_cast<double>(job.probe.views); });
+  return joined(
+      {{reads("data.source=squares|clips", "it reads clips")},
+       tower_rules(),
+       frozen_tower_rules(),
+       {{"protocol",
+         refused("probe.augment,probe.clips",
+                 "it is for clips in files, and {data.source} makes its own",
+                 "set data.source=clips, or leave it out"),
+         [](const Job& job) { return job.data.source != DataSource::kClips; }},
+        {"segments",
+         refused("probe.clips with vision.chunked", "a tower of chunks reads one clip of a sample",
+                 "set the first of probe.clips to 1"),
+         [](const Job& job) { return job.probe.segments > 1; }},
+        {"views", multiple_of("run.micro_batch", views, "as it has all views of held-out samples")},
+        {"probe-heads", multiple_of("vision.hidden", "probe.heads")},
+        {"turned-probe", turned_heads("vision.hidden", "probe.heads", kTurnsClips),
+         [](const Job& job) { return job.vision.chunked; }}},
+       class_rules(),
+       {{"probe-decay",
+         refused("probe.weight_decay", "{optim.weight_decay} has no multiples",
+                 "set optim.weight_decay"),
+         [](const Job& job) { return job.optim.weight_decay == 0; }},
+        {"probe-names", check_probe_names},
+        {"probe-clip",
+         needs("probe.lr,probe.weight_decay", {"optim.clip=0"},
+               "probes would be clipped by the gradient of all", "one probe"),
+         [](const Job& job) { return probe_factors(job).size() > 1; }},
+        {"tp-probe-heads", shared_by_tp("probe.heads")}}});
 }
 
 }  // namespace

@@ -70,11 +70,7 @@ std::vector<std::string> held_out_metrics(const Job& job, std::vector<std::strin
   return metrics;
 }
 
-void check_probes(const Job& job) {
-  if (!job.probe.weight_decay.empty() && job.optim.weight_decay == 0)
-    fail(ErrorKind::kUsage,
-         "probe.weight_decay={}: optim.weight_decay=0 has no multiples; set optim.weight_decay",
-         job.probe.weight_decay);
+void check_probe_names(const Job& job) {
   const std::vector<std::string> names = probe_metrics(job);
   if (const auto same = std::ranges::find_if(
           names, [&](const std::string& name) { return std::ranges::count(names, name) > 1; });
@@ -83,11 +79,6 @@ void check_probes(const Job& job) {
          "probe.lr={}, probe.weight_decay={}: two probes would both report {}; set factors further "
          "apart",
          job.probe.lr, job.probe.weight_decay, *same);
-  if (const std::size_t count = names.size(); count > 1 && job.optim.clip != 0)
-    fail(ErrorKind::kUsage,
-         "optim.clip={}: {} probes (probe.lr={}, probe.weight_decay={}) would be clipped by the "
-         "gradient of all; set optim.clip=0",
-         job.optim.clip, count, job.probe.lr, job.probe.weight_decay);
 }
 
 }  // namespace trireme::config

@@ -28,7 +28,7 @@ std::string probe_protocol(const Job& job);
 // Names in validation of the metrics that a model counts: for a probe "accuracy_16x2x3" and "accuracy_16x2x3_lr0.001".
 std::vector<std::string> held_out_metrics(const Job& job, std::vector<std::string> metrics);
 
-// Throws Error{kUsage} where probes would not train as each would alone.
-void check_probes(const Job& job);
+// Throws Error{kUsage} where probes would report under one name.
+void check_probe_names(const Job& job);
 
 }  // namespace trireme::config

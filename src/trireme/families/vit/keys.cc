@@ -1,24 +1,16 @@
 // Vision transformers that classify images.
 #include "trireme/config/families.h"
 #include "trireme/config/family_keys.h"
-#include "trireme/config/resolve/resolve_towers.h"
-#include "trireme/config/rules/rule.h"
+#include "trireme/config/rules/shared_rules.h"
 
 namespace trireme::config {
 
 namespace {
 
-void resolve_vit(Job& job, const DatasetFacts& data) {
-  check_reads(job, DataSource::kStripes, DataSource::kImages, "labelled images");
-  check_text_keys(job);
-  resolve_vision(job.vision);
-  resolve_classes(job.vision, data);
-  check_shared(job, "vision.ffn", job.vision.ffn);
-}
-
 std::vector<Rule> vit_rules() {
-  return {
-      {.id = "vit", .fill = [](Job& job, const Given& given) { resolve_vit(job, given.data); }}};
+  return joined({{reads("data.source=stripes|images", "it reads labelled images")},
+                 tower_rules(),
+                 class_rules()});
 }
 
 }  // namespace

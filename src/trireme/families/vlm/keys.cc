@@ -6,7 +6,6 @@
 #include "trireme/config/families.h"
 #include "trireme/config/family_keys.h"
 #include "trireme/config/fields/field_kinds.h"
-#include "trireme/config/rules/rule.h"
 #include "trireme/families/llama/keys_decoder.h"
 #include "trireme/families/vlm/keys_checks.h"
 
@@ -95,14 +94,6 @@ std::vector<Field> vlm_fields() {
   std::ranges::move(seeing_fields(), std::back_inserter(fields));
   return fields;
 }
-
-namespace {
-
-std::vector<Rule> vlm_rules() {
-  return {{.id = "vlm", .fill = [](Job& job, const Given&) { resolve_vlm(job); }}};
-}
-
-}  // namespace
 
 FamilyInfo vlm_family() {
   // A tower that reads images, without classes, pooling (except a class token) and clips.

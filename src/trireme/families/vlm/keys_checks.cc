@@ -5,124 +5,30 @@
 #include <numeric>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
 #include "trireme/config/head_width.h"
 #include "trireme/config/mrope.h"
-#include "trireme/config/resolve/resolve_family.h"
-#include "trireme/config/resolve/resolve_towers.h"
+#include "trireme/config/rules/shared_rules.h"
+#include "trireme/config/rules/templates.h"
 #include "trireme/families/hvjepa/keys_checks.h"
 
 namespace trireme::config {
 namespace {
 
-void check_vision(const Job& job) {
-  const Vision& vision = job.vision;
-  if (vision.chunked || job.chunk != Chunk{})
-    fail(ErrorKind::kUsage,
-         "vision.chunked={}, chunk: vlm.tower=vit sees images and does not use it; leave it out, "
-         "or set vlm.tower=jepa",
-         vision.chunked);
-  if (vision.frames != vision.tubelet)
-    fail(ErrorKind::kUsage,
-         "vision.frames={}, vision.tubelet={}: vlm.tower=vit sees images, which are repeated to "
-         "fill one tubelet; set vision.frames={}, or vlm.tower=jepa",
-         vision.frames, vision.tubelet, vision.tubelet);
-  if (vision.pooling == Pooling::kAttention)
-    fail(ErrorKind::kUsage,
-         "vision.pooling=attention: family vlm reads all tokens of the tower; set it to mean, or "
-         "to class for a tower with a class token, which is dropped");
-  const std::int64_t layer = job.vlm.layer;
-  if (layer >= vision.layers || layer < -vision.layers)
+bool sees_images(const Job& job) { return job.vlm.tower == VlmTower::kVit; }
+bool sees_clips(const Job& job) { return job.vlm.tower == VlmTower::kJepa; }
+
+void check_layer(const Job& job) {
+  const std::int64_t layer = job.vlm.layer, layers = job.vision.layers;
+  if (layer >= layers || layer < -layers)
     fail(ErrorKind::kUsage, "vlm.layer={}: the tower has vision.layers={} blocks; needs {} to {}",
-         layer, vision.layers, -vision.layers, vision.layers - 1);
-}
-
-void check_fit(const Vlm& vlm) {
-  if (vlm.fit == VlmFit::kWide && vlm.max_tiles == 0)
-    fail(ErrorKind::kUsage,
-         "vlm.fit=wide, vlm.max_tiles=0: without tiles there are no grids to choose from; leave "
-         "vlm.fit out, or set vlm.max_tiles to 2 or more");
-  if (vlm.fit == VlmFit::kPad && vlm.max_tiles > 0)
-    fail(ErrorKind::kUsage,
-         "vlm.fit=pad, vlm.max_tiles={}: an image is padded to a square where it is one tile; "
-         "set vlm.max_tiles=0 or vlm.fit=tall",
-         vlm.max_tiles);
-}
-
-void resolve_tiles(Job& job) {
-  check_reads(job, DataSource::kScenes, DataSource::kPairs, "images with questions");
-  check_text_keys(job);
-  resolve_vision(job.vision);
-  check_vision(job);
-  check_fit(job.vlm);
-}
-
-// Clips are not cut into tiles, and their tower is read after its norm.
-void resolve_clips(Job& job) {
-  if (job.data.source != DataSource::kSquares)
-    fail(ErrorKind::kUsage,
-         "data.source: vlm.tower=jepa reads clips with questions; set data.source=squares");
-  if (job.vision.pooling != Pooling::kMean || job.vision.pre_norm)
-    fail(ErrorKind::kUsage,
-         "vision.pooling, vision.pre_norm: vlm.tower=jepa does not use them; leave it out");
-  Vlm clips;
-  clips.tower = job.vlm.tower;
-  clips.mrope = job.vlm.mrope;
-  if (job.vlm != clips)
-    fail(ErrorKind::kUsage,
-         "vlm.tower=jepa: clips have no tiles, and features are the output of the tower's last "
-         "block; in section vlm set only tower and mrope");
-  resolve_frozen_tower(job);
-}
-
-void check_merger(const Job& job) {
-  const Vision& vision = job.vision;
-  if (job.vlm.tower != VlmTower::kVit || vision.pooling == Pooling::kClass)
-    fail(ErrorKind::kUsage,
-         "projector.kind=merger: it joins 2 x 2 tokens of an image's grid; set vlm.tower=vit and "
-         "vision.pooling=mean, or projector.kind=mlp");
-  const std::int64_t side = vision.image / vision.patch;
-  if (side % 2 != 0)
-    fail(ErrorKind::kUsage,
-         "vision.image={} / vision.patch={} = {} tokens a side: projector.kind=merger joins 2 x 2 "
-         "and needs an even number; set vision.image={}, or projector.kind=mlp",
-         vision.image, vision.patch, side, vision.image + vision.patch);
-}
-
-void resolve_projector(Job& job) {
-  Projector& projector = job.projector;
-  const Vision& vision = job.vision;
-  if (projector.kind == ProjectorKind::kNone)
-    fail(ErrorKind::kUsage,
-         "projector.kind=none: features of family vlm have a projector; set projector.kind=linear");
-  if (projector.kind == ProjectorKind::kMerger) check_merger(job);
-  const bool queries = !keeps_grid(projector);
-  Projector plain;
-  plain.kind = projector.kind;
-  if (!queries && projector != plain)
-    fail(ErrorKind::kUsage,
-         "projector: hidden, layers, heads and queries apply to qformer and perceiver; leave them "
-         "out or choose projector.kind");
-  if (!queries) return;
-  if (projector.hidden == 0) projector.hidden = vision.hidden;
-  if (projector.kind == ProjectorKind::kPerceiver && projector.hidden != vision.hidden)
-    fail(ErrorKind::kUsage,
-         "projector.hidden={}: a resampler is as wide as the tower, vision.hidden={}; set "
-         "projector.hidden=0",
-         projector.hidden, vision.hidden);
-  if (projector.kind == ProjectorKind::kQFormer && projector.hidden % projector.heads != 0)
-    fail(ErrorKind::kUsage,
-         "projector.hidden={} is not divisible by projector.heads={}; nearest that work: {}",
-         projector.hidden, projector.heads,
-         nearest_multiples("projector.hidden", projector.hidden, projector.heads));
+         layer, layers, -layers, layers - 1);
 }
 
 void check_mrope(const Job& job) {
-  if (job.vlm.mrope.empty()) return;
   const Mrope mrope = parse_mrope(job.vlm.mrope);
   const auto& sections = mrope.sections;
   const std::int64_t all = std::accumulate(sections.begin(), sections.end(), std::int64_t{0});
@@ -134,42 +40,6 @@ void check_mrope(const Job& job) {
          job.vlm.mrope, all, 2 * half, job.model.hidden, job.model.heads, half);
 }
 
-// Of a decoder that attends to images.
-void check_fusion(const Job& job) {
-  if (!crosses(job)) return;
-  const Vlm& vlm = job.vlm;
-  const auto [every, heads] = vlm.cross;
-  if (heads < 1 || heads > 1 << 10)
-    fail(ErrorKind::kUsage, "vlm.cross=[{}, {}]: needs 1 to 1024 heads, such as [{}, 8]", every,
-         heads, every);
-  if (vlm.max_tiles != 0)
-    fail(ErrorKind::kUsage,
-         "vlm.max_tiles={}: vlm.cross gives all tiles of an image the same place; set "
-         "vlm.max_tiles=0 or leave vlm.cross out",
-         vlm.max_tiles);
-  if (vlm.pack)
-    fail(ErrorKind::kUsage,
-         "vlm.pack=true: packing fills rows with tokens of images, but vlm.cross has one token an "
-         "image; set vlm.pack=false or leave vlm.cross out");
-  for (const auto& [key, value] :
-       {std::pair{"vlm.mrope", &vlm.mrope}, std::pair{"vlm.deepstack", &vlm.deepstack}})
-    if (!value->empty())
-      fail(ErrorKind::kUsage,
-           "{}={}: it applies to image tokens within a row, but vlm.cross has none; leave one of "
-           "both out",
-           key, *value);
-  if (every > job.model.layers)
-    fail(ErrorKind::kUsage,
-         "vlm.cross=[{}, {}]: the decoder has model.layers={} blocks, so none would get "
-         "cross-attention; set [{}, {}] or fewer blocks",
-         every, heads, job.model.layers, job.model.layers, heads);
-  if (job.parallel.tp > heads)
-    fail(ErrorKind::kUsage,
-         "parallel.tp={} is more than the heads of vlm.cross=[{}, {}]; a rank needs at least one: "
-         "parallel.tp={} or less",
-         job.parallel.tp, every, heads, heads);
-}
-
 // The units that make a tile's features.
 std::vector<std::string> tower_units(const Job& job) {
   std::vector<std::string> units = {"vision.embed"};
@@ -178,13 +48,7 @@ std::vector<std::string> tower_units(const Job& job) {
   return units;
 }
 
-void check_features(const Job& job) {
-  if (job.vlm.features.empty()) return;
-  if (job.parallel.cp > 1)
-    fail(ErrorKind::kUsage,
-         "vlm.features={}: ranks along parallel.cp={} do not agree on the features that are kept; "
-         "set parallel.cp=1 or leave vlm.features out",
-         job.vlm.features, job.parallel.cp);
+void check_frozen(const Job& job) {
   const std::vector<std::string_view> frozen = split_list(job.model.frozen);
   for (const std::string& unit : tower_units(job))
     if (std::ranges::none_of(frozen,
@@ -195,34 +59,118 @@ void check_features(const Job& job) {
            job.vlm.features, unit);
 }
 
-void check_widths(const Job& job) {
-  for (const auto& [key, count] :
-       {std::pair{"vision.ffn", job.vision.ffn}, std::pair{"model.ffn", job.model.ffn},
-        std::pair{"model.vocab", job.model.vocab}})
-    if (job.parallel.tp > count)
-      fail(ErrorKind::kUsage,
-           "parallel.tp={} is more than {}={}; a rank needs at least one: parallel.tp={} or less",
-           job.parallel.tp, key, count, count);
+// Towers of images and of clips.
+std::vector<Rule> seeing_rules() {
+  constexpr std::string_view kImages = "vlm.tower=vit", kClips = "vlm.tower=jepa";
+  return joined(
+      {{{"images",
+         needs(kImages, {"data.source=scenes|pairs"}, "it reads images with questions", kClips)},
+        {"clips", needs(kClips, {"data.source=squares"}, "it reads clips with questions", kImages)},
+        {"no-chunks", refused("vision.chunked,chunk.* with vlm.tower=vit", "it sees images",
+                              "leave it out, or set vlm.tower=jepa")},
+        {"no-pooling", refused("vision.pooling,vision.pre_norm with vlm.tower=jepa",
+                               "its tokens are read after its norm")},
+        {"no-tiles",
+         refused("vlm.layer,vlm.max_tiles,vlm.fit,vlm.deepstack,vlm.pack,vlm.balance,vlm.features,"
+                 "vlm.cross with vlm.tower=jepa",
+                 "clips have no tiles, and features are the output of the tower's last block",
+                 "in section vlm set only tower and mrope")}},
+       tower_rules(),
+       only_for(sees_clips, frozen_tower_rules()),
+       {{"one-tubelet",
+         equal_to("vision.frames", "vision.tubelet",
+                  "{vlm.tower} sees images, which are repeated to fill one tubelet", kClips),
+         sees_images},
+        {"pooling",
+         refused("vision.pooling=attention", "{model.family} reads all tokens of the tower",
+                 "set it to mean, or to class for a tower with a class token, which is dropped")},
+        {"layer", check_layer, sees_images},
+        {"fit-wide", refused("vlm.fit=wide with vlm.max_tiles=0",
+                             "without tiles there are no grids to choose from",
+                             "leave vlm.fit out, or set vlm.max_tiles to 2 or more")},
+        {"fit-pad",
+         needs("vlm.fit=pad", {"vlm.max_tiles=0"},
+               "an image is padded to a square where it is one tile", "vlm.fit=tall")}}});
+}
+
+void fill_queries(Job& job, const Given&) {
+  if (!keeps_grid(job.projector) && job.projector.hidden == 0)
+    job.projector.hidden = job.vision.hidden;
+}
+
+std::vector<Rule> projector_rules() {
+  const Number squares("2 x {vision.patch} = {}",
+                       [](const Job& job) { return static_cast<double>(2 * job.vision.patch); });
+  return {
+      {"projector", refused("projector.kind=none", "features of {model.family} have a projector",
+                            "set projector.kind=linear")},
+      {"merger-grid", needs("projector.kind=merger", {"vlm.tower=vit", "vision.pooling=mean"},
+                            "it joins 2 x 2 tokens of an image's grid", "projector.kind=mlp")},
+      {"merger-image",
+       multiple_of("vision.image", squares, "as projector.kind=merger joins 2 x 2 tokens"),
+       [](const Job& job) { return job.projector.kind == ProjectorKind::kMerger; }},
+      {"no-queries",
+       refused("projector.hidden,projector.layers,projector.heads,projector.queries",
+               "{projector.kind} does not use it",
+               "leave it out, or set projector.kind=qformer or perceiver"),
+       [](const Job& job) { return keeps_grid(job.projector); }},
+      {"resampler",
+       equal_to("projector.hidden", "vision.hidden", "a resampler is as wide as the tower",
+                "projector.hidden=0"),
+       [](const Job& job) { return job.projector.kind == ProjectorKind::kPerceiver; },
+       fill_queries},
+      {"qformer-heads", multiple_of("projector.hidden", "projector.heads"),
+       [](const Job& job) { return job.projector.kind == ProjectorKind::kQFormer; }},
+  };
+}
+
+// Of a decoder that attends to images.
+std::vector<Rule> cross_rules() {
+  const Number every("{}, the first of {vlm.cross},",
+                     [](const Job&job) { return static_cast<double>(job.vlm.cross[0]); }),
+      heads("{}, the heads of {vlm.cross}",
+            [](const Job&job) { return static_cast<double>(job.vlm.cross[1]); });
+  return only_for(
+      crosses,
+      {{"cross-heads",
+        refused("vlm.cross", "the second is out of range", "needs 1 to 1024 heads, such as 8"),
+        [](const Job& job) { return job.vlm.cross[1] < 1 || job.vlm.cross[1] > 1 << 10; }},
+       {"cross-tiles",
+        needs("vlm.cross", {"vlm.max_tiles=0"}, "it gives all tiles of an image the same place")},
+       {"cross-pack", needs("vlm.cross", {"vlm.pack=false"},
+                            "it has one token an image, and packing fills rows with them")},
+       {"cross-rows", refused("vlm.mrope,vlm.deepstack with vlm.cross",
+                              "it is for image tokens within a row, of which there are none",
+                              "leave one of both out")},
+       {"cross-blocks", at_most(every, "model.layers", "no block would get cross-attention")},
+       {"tp-cross-heads", shared_by_tp(heads)}});
 }
 
 }  // namespace
 
-void resolve_vlm(Job& job) {
-  if (job.vlm.tower == VlmTower::kJepa)
-    resolve_clips(job);
-  else
-    resolve_tiles(job);
-  resolve_projector(job);
-  resolve_decoder(job.model, {.vocab = kVlmVocab});
-  check_decoder_parts(job);
-  check_features(job);
-  check_fusion(job);
-  deepstack_layers(job);
+std::vector<Rule> vlm_rules() {
+  return joined(
+      {seeing_rules(),
+       projector_rules(),
+       {{"vlm-vocab",
+         at_least("model.vocab", kVlmVocab, "bytes, an image's place and the end of an answer"),
+         nullptr,
+         [](Job& job, const Given&) {
+           if (job.model.vocab == 0) job.model.vocab = kVlmVocab;
+         }}},
+       decoder_rules(),
+       {mrope_rule(),
+        {"features-cp", refused("vlm.features with parallel.cp",
+                                "ranks along cp do not agree on the features that are kept",
+                                "set parallel.cp=1 or leave vlm.features out")},
+        {"features-frozen", check_frozen,
+         [](const Job& job) { return !job.vlm.features.empty(); }}},
+       cross_rules(),
+       {{"deepstack", [](const Job& job) { deepstack_layers(job); }}}});
 }
 
-void check_decoder_parts(const Job& job) {
-  check_mrope(job);
-  check_widths(job);
+Rule mrope_rule() {
+  return {"mrope", check_mrope, [](const Job& job) { return !job.vlm.mrope.empty(); }};
 }
 
 std::int64_t blocks_read(const Job& job) {

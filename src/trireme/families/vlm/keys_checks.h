@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "trireme/config/job.h"
+#include "trireme/config/rules/rule.h"
 
 namespace trireme::config {
 
@@ -13,10 +14,9 @@ inline constexpr std::int64_t kImageToken = 256;
 inline constexpr std::int64_t kEndToken = 257;
 inline constexpr std::int64_t kVlmVocab = 258;
 
-// Throws Error{kUsage} naming the key.
-void resolve_vlm(Job& job);
-// Frequencies of vlm.mrope and what tp ranks share of tower and decoder. Throws the same.
-void check_decoder_parts(const Job& job);
+std::vector<Rule> vlm_rules();
+// Frequencies of vlm.mrope.
+Rule mrope_rule();
 
 // Blocks of the tower that run, of a resolved job.
 std::int64_t blocks_read(const Job& job);
