@@ -39,6 +39,9 @@ TEST(Json, RefusesWhatIsNotStrict) {
   for (const char* text :
        {"", "{", "[1,]", "[1] 2", "{1: 2}", "[1e400]", "[NaN]", "\"\xFF\"", "'a'"})
     EXPECT_THAT(refusal(text), HasSubstr("not valid JSON")) << text;
+  EXPECT_THAT(refusal("{\n \"a\": one}"), HasSubstr("not valid JSON at line 2, column 7"));
+  EXPECT_THAT(refusal("{"), HasSubstr("it ends inside a value, after 1 bytes"));
+  EXPECT_THAT(refusal(R"({"a\n": 1, "a\n": 2})"), HasSubstr(R"(key "a\n" appears twice)"));
   const auto nested = [](int levels) {
     return std::string(levels, '[') + std::string(levels, ']');
   };

@@ -228,7 +228,7 @@ TEST(Codec, UnigramTakesTheBestSum) {
   EXPECT_THAT(formats::refusal([&] { read(tokenizer_file(model)); }), HasSubstr("unk_id"));
   model["vocab"][1] = "a";
   EXPECT_THAT(formats::refusal([&] { read(tokenizer_file(model)); }),
-              HasSubstr("t: model: vocab: \"\"a\"\" is no [text, score]"));
+              HasSubstr("t: model: vocab: \"a\" is no [text, score]"));
 }
 
 TEST(Codec, WordPieceAndItsFrame) {
