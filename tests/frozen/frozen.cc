@@ -169,7 +169,7 @@ Part kernel_part(const config::Job& job, const model::ModelSpec& model,
                  const planner::Cluster& gpus) {
   Part part{"kernels", "", ""};
   for (const auto& [name, practice, cluster] : practices(gpus)) {
-    const planner::Pricing pricing(job, practice, *cluster);
+    const planner::Pricing pricing(job, model, practice, *cluster);
     double sum = 0;
     for (const plan::Node& node : model.program.nodes)
       for (const plan::Verb verb :

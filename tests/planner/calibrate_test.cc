@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/harness/scratch_directory.h"
+#include "tests/planner/cards.h"
 #include "tests/planner/synthetic_machine.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve/resolve.h"
@@ -283,7 +284,7 @@ TEST(Machine, AStepOfOneRankIsTheSumOfItsKernels) {
   const Cluster machine = synthetic_calibration().machine;
   const config::Job job = job_of(1, {"precision.compute=bf16"});
   const auto all = [&](const char* name) {
-    const NodeKernels node = node_kernels(job, own_practice(), NodeForms(job).of(name));
+    const NodeKernels node = node_kernels(job, own_practice(), name);
     return seconds(machine.gpu, node.forward) + seconds(machine.gpu, node.input) +
            seconds(machine.gpu, node.weight);
   };

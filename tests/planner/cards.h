@@ -20,11 +20,18 @@ inline Gpu synthetic_card(double gib = 80) {
           .units = 100};
 }
 
+// Of a node, whoever computes it.
+inline NodeKernels node_kernels(const config::Job& job, const Practice& practice,
+                                const std::string& name) {
+  const model::ModelSpec model = model::describe(job);
+  return ProgramKernels(job, model, practice).of(name);
+}
+
 // Seconds of a node's line there.
 inline double node_seconds(const Cluster& cluster, const config::Job& job, const std::string& name,
                            plan::Verb verb, const Practice& practice = {}) {
-  const Pricing pricing(job, practice, cluster);
   const model::ModelSpec model = model::describe(job);
+  const Pricing pricing(job, model, practice, cluster);
   for (const plan::Node& node : model.program.nodes)
     if (node.name == name) return pricing.node(node, verb);
   ADD_FAILURE() << "no " << name;

@@ -41,8 +41,8 @@ struct Block {
 };
 
 Block block_of(const config::Job& job, const Cluster& cluster, const Practice& practice) {
-  const Pricing pricing(job, practice, cluster);
   const model::ModelSpec model = model::describe(job);
+  const Pricing pricing(job, model, practice, cluster);
   const plan::Node& block = model.program.nodes[1];
   EXPECT_EQ(block.name, "block.0");
   return {pricing.node(block, Verb::kForward), pricing.node(block, Verb::kBackwardInput)};
@@ -54,7 +54,7 @@ Block block_of(const config::Job& job, const Cluster& cluster, bool overlaps) {
 
 Block attention_of(const config::Job& job, const Cluster& cluster) {
   const Practice practice;
-  const NodeKernels kernels = node_kernels(job, practice, {.type = DType::kBF16});
+  const NodeKernels kernels = node_kernels(job, practice, "block.0");
   for (const auto& [name, part] : kernels.parts)
     if (name == model::kAttention)
       return {seconds(cluster.gpu, part), seconds(cluster.gpu, kernels.attention_input)};
@@ -124,7 +124,7 @@ TEST(Context, KeptAttentionIsNeitherComputedNorSentAgain) {
   const model::ModelSpec model = model::describe(job);
   const auto recomputed = [&](bool keeps) {
     const Practice practice{.keeps_attention = keeps};
-    return Pricing(job, practice, cluster).node(model.program.nodes[1], Verb::kRecompute);
+    return Pricing(job, model, practice, cluster).node(model.program.nodes[1], Verb::kRecompute);
   };
   const Block attention = attention_of(job, cluster), forward = block_of(job, cluster, Practice{});
   EXPECT_EQ(recomputed(false), forward.forward);

@@ -61,14 +61,6 @@ TEST(NodePrices, Fp64IsRefusedWhereNobodyKnowsItsRate) {
       "gpu card has no fp64 rate; choose another precision or gpu");
 }
 
-TEST(NodePrices, NodesOfOtherNamesAreRefused) {
-  const NodeForms forms(job_with({}));
-  EXPECT_EQ(forms.of("block.3").kind, NodeKind::kBlock);
-  for (const char* name : {"encoder.0", "block.", "block.1.lora", "heads"})
-    EXPECT_THAT(formats::refusal([&] { forms.of(name); }, ErrorKind::kUsage),
-                HasSubstr("has no price; needs embed, block.N, head or preference"));
-}
-
 TEST(NodePrices, WhatIsFrozenHasNoGradientsOfItsOwn) {
   const config::Job whole = job_with({}), frozen = job_with({"model.frozen=embed,block.1"});
   EXPECT_EQ(node_seconds(frozen, "block.1", Verb::kBackwardWeight), 0);
@@ -140,7 +132,6 @@ TEST(NodePrices, DropoutAndDocumentsLeaveFusedAttention) {
       << "as long as the sequence";
 
   // 8 samples, 8 heads of 128: 2^26 scores are 512 x 512 of 64 four times over.
-  const NodeForm block{.type = DType::kBF16};
   const auto bytes = [](const std::vector<Kernel>& kernels) {
     double sum = 0;
     for (const Kernel& one : kernels)
@@ -154,9 +145,9 @@ TEST(NodePrices, DropoutAndDocumentsLeaveFusedAttention) {
         sum += 2 * one.m * one.n * one.k * one.batch * one.count;
     return sum;
   };
-  const NodeKernels fused = node_kernels(documents, {}, block),
-                    rows = node_kernels(documents, asked_of(documents), block),
-                    noisy = node_kernels(dropout, asked_of(dropout), block);
+  const NodeKernels fused = node_kernels(documents, {}, "block.0"),
+                    rows = node_kernels(documents, asked_of(documents), "block.0"),
+                    noisy = node_kernels(dropout, asked_of(dropout), "block.0");
   const double scores = 64.0 * 512 * 512, masks = 2.0 * 8 * 512 * 1024 * (1 + 140);
   EXPECT_EQ(flops(rows.forward), 4 * scores * 128);
   EXPECT_EQ(flops(rows.input), 10 * scores * 128);
@@ -164,9 +155,9 @@ TEST(NodePrices, DropoutAndDocumentsLeaveFusedAttention) {
   EXPECT_DOUBLE_EQ(bytes(noisy.forward) - bytes(fused.forward), (40 + 140) * scores + masks);
   // Of more scores than that, rows see no keys behind them.
   const config::Job longer = job_with({"model.seq_len=8192", "data.documents=true"});
-  EXPECT_NEAR(
-      flops(node_kernels(longer, asked_of(longer), block).forward) / (256 * flops(rows.forward)),
-      0.5, 0.01);
+  EXPECT_NEAR(flops(node_kernels(longer, asked_of(longer), "block.0").forward) /
+                  (256 * flops(rows.forward)),
+              0.5, 0.01);
 }
 
 // A layer with a window is priced by what it shows, one without rotary positions without the rotation.
@@ -175,7 +166,7 @@ TEST(NodePrices, LayersCostWhatTheyAttendTo) {
                                     "model.attention_layers=full,sliding:512,nope"});
   const auto sum = [&](const char* node, const Practice& practice, Kernel::Kind kind) {
     double all = 0;
-    for (const Kernel& one : node_kernels(job, practice, NodeForms(job).of(node)).forward)
+    for (const Kernel& one : node_kernels(job, practice, node).forward)
       if (one.kind == kind && (kind != Kernel::Kind::kGemm || one.math == Math::kFp32))
         all += one.count * (kind == Kernel::Kind::kGemm     ? one.m * one.n * one.k * one.batch
                             : kind == Kernel::Kind::kStream ? one.bytes

@@ -77,11 +77,16 @@ std::vector<plan::ValueId> Graph::node(plan::Node node, const Work& work,
   spec_.node_params.emplace_back();
   spec_.adapted.emplace_back();
   spec_.layers.emplace_back();
+  spec_.operations.emplace_back();
   for (const plan::UnitId unit : units) bind_all(unit);
   return ids;
 }
 
 void Graph::spread_rows() { spec_.row_wise.back() = true; }
+
+void Graph::computes(std::vector<Operation> operations) {
+  spec_.operations.back() = std::move(operations);
+}
 
 void Graph::bind_all(plan::UnitId unit) {
   spec_.program.nodes.back().units.push_back(unit);

@@ -42,6 +42,8 @@ class Graph {
                                   std::vector<plan::Value> writes);
   // The last node is a block on rows that cp ranks share: what it reads first and what it writes (model/spread.h).
   void spread_rows();
+  // The last node computes these, in this order.
+  void computes(std::vector<Operation> operations);
   // To the last node: one more parameter, of a unit that another node binds.
   void bind(ParamRef param);
   // To the last node: adapters of these of its parameters, as a unit of their own.

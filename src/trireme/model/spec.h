@@ -9,6 +9,7 @@
 #include "trireme/config/optimizers.h"
 #include "trireme/model/cut.h"
 #include "trireme/model/layers/layer.h"
+#include "trireme/model/layers/operation.h"
 #include "trireme/plan/program.h"
 
 namespace trireme::model {
@@ -80,6 +81,8 @@ struct ModelSpec {
   std::vector<std::vector<int>> adapted;
   // The same: a block that runs layers one by one has them here.
   std::vector<std::vector<Layer>> layers;
+  // The same: what it computes, as far as its family says. Empty: its products are those of its matrices.
+  std::vector<std::vector<Operation>> operations;
   // The same: its block works on a cp rank's rows of its first input and first result (model/spread.h).
   std::vector<bool> row_wise;
   // Counts of a loss node in addition to its loss, in their order (exec::Counts).

@@ -14,7 +14,8 @@ double product_flops(const Sizes& sizes, double elements) {
 
 double attention_flops(const config::Model& model, const Sizes& sizes, int tp,
                        std::int64_t window) {
-  return 2.0 * static_cast<double>(sizes.tokens) * scored_tokens(model.seq_len, window) *
+  return 2.0 * static_cast<double>(sizes.tokens) *
+         scored_tokens(static_cast<double>(model.seq_len), static_cast<double>(window)) *
          static_cast<double>(config::attended_width(model)) / tp;
 }
 
@@ -42,9 +43,8 @@ LinearLayers layers_of(const std::vector<ParamSpec>& params, const std::vector<i
   return layers;
 }
 
-double scored_tokens(std::int64_t tokens, std::int64_t window) {
-  const auto all = static_cast<double>(tokens), seen = static_cast<double>(window);
-  return window == 0 || window >= tokens ? all : seen * (2 - seen / all);
+double scored_tokens(double tokens, double window) {
+  return window == 0 || window >= tokens ? tokens : window * (2 - window / tokens);
 }
 
 // Kept: the normed input for a weight that trains, the norm's statistics, the log-sum-exp and the logits, which become

@@ -40,7 +40,7 @@ LinearLayers layers_of(const std::vector<ParamSpec>& params, const std::vector<i
                        int dim, const PerRank& rank, std::int64_t adapter_rank);
 
 // Tokens of a causal attention without a window that has as many scores as one over `tokens` with the window.
-double scored_tokens(std::int64_t tokens, std::int64_t window);
+double scored_tokens(double tokens, double window);
 // Operations of causal attention, as it is computed: half of QK^T and half of PV, within the window (0: none).
 double attention_flops(const config::Model& model, const Sizes& sizes, int tp, std::int64_t window);
 // Kept data: beginnings of the documents of attention's tokens, and the cosines and sines of queries and keys, `rotated` a

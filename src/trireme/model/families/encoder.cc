@@ -5,6 +5,7 @@
 #include "trireme/config/head_width.h"
 #include "trireme/model/account/work.h"
 #include "trireme/model/layers/account.h"
+#include "trireme/model/layers/layer_operations.h"
 
 namespace trireme::model {
 namespace {
@@ -161,8 +162,18 @@ plan::ValueId block_node(Graph& graph, const Encoder& encoder, std::string name,
                   .exchanges = std::move(account.exchanges)},
                  account.work, {unit}, {activation(graph, encoder, std::move(writes))})[0];
   graph.spec().layers.back() = std::move(block.layers);
+  graph.computes(std::move(account.operations));
   graph.spread_rows();
   return y;
+}
+
+std::vector<Operation> block_operations(const Graph& graph, const Encoder& encoder,
+                                        const std::string& node, bool trains) {
+  const config::Model model = as_model(encoder);
+  const PerRank rank = as_rank(graph, encoder, node);
+  const BlockLayers block = encoder_layers(encoder, rank);
+  const TrainedLayers trained{.gradients = {.own = trains}};
+  return LayerOperations(block, trained, model, Sizes(model, rank), rank).operations();
 }
 
 Work linear_work(const Graph& graph, std::int64_t rows, std::int64_t weights, std::int64_t kept) {

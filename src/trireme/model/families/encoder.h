@@ -73,6 +73,10 @@ plan::ValueId block_node(Graph& graph, const Encoder& encoder, std::string name,
                          plan::ValueId x, const std::vector<plan::ValueId>& more,
                          std::string writes, bool teacher = false);
 
+// What a block computes, whose unit trains or not.
+std::vector<Operation> block_operations(const Graph& graph, const Encoder& encoder,
+                                        const std::string& node, bool trains);
+
 // Work of a node of linear layers with `weights` elements in all for `rows` rows, which keeps `kept` numbers.
 Work linear_work(const Graph& graph, std::int64_t rows, std::int64_t weights, std::int64_t kept);
 

@@ -19,6 +19,7 @@ std::int64_t rounded_share(std::int64_t count, int ranks) { return (count + rank
 struct CrossSizes {
   CrossSizes(const Graph& graph, const config::Job& job)
       : own(job.model, graph.rank()),
+        samples(graph.rank().micro_batch),
         images(expected_tiles(job)),
         keys(images * config::tile_tokens(job)),
         width(config::projected_width(job)),
@@ -40,7 +41,7 @@ struct CrossSizes {
   }
 
   Sizes own;
-  std::int64_t images, keys, width, heads, inner, ffn;
+  std::int64_t samples, images, keys, width, heads, inner, ffn;
   std::int64_t row;       // an activation
   std::int64_t features;  // of the feed-forward layer
   std::int64_t queries;   // or what attention gives
@@ -89,6 +90,38 @@ std::vector<plan::NodeExchange> cross_exchanges(const CrossSizes& s, const PerRa
   return all;
 }
 
+std::vector<Operation> cross_operations(const CrossSizes& s, bool trains) {
+  using What = Operation::What;
+  const auto number = [](std::int64_t count) { return static_cast<double>(count); };
+  const auto product = [&](std::int64_t rows, std::int64_t in, std::int64_t out) {
+    return Operation{.what = What::kProduct,
+                     .rows = number(rows),
+                     .in = number(in),
+                     .outs = {number(out)},
+                     .trains = trains};
+  };
+  const auto pass = [&](What what, std::int64_t width) {
+    return Operation{.what = what, .rows = number(s.own.rows), .in = number(width)};
+  };
+  const Operation norm = pass(What::kLayerNorm, s.own.d), sum = pass(What::kSum, s.own.d);
+  return {norm,
+          product(s.own.rows, s.own.d, s.inner),
+          product(s.keys, s.width, 2 * s.inner),
+          {.what = What::kAttention,
+           .rows = number(s.own.rows),
+           .tokens = number(s.own.tokens / s.samples),
+           .keys = number(s.keys / s.images),
+           .heads = number(s.heads),
+           .width = number(kCrossHead)},
+          product(s.own.rows, s.inner, s.own.d),
+          sum,
+          norm,
+          product(s.own.rows, s.own.d, s.ffn),
+          pass(What::kActivation, s.ffn),
+          product(s.own.rows, s.ffn, s.own.d),
+          sum};
+}
+
 }  // namespace
 
 std::vector<ParamSpec> cross_params(const config::Job& job, std::int64_t block) {
@@ -119,14 +152,15 @@ plan::ValueId add_cross(Graph& graph, const config::Job& job, std::int64_t block
   sum.name = name + ".x";
   const plan::UnitId unit = graph.unit({.name = name, .params = cross_params(job, block)});
   const CrossSizes sizes(graph, job);
-  const bool rows_reached = graph.reached(rows);
-  return graph.node(
+  const bool rows_reached = graph.reached(rows), trains = graph.training().trains(name);
+  const plan::ValueId y = graph.node(
       {.name = name,
        .reads = {x, visual, rows},
        .work = cross_transients(sizes),
        .exchanges = cross_exchanges(sizes, graph.rank(), rows_reached)},
-      cross_work(sizes, graph.training().trains(name), graph.reached(x), rows_reached), {unit},
-      {std::move(sum)})[0];
+      cross_work(sizes, trains, graph.reached(x), rows_reached), {unit}, {std::move(sum)})[0];
+  graph.computes(cross_operations(sizes, trains));
+  return y;
 }
 
 }  // namespace trireme::model

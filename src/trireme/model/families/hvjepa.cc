@@ -96,8 +96,19 @@ plan::ValueId neighbours_node(Graph& graph, const config::Job& job, const Encode
   const std::int64_t d = tokens.hidden, rows = tokens.rows(), seen = kNeighbours + 1;
   Work work = linear_work(graph, rows, 12 * d * d, rows * d * (16 + 2 * seen));
   work.flops += 4.0 * static_cast<double>(rows * seen * d);
-  return graph.node({.name = std::move(name), .reads = reads, .no_grad = teacher}, work, {unit},
-                    {activation(graph, tokens, std::move(writes))})[0];
+  const bool trains = graph.spec().program.units[unit].trainable;
+  std::vector<Operation> operations = block_operations(graph, tokens, name, trains);
+  for (Operation& one : operations)
+    if (one.what == Operation::What::kAttention) one.keys = static_cast<double>(seen);
+  // Keys and values of neighbours are gathered, and read.
+  operations.push_back({.what = Operation::What::kSmall,
+                        .rows = static_cast<double>(rows),
+                        .in = static_cast<double>(4 * seen * d)});
+  const plan::ValueId y =
+      graph.node({.name = std::move(name), .reads = reads, .no_grad = teacher}, work, {unit},
+                 {activation(graph, tokens, std::move(writes))})[0];
+  graph.computes(std::move(operations));
+  return y;
 }
 
 std::vector<ParamSpec> chunk_params(const config::Job& job, const std::string& prefix) {

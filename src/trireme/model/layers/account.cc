@@ -9,6 +9,7 @@
 #include "trireme/model/account/parts.h"
 #include "trireme/model/layers/decoder_params.h"
 #include "trireme/model/layers/layer_bytes.h"
+#include "trireme/model/layers/layer_operations.h"
 #include "trireme/model/layers/layer_transients.h"
 
 namespace trireme::model {
@@ -161,7 +162,8 @@ LayersAccount account_of(const BlockLayers& block, const TrainedLayers& trained,
   const Account account(block, trained, model, sizes, rank);
   return {.work = account.work(),
           .transients = LayerTransients(block, trained, model, sizes, rank).transients(),
-          .exchanges = account.exchanges()};
+          .exchanges = account.exchanges(),
+          .operations = LayerOperations(block, trained, model, sizes, rank).operations()};
 }
 
 }  // namespace trireme::model

@@ -7,6 +7,7 @@
 #include "trireme/model/account/per_rank.h"
 #include "trireme/model/account/work.h"
 #include "trireme/model/layers/layers.h"
+#include "trireme/model/layers/operation.h"
 #include "trireme/plan/program.h"
 
 namespace trireme::model {
@@ -15,6 +16,7 @@ struct LayersAccount {
   Work work;
   plan::NodeWork transients;
   std::vector<plan::NodeExchange> exchanges;
+  std::vector<Operation> operations;
 };
 
 // How a block trains: gradients of what it reads and of its own unit, weights with adapters and these adapters' rank.

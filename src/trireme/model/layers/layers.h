@@ -11,6 +11,7 @@
 #include "trireme/model/account/per_rank.h"
 #include "trireme/model/layers/decoder_params.h"
 #include "trireme/model/layers/layer.h"
+#include "trireme/model/layers/operation.h"
 #include "trireme/model/spec.h"
 
 namespace trireme::model {
@@ -24,9 +25,10 @@ struct BlockTensor {
 // A family's own mixer of rows, on a rank.
 struct Mixer {
   double flops = 0;
-  std::int64_t saved_bytes = 0;     // in addition to what it reads
-  std::int64_t work_bytes = 0;      // of a forward that keeps nothing
-  std::int64_t gradient_bytes = 0;  // at most, before what is kept is given back
+  std::vector<Operation> operations;  // whether products train is their layer's
+  std::int64_t saved_bytes = 0;       // in addition to what it reads
+  std::int64_t work_bytes = 0;        // of a forward that keeps nothing
+  std::int64_t gradient_bytes = 0;    // at most, before what is kept is given back
 };
 
 struct BlockLayers {

@@ -15,7 +15,7 @@
 namespace trireme::planner {
 namespace {
 
-namespace schedules = schedules;
+using Layers = std::vector<model::Layer>;
 using plan::Verb;
 
 // Times of a stage's nodes in one micro-batch: computation, and concurrent communication of its units' shards.
@@ -173,14 +173,15 @@ plan::PlanSet Candidate::plan() const {
 
 simulate::Forecast Candidate::simulate(const Cluster& cluster) const {
   const plan::PlanSet compiled = plan();
-  const Pricing pricing(job_, practice_, cluster);
+  const Pricing pricing(job_, model_, practice_, cluster);
   return simulate::simulate(compiled, line_cost(compiled, pricing));
 }
 
 std::pair<double, double> Candidate::block_seconds(const Cluster& cluster) const {
-  const Pricing pricing(job_, practice_, cluster);
-  const auto block = std::ranges::find(model_.program.nodes, NodeKind::kBlock,
-                                       [](const plan::Node& node) { return kind_of(node.name); });
+  const Pricing pricing(job_, model_, practice_, cluster);
+  const auto block =
+      model_.program.nodes.begin() +
+      (std::ranges::find_if(model_.layers, std::not_fn(&Layers::empty)) - model_.layers.begin());
   const auto of = [&](Verb verb) {
     return pricing.overlapped_node(model_.program, recipe_, *block, verb);
   };
@@ -189,7 +190,7 @@ std::pair<double, double> Candidate::block_seconds(const Cluster& cluster) const
 }
 
 double Candidate::step_seconds(const Cluster& cluster) const {
-  const Pricing pricing(job_, practice_, cluster);
+  const Pricing pricing(job_, model_, practice_, cluster);
   const StageTimes times(model_.program, mesh_, recipe_, pricing, grid_);
   return times.makespan(practice_) + times.tail(practice_);
 }

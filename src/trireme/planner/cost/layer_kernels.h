@@ -1,13 +1,12 @@
-// The kernels that a language model's nodes are made of, on one rank.
+// The kernels that operations of a node are lowered to, as a practice computes them.
 #pragma once
 
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "trireme/config/job.h"
+#include "trireme/model/layers/operation.h"
 #include "trireme/planner/cost/kernels.h"
-#include "trireme/planner/cost/node_forms.h"
 #include "trireme/planner/hardware/practice.h"
 
 namespace trireme::planner {
@@ -23,11 +22,25 @@ struct NodeKernels {
   std::vector<std::pair<std::string_view, std::vector<Kernel>>> parts;
 };
 
-// `job` is resolved. Shapes are those of the rank with most rows. Without sequence parallelism a tp rank has every row
-// between the parallel regions, with it a share.
-NodeKernels node_kernels(const config::Job& job, const Practice& practice, const NodeForm& form);
+// What a node computes in.
+struct NodeNumbers {
+  DType type;           // of its own activations
+  DType between;        // of those between nodes
+  DType sums;           // of summed gradients
+  double share = 1;     // of rows, what is expected
+  bool spread = false;  // attention is among cp ranks
+};
+
+NodeKernels lower(const std::vector<model::Operation>& operations, const Practice& practice,
+                  const NodeNumbers& numbers);
 
 // Kernels that stream do it in the type of activations.
 NodeKernels typed(NodeKernels node, Math math);
+// A product of a linear layer, [rows, in] x [in, out]; it and the gradients of what it reads and of its weights.
+Kernel product(Math math, double rows, double in, double out);
+Kernel input_gradient(Math math, double rows, double in, double out);
+Kernel weight_gradient(Math math, double rows, double in, double out);
+// So many gradients of weights join the sum of the step's.
+Kernel added(const Practice& practice, const NodeNumbers& numbers, double weights);
 
 }  // namespace trireme::planner

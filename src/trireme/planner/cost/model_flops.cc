@@ -18,7 +18,7 @@ double expected_flops(const config::Job& job) {
   if (config::info(job).chain)
     return model.flops_per_token * static_cast<double>(job.run.global_batch * model.sample_tokens);
   const Practice practice;
-  const ProgramKernels kernels(alone, practice);
+  const ProgramKernels kernels(alone, model, practice);
   const std::vector<double> factors = model::flop_factors(model);
   const std::int64_t micro_batches = config::accumulation(alone);
   double flops = 0;

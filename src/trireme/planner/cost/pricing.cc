@@ -65,36 +65,25 @@ struct Collectives {
 
 }  // namespace
 
-Pricing::Pricing(const config::Job& job, const Practice& practice, const Cluster& cluster)
+Pricing::Pricing(const config::Job& job, const model::ModelSpec& model, const Practice& practice,
+                 const Cluster& cluster)
     : job_(job),
       practice_(practice),
       cluster_(cluster),
       network_(cluster, model::mesh_of(job), job.network.algorithm,
                job.precision.numerics == config::Numerics::kCanonical),
-      forms_(job) {
-  if (!config::info(job).chain) program_.emplace(job, practice);
+      kernels_(job, model, practice) {
   const config::Parallel& parallel = job.parallel;
   if (parallel.cp > 1 && parallel.context == config::ContextMethod::kHierarchical)
     heads_.emplace(cluster, neighbours(model::mesh_of(job), parallel.context_inner));
 }
 
 const NodeCost& Pricing::cost_of(const plan::Node& node) const {
-  if (program_) {
-    const auto [own, unpriced] = costs_of_nodes_.try_emplace(node.name);
-    if (unpriced) {
-      check_type(cluster_.gpu, program_->type_of(node.name));
-      own->second = priced(cluster_.gpu, practice_, program_->of(node.name));
-    }
-    return own->second;
+  const auto [cost, absent] = costs_.try_emplace(kernels_.like(node.name));
+  if (absent) {
+    check_type(cluster_.gpu, kernels_.type_of(node.name));
+    cost->second = priced(cluster_.gpu, practice_, kernels_.of(node.name));
   }
-  const auto [named, unnamed] = forms_of_nodes_.try_emplace(node.name);
-  if (unnamed) {
-    named->second = forms_.of(node.name);
-    check_type(cluster_.gpu, named->second.type);
-  }
-  const NodeForm& form = named->second;
-  const auto [cost, absent] = costs_.try_emplace(form);
-  if (absent) cost->second = priced(cluster_.gpu, practice_, node_kernels(job_, practice_, form));
   return cost->second;
 }
 
@@ -113,9 +102,9 @@ double Pricing::exchange(const simulate::Exchanged& exchanged) const {
 double Pricing::expected(const plan::Program& program, plan::ValueId value) const {
   const plan::Value& sent = program.values[value];
   double share = 1;
-  if (program_ && sent.varies)
+  if (sent.varies)
     for (const plan::Node& node : program.nodes)
-      if (plan::contains(node.writes, value)) share = program_->share_of(node.name);
+      if (plan::contains(node.writes, value)) share = kernels_.share_of(node.name);
   return share * static_cast<double>(sent.bytes);
 }
 
@@ -134,7 +123,7 @@ double Pricing::loaded(const plan::PlanSet& plan, int rank) const {
        plan::inputs_of_stage(plan.program, plan.mesh.coordinate(rank, mesh::Axis::kPp))) {
     double share = 0;
     for (const plan::Node& node : plan.program.nodes)
-      if (plan::contains(node.reads, value)) share = std::max(share, program_->share_of(node.name));
+      if (plan::contains(node.reads, value)) share = std::max(share, kernels_.share_of(node.name));
     bytes += share * static_cast<double>(plan.program.values[value].bytes);
   }
   return bytes;
@@ -156,7 +145,8 @@ double Pricing::swept(const plan::PlanSet& plan, int rank, const plan::Instr& li
   if (!cluster_.gpu.core) return streamed(bytes);
   const Core& core = *cluster_.gpu.core;
   if (line.verb == Verb::kGradNorm || line.verb == Verb::kEma) return bytes / core.norm_rate;
-  if (line.verb == Verb::kLoad && program_) return loaded(plan, rank) / core.load_rate;
+  if (line.verb == Verb::kLoad && !config::info(job_).chain)
+    return loaded(plan, rank) / core.load_rate;
   return streamed(bytes);
 }
 
@@ -184,7 +174,7 @@ double Pricing::node(const plan::Node& node, Verb verb) const {
 // gradients of a layer's results.
 double Pricing::tensor(const plan::Node& node, const NodeCost& cost, Verb verb,
                        double compute) const {
-  const double share = program_ ? program_->share_of(node.name) : 1;
+  const double share = kernels_.share_of(node.name);
   const bool weight = verb == Verb::kBackward || verb == Verb::kBackwardWeight;
   const bool backward = weight || verb == Verb::kBackwardInput;
   double all = 0, summed = 0, recomputed = 0;

@@ -31,8 +31,9 @@ struct UnitCost {
 
 class Pricing {
  public:
-  // `job` is resolved; all that is given must outlive this.
-  Pricing(const config::Job& job, const Practice& practice, const Cluster& cluster);
+  // `job` is resolved and `model` its own; all that is given must outlive this.
+  Pricing(const config::Job& job, const model::ModelSpec& model, const Practice& practice,
+          const Cluster& cluster);
 
   // Compute and what the node exchanges meanwhile.
   double node(const plan::Node& node, plan::Verb verb) const;
@@ -73,11 +74,8 @@ class Pricing {
   const Cluster& cluster_;
   Network network_;
   std::optional<Network> heads_;  // among the cp ranks that exchange heads, where these are not all
-  std::optional<ProgramKernels> program_;  // of other families than language models
-  NodeForms forms_;
-  mutable std::map<std::string, NodeForm, std::less<>> forms_of_nodes_;
-  mutable std::map<NodeForm, NodeCost> costs_;
-  mutable std::map<std::string, NodeCost, std::less<>> costs_of_nodes_;
+  ProgramKernels kernels_;
+  mutable std::map<std::size_t, NodeCost> costs_;  // of the first nodes of their kind
 };
 
 }  // namespace trireme::planner

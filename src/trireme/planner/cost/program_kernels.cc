@@ -1,17 +1,17 @@
 #include "trireme/planner/cost/program_kernels.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
+#include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/config/families.h"
-#include "trireme/config/resolve/resolve_vlm.h"
 #include "trireme/model/families/describe.h"
 #include "trireme/planner/cost/families.h"
 
 namespace trireme::planner {
 namespace {
+
+using model::Operation;
 
 // What is looked up or convolved is no product.
 bool is_linear(const model::ParamSpec& param) {
@@ -20,119 +20,60 @@ bool is_linear(const model::ParamSpec& param) {
          param.name.find("conv1d") == param.name.npos;
 }
 
-// The third value of a block that attends to rows elsewhere; these rows differ from the block's own.
-bool is_of_seen(const model::ParamSpec& param) {
-  return param.name.ends_with(".attn.to_kv.weight");
-}
-
-// Heads that a layer reads side by side, as tensor parallelism cuts it; 0: it is not cut by heads.
-double heads_read(const model::ParamSpec& param) {
-  if (param.cut.dim != 1 || param.cut.segments.empty() || param.cut.segments[0].size == 1) return 0;
-  return static_cast<double>(param.cut.segments[0].granules);
-}
-
 bool is_norm(const model::ParamSpec& param) {
   return param.shape.size() == 1 && param.name.ends_with(".weight");
 }
 
-// The job without the features that a plan leaves out, for names and shapes alone.
-config::Job plain(config::Job job) {
-  job.recompute = {};
-  job.parallel.costs.clear();
-  return job;
-}
-
-BlockExtra block_extra(const config::Job& job) {
-  BlockExtra more;
-  if (const auto& own = family_prices(job.model.family).extra) return *own;
-  if (job.vision.activation == config::Activation::kQuickGelu)
-    more = {.activated = 5, .operations = 2};  // a product, a sigmoid, a product
-  if (job.vision.positions != config::Positions::kLearned) {
-    more.turned =
-        32;  // of two: to pairs, negated, stacked, twice multiplied, added; and three copies before
-    more.operations += 15;
-  }
-  return more;
-}
-
-// Expected rows if a row has space for many more images than expected, from the bytes that count; else from its shape.
-double rows_of(const plan::Value& value, const config::Job& job) {
-  if (config::crosses(job))
-    return static_cast<double>(value.bytes) /
-           static_cast<double>(value.shape.back() *
-                               static_cast<std::int64_t>(size_of(job.precision.compute)));
-  double rows = 1;
-  for (std::size_t dim = 0; dim + 1 < value.shape.size(); ++dim)
-    rows *= static_cast<double>(value.shape[dim]);
-  return rows;
-}
-
 }  // namespace
 
-struct ProgramKernels::Layers {
-  struct Linear {
-    double in, out;
-    bool trains;
-    bool seen;
-    double heads;  // that it reads side by side; 0: it is not cut by heads
-  };
-  std::vector<Linear> linear;
-  double weights = 0;    // elements of all of them
-  double of_seen = 0;    // of these, in layers of what is seen
-  double norms = 0;      // gains
-  double biases = 0;     // elements of vectors that train
-  double inner = 0;      // features that the last layer of a block reads
-  double activated = 0;  // numbers that the activation reads for each
-
-  // Attention of a block's rows, of so many operations without what the mask hides. Of the tokens of sequences that the
-  // block's value names `share` is expected; where rows are packed, operations say how many they are.
-  Kernel tiles(Math math, double rows, double operations, double share,
-               const std::vector<std::int64_t>& shape, bool causal) const {
-    constexpr double kWidth = 64;  // of a head, where all ranks have all of them
-    const auto cut = std::ranges::find_if(linear, [](const Linear& l) { return l.heads > 0; });
-    const double inner = cut != linear.end() ? cut->in : linear[1].in;
-    const double heads = cut != linear.end() ? cut->heads : std::ceil(inner / kWidth);
-    const double keys = std::max(operations / (4 * rows * inner), 1.0);
-    const double tokens =
-        shape.size() > 2 ? share * static_cast<double>(shape[1]) : keys * (causal ? 2 : 1);
-    Kernel kernel =
-        tiled_attention(math, rows, tokens, heads, inner / heads, 4 * keys < 3 * tokens);
-    if (of_seen > 0) kernel.flops = operations;
-    return kernel;
-  }
-};
-
-ProgramKernels::ProgramKernels(const config::Job& job, const Practice& practice)
+ProgramKernels::ProgramKernels(const config::Job& job, const model::ModelSpec& model,
+                               const Practice& practice)
     : job_(job),
+      model_(model),
       practice_(practice),
-      model_(model::describe(plain(job))),
-      flow_(plan::gradient_flow(model_.program)),
+      flow_(plan::gradient_flow(model.program)),
       shares_(job),
       types_(job.precision.compute, job.precision.nodes) {
-  for (std::size_t n = 0; n < model_.program.nodes.size(); ++n)
-    nodes_.emplace(model_.program.nodes[n].name, n);
-  if (config::info(job).decoder != config::DecoderBlock::kNone) {
-    decoder_ = job;
-    decoder_->model.family = config::decoder_alone(job.model.family);
-    decoder_->parallel.sequence_parallel = false;
+  // Small operators belong to nodes.
+  const bool alike = family_prices(job.model.family).small_operators == nullptr;
+  std::vector<std::size_t> kinds;
+  for (std::size_t n = 0; n < model_.program.nodes.size(); ++n) {
+    const std::string& name = model_.program.nodes[n].name;
+    nodes_.emplace(name, n);
+    const auto same = [&](std::size_t other) {
+      return alike && !model_.operations[n].empty() &&
+             model_.operations[n] == model_.operations[other] && type_of(n) == type_of(other) &&
+             shares_.of(name) == shares_.of(model_.program.nodes[other].name);
+    };
+    const auto kind = std::ranges::find_if(kinds, same);
+    like_.push_back(kind != kinds.end() ? *kind : n);
+    if (kind == kinds.end()) kinds.push_back(n);
   }
 }
 
-bool ProgramKernels::decodes(const std::string& node) const {
-  return decoder_ && (node == "head" || node.starts_with("block."));
+std::size_t ProgramKernels::index_of(const std::string& node) const {
+  const auto found = nodes_.find(node);
+  TRIREME_CHECK(found != nodes_.end(), "model {} has no node {}", model_.program.name, node);
+  return found->second;
 }
 
-DType ProgramKernels::type_of(const std::string& node) const {
-  const plan::Node& own = model_.program.nodes[nodes_.at(node)];
+DType ProgramKernels::type_of(std::size_t node) const {
+  const plan::Node& own = model_.program.nodes[node];
   for (const plan::UnitId unit : own.units)
     if (const auto& type = model_.program.units[unit].type) return *type;
-  return types_.of(node);
+  return types_.of(own.name);
 }
 
 NodeKernels ProgramKernels::of(const std::string& node) const {
-  NodeKernels kernels = decodes(node)
-                            ? node_kernels(*decoder_, practice_, NodeForms(*decoder_).of(node))
-                            : program_node(nodes_.at(node));
+  const std::size_t index = index_of(node);
+  const NodeNumbers numbers{.type = type_of(index),
+                            .between = job_.precision.compute,
+                            .sums = job_.precision.grads.value(),
+                            .share = shares_.of(node),
+                            .spread = job_.parallel.cp > 1};
+  const std::vector<Operation>& operations = model_.operations[index];
+  NodeKernels kernels =
+      operations.empty() ? of_matrices(index, numbers) : lower(operations, practice_, numbers);
   const auto small_operators = family_prices(job_.model.family).small_operators;
   if (practice_.attention != AttentionKernel::kTiles || small_operators == nullptr) return kernels;
   SmallOperators small = small_operators(job_, node);
@@ -141,125 +82,94 @@ NodeKernels ProgramKernels::of(const std::string& node) const {
   return kernels;
 }
 
-ProgramKernels::Layers ProgramKernels::layers_of(std::size_t node) const {
-  Layers layers;
-  const int tp = job_.parallel.tp;
+std::vector<ProgramKernels::Linear> ProgramKernels::linear_layers(std::size_t node) const {
+  std::vector<Linear> layers;
   for (const model::ParamRef& ref : model_.node_params[node]) {
     const auto unit = static_cast<std::size_t>(ref.unit);
     const model::ParamSpec& param = model_.units[unit].params[ref.param];
-    const bool trains = model_.program.units[unit].trainable;
-    const model::LocalParam local = model::local_param(param, 0, tp);
-    const auto numel = static_cast<double>(local.numel());
-    layers.norms += is_norm(param);
-    if (param.shape.size() == 1 && trains) layers.biases += numel;
     if (!is_linear(param)) continue;
+    const model::LocalParam local = model::local_param(param, 0, job_.parallel.tp);
     const auto out = static_cast<double>(local.shape.front());
-    if (!layers.linear.empty()) layers.activated = layers.linear.back().out;
-    layers.linear.push_back({.in = numel / out,
-                             .out = out,
-                             .trains = trains,
-                             .seen = is_of_seen(param),
-                             .heads = heads_read(param) / tp});
-    layers.weights += numel;
-    if (layers.linear.back().seen) layers.of_seen += numel;
+    layers.push_back({.in = static_cast<double>(local.numel()) / out,
+                      .out = out,
+                      .trains = model_.program.units[unit].trainable});
   }
-  if (layers.linear.size() > 2) layers.inner = layers.linear.back().in;
   return layers;
 }
 
-ProgramKernels::Expected ProgramKernels::expected(std::size_t index, const Layers& layers) const {
-  const plan::Node& node = model_.program.nodes[index];
-  const double share = shares_.of(node.name), counted = shares_.counted() ? 1 : share;
-  const auto value = [&](plan::ValueId id) -> const plan::Value& {
-    return model_.program.values[id];
+bool ProgramKernels::reached(const plan::Node& node) const {
+  return std::ranges::any_of(node.reads,
+                             [&](plan::ValueId id) { return flow_.value_has_grad[id]; });
+}
+
+double ProgramKernels::moved(const plan::Node& node) const {
+  auto moved = static_cast<double>(node.saved_bytes);
+  const auto add = [&](const std::vector<plan::ValueId>& values) {
+    for (const plan::ValueId id : values)
+      moved += static_cast<double>(model_.program.values[id].bytes);
   };
-  Expected own{.block = !node.loss && layers.linear.size() > 1 &&
-                        !value(node.reads[0]).shape.empty() &&
-                        value(node.reads[0]).shape == value(node.writes[0]).shape};
-  if (own.block) {
-    own.rows = share * rows_of(value(node.reads[0]), job_);
-    if (layers.of_seen > 0) own.seen = rows_of(value(node.reads[2]), job_);
-    const double products =
-        2 * (own.rows * (layers.weights - layers.of_seen) + own.seen * layers.of_seen) / counted;
-    own.attended = std::max(node.flops - products, 0.0) * counted * counted;
-  } else if (layers.weights > 0) {
-    own.rows = node.flops * counted / (2 * layers.weights);
-  } else if (node.loss) {
-    own.attended = node.flops;
-  }
-  return own;
+  add(node.reads);
+  if (!node.loss) add(node.writes);
+  return moved;
 }
 
 double ProgramKernels::flops_of(const std::string& node) const {
-  const std::size_t index = nodes_.at(node);
-  if (decodes(node)) return model_.program.nodes[index].flops;
-  const Layers layers = layers_of(index);
-  const Expected own = expected(index, layers);
-  return 2 * (own.rows * (layers.weights - layers.of_seen) + own.seen * layers.of_seen) +
-         own.attended;
+  const std::size_t index = index_of(node);
+  const double flops = model_.program.nodes[index].flops, share = shares_.of(node);
+  if (share == 1 || shares_.counted()) return flops;
+  double products = 0;
+  for (const Operation& one : model_.operations[index])
+    if (one.what == Operation::What::kProduct) products += 2 * one.rows * one.in * one.out();
+  // All else of blocks is attention, whose queries and keys are fewer.
+  if (products > 0) return share * products + share * share * (flops - products);
+  return linear_layers(index).empty() ? flops : share * flops;
 }
 
-NodeKernels ProgramKernels::program_node(std::size_t index) const {
+NodeKernels ProgramKernels::of_matrices(std::size_t index, const NodeNumbers& numbers) const {
   const plan::Node& node = model_.program.nodes[index];
-  const plan::Program& program = model_.program;
-  const Layers layers = layers_of(index);
-  const double share = shares_.of(node.name);
-  const auto value = [&](plan::ValueId id) -> const plan::Value& { return program.values[id]; };
-  const Math math = math_of(type_of(node.name));
-  const auto element = static_cast<double>(size_of(type_of(node.name)));
-  const auto [block, rows, seen, attended] = expected(index, layers);
+  const std::vector<Linear> layers = linear_layers(index);
+  const Math math = math_of(numbers.type);
+  double weights = 0, trained = 0, norms = 0, biases = 0;
+  for (const Linear& layer : layers) weights += layer.in * layer.out;
+  for (const model::ParamRef& ref : model_.node_params[index]) {
+    const auto unit = static_cast<std::size_t>(ref.unit);
+    const model::ParamSpec& param = model_.units[unit].params[ref.param];
+    norms += is_norm(param);
+    if (param.shape.size() == 1 && model_.program.units[unit].trainable)
+      biases += static_cast<double>(model::local_param(param, 0, job_.parallel.tp).numel());
+  }
+  const double counted = shares_.counted() ? 1 : numbers.share;
+  const double rows = weights > 0 ? node.flops * counted / (2 * weights) : 0;
 
   NodeKernels kernels;
-  const bool flows =
-      std::ranges::any_of(node.reads, [&](plan::ValueId id) { return flow_.value_has_grad[id]; });
+  const bool flows = reached(node);
   bool first = !flows;  // what the first layer reads has no gradient then
-  double trained = 0;
   if (rows > 0)
-    for (const Layers::Linear& layer : layers.linear) {
-      const double read = layer.seen ? seen : rows;
-      kernels.forward.push_back(gemm(math, read, layer.out, layer.in));
-      kernels.forward.back().along = true;
+    for (const Linear& layer : layers) {
+      kernels.forward.push_back(product(math, rows, layer.in, layer.out));
       if (!std::exchange(first, false))
-        kernels.input.push_back(gemm(math, read, layer.in, layer.out));
+        kernels.input.push_back(input_gradient(math, rows, layer.in, layer.out));
       if (!layer.trains) continue;
-      kernels.weight.push_back(gemm(math, layer.out, layer.in, read));
-      kernels.weight.back().crosswise = true;
+      kernels.weight.push_back(weight_gradient(math, rows, layer.in, layer.out));
       trained += layer.in * layer.out;
     }
-  if (attended > 0) {
-    const Kernel forward =
-        block && practice_.attention == AttentionKernel::kTiles
-            ? layers.tiles(math, rows, attended, share, value(node.reads[0]).shape,
-                           family_prices(job_.model.family).causal)
-            : attention(math, attended);
-    kernels.forward.push_back(forward);
-    kernels.input.push_back(times(forward, block ? 2.5 : 2));
+  if (node.loss && weights == 0 && node.flops > 0) {
+    kernels.forward.push_back(attention(math, node.flops));
+    kernels.input.push_back(times(kernels.forward.back(), 2));
   }
-
-  double moved = static_cast<double>(node.saved_bytes);
-  for (const plan::ValueId id : node.reads) moved += static_cast<double>(value(id).bytes);
-  if (!node.loss)
-    for (const plan::ValueId id : node.writes) moved += static_cast<double>(value(id).bytes);
-  moved *= share;
-  double operations = 2 + 2 * layers.norms;
-  if (block) {  // norms read and write, residuals read two, as does what activates; kept or not
-    const double width = static_cast<double>(value(node.reads[0]).shape.back());
-    double activated = layers.inner > 0 ? layers.activated + layers.inner : 0;
-    operations = 2 * layers.norms + 1;
-    const BlockExtra own = seen > 0 ? BlockExtra{} : block_extra(job_);
-    if (layers.inner > 0) activated += own.activated * layers.inner;
-    moved = std::max(moved, rows * element * (5 * layers.norms * width + activated)) +
-            rows * element * own.turned * layers.linear[1].in;
-    operations += own.operations;
-  }
-  kernels.forward.push_back(stream(moved, operations));
-  if (flows || layers.linear.size() > 1) kernels.input.push_back(stream(2 * moved, 2 * operations));
-  if (layers.biases > 0) kernels.weight.push_back(stream(rows * element * layers.biases, 4));
-  const auto sum = static_cast<double>(size_of(job_.precision.grads.value()));
-  if (trained > 0)
-    kernels.weight.push_back(
-        stream(trained * (practice_.adds_weight_gradients ? element + 2 * sum : sum)));
+  const double bytes = numbers.share * moved(node), operations = 2 + 2 * norms;
+  kernels.forward.push_back(stream(bytes, operations));
+  if (flows || layers.size() > 1) kernels.input.push_back(stream(2 * bytes, 2 * operations));
+  if (biases > 0)
+    kernels.weight.push_back(stream(rows * static_cast<double>(size_of(numbers.type)) * biases, 4));
+  if (trained > 0) kernels.weight.push_back(added(practice_, numbers, trained));
   return typed(std::move(kernels), math);
+}
+
+model::ModelSpec priced_model(config::Job job) {
+  job.recompute = {};
+  job.parallel.costs.clear();
+  return model::describe(job);
 }
 
 }  // namespace trireme::planner

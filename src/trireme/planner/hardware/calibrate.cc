@@ -73,23 +73,6 @@ struct Sums {
   }
 };
 
-// The kernels of a probe's nodes, of whichever family.
-class NodesOf {
- public:
-  explicit NodesOf(const config::Job& job) : job_(job), forms_(job) {
-    if (!config::info(job).chain) program_.emplace(job, practice_);
-  }
-  NodeKernels of(const std::string& node) const {
-    return program_ ? program_->of(node) : node_kernels(job_, practice_, forms_.of(node));
-  }
-
- private:
-  const config::Job& job_;
-  Practice practice_ = own_practice();
-  NodeForms forms_;
-  std::optional<ProgramKernels> program_;
-};
-
 CoreRates& rates_of(Core& core, Math math) { return math == Math::kFp32 ? core.fp32 : core.half; }
 
 // Least squares whose first column is of products. They were also measured alone: in lines that other programs disturb they
@@ -110,9 +93,11 @@ std::vector<double> fit_lines(std::vector<std::vector<double>> rows, std::vector
 void fit_nodes(const std::vector<Seen>& probes, Math math, Gpu& gpu) {
   std::vector<std::vector<double>> rows;
   std::vector<double> taken;
+  const Practice practice = own_practice();
   for (const Seen& seen : probes) {
     if (seen.probe->ranks != 1 || product_math(seen.probe->job) != math) continue;
-    const NodesOf nodes(seen.probe->job);
+    const model::ModelSpec model = priced_model(seen.probe->job);
+    const ProgramKernels nodes(seen.probe->job, model, practice);
     const double step = seen.sum(plan::computes);
     for (std::size_t i = 0; i < seen.probe->lines.size(); ++i) {
       const plan::Instr& line = seen.plan.list(0)[i];

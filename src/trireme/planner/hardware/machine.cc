@@ -230,7 +230,8 @@ std::string unforeseen(const config::Job& job) {
 StepForecast forecast_on(const plan::PlanSet& plan, const config::Job& job,
                          const Practice& practice, const Cluster& cluster) {
   if (cluster.gpu.core) return forecast_step(plan, job, cluster);
-  const Pricing pricing(job, practice, cluster);
+  const model::ModelSpec model = priced_model(job);
+  const Pricing pricing(job, model, practice, cluster);
   StepForecast forecast{.lines = simulate::simulate(plan, line_cost(plan, pricing)),
                         .source = "by cluster " + cluster.name};
   forecast.step_s = forecast.lines.step_s;
@@ -255,7 +256,8 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
   const Core& core = *machine.gpu.core;
   const Cluster spread = with_ranks(machine, plan.mesh.world(), threads ? "threads" : "shm");
   const Practice practice = own_practice();
-  const Pricing pricing(job, practice, spread);
+  const model::ModelSpec model = priced_model(job);
+  const Pricing pricing(job, model, practice, spread);
   const auto cost = [&](int rank, const plan::Instr& line) {
     // What nodes were measured to cost in the very job stays.
     if (line.node >= 0 && plan.program.nodes[line.node].seconds)

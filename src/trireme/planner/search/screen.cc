@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "trireme/base/error.h"
-#include "trireme/config/families.h"
 #include "trireme/config/resolve/check_optimizer.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/layout.h"
@@ -61,9 +60,7 @@ Screen::Screen(const Question& question)
 const Parts& Screen::parts(const Layout& layout) const {
   std::unique_ptr<Parts>& parts = parts_[{layout.tp, layout.cp, layout.sequence_parallel,
                                           layout.micro_batch, layout.recomputed}];
-  if (!parts)
-    parts = std::make_unique<Parts>(config::info(alone_).chain ? make_parts(layout)
-                                                               : make_program_parts(layout));
+  if (!parts) parts = std::make_unique<Parts>(make_parts(layout));
   return *parts;
 }
 

@@ -39,8 +39,8 @@ struct Cut {
   bool together = false;  // embedding and head on one rank
 };
 
-// Shared prices of layouts with one tp, cp, sequence parallelism, micro-batch and recomputation. For a program of more
-// than one decoder, `embed` is its first node, `head` its last, and `block` the mean of those between.
+// Shared prices of layouts with one tp, cp, sequence parallelism, micro-batch and recomputation. `embed` is the first
+// node, `head` what comes after the last block, and `block` the mean of those between.
 struct Parts {
   NodeCosts embed, block, head;
   double layers = 0;
@@ -89,7 +89,6 @@ class Screen {
   struct StepTerms;
   config::Job job_of(const Layout& layout) const;
   Parts make_parts(const Layout& layout) const;
-  Parts make_program_parts(const Layout& layout) const;
   Traffic make_traffic(const Layout& layout) const;
   double transfer(const Layout& layout, double bytes) const;
   Stage stage(const Layout& layout, const Parts& parts, double blocks, bool embed, bool head) const;

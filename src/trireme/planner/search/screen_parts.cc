@@ -52,7 +52,7 @@ void add(NodeCosts& sum, const NodeCosts& one, double share) {
   sum.weight += share * one.weight;
   sum.kept += share * one.kept;
   sum.waiting += share * one.waiting;
-  sum.transient += share * one.transient;
+  sum.transient = std::max(sum.transient, one.transient);
   sum.numel += share * one.numel;
   sum.trained += share * one.trained;
   sum.flops += share * one.flops;
@@ -98,75 +98,46 @@ config::Job Screen::job_of(const Layout& layout) const {
   return job;
 }
 
-Parts Screen::make_program_parts(const Layout& layout) const {
-  const config::Job job = job_of(layout);
-  const model::ModelSpec model = model::describe(job);
-  const plan::Program& program = model.program;
-  const Pricing pricing(job, question_.practice, question_.cluster);
-  const plan::GradientFlow flow = plan::gradient_flow(program);
-  Parts parts;
-  parts.layers = std::max(static_cast<double>(program.nodes.size()) - 2, 1.0);
-  std::set<plan::UnitId> held;
-  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
-    plan::Node node = program.nodes[n];
-    // Those that several nodes share are there once.
-    std::erase_if(node.units, [&](plan::UnitId unit) { return !held.insert(unit).second; });
-    const NodeCosts costs = costs_of(pricing, program, node, flow.node_has_backward[n]);
-    if (n == 0) {
-      parts.embed = costs;
-    } else if (n + 1 == program.nodes.size()) {
-      parts.head = costs;
-    } else {
-      const double transient = std::max(parts.block.transient, costs.transient);
-      add(parts.block, costs, 1 / parts.layers);
-      parts.block.transient = transient;
-    }
-    for (const plan::ValueId id : node.writes) {
-      const plan::Value& value = program.values[id];
-      if (value.differentiable && !value.shape.empty())
-        parts.boundary = std::max(parts.boundary, static_cast<double>(value.bytes));
-    }
-  }
-  for (const plan::Unit& unit : program.units)
-    if (unit.ema_of >= 0) parts.averaged += static_cast<double>(unit.numel);
-  return parts;
-}
-
+// The first node, what comes after the last block, and the mean of those between.
 Parts Screen::make_parts(const Layout& layout) const {
   config::Job job = job_of(layout);
   // Of a model all of which trains, one block is like all.
-  const bool alone = job.lora.rank == 0 && job.model.frozen.empty() &&
-                     job.precision.nodes.empty() && layout.recomputed != Recomputed::kAsGiven;
-  if (alone) job.model.layers = 1;
+  const bool one = config::info(job).chain && job.lora.rank == 0 && job.model.frozen.empty() &&
+                   job.precision.nodes.empty() && layout.recomputed != Recomputed::kAsGiven;
+  if (one) job.model.layers = 1;
   const model::ModelSpec model = model::describe(job);
-  const Pricing pricing(job, question_.practice, question_.cluster);
+  const plan::Program& program = model.program;
+  const std::vector<plan::Node>& nodes = program.nodes;
+  const Pricing pricing(job, model, question_.practice, question_.cluster);
+  const plan::GradientFlow flow = plan::gradient_flow(program);
+  std::size_t head = nodes.size() - 1;
+  while (head > 1 && model.layers[head - 1].empty()) --head;
+  if (head == 1) head = nodes.size() - 1;
+  const double between = std::max(static_cast<double>(head) - 1, 1.0);
   Parts parts;
-  parts.layers = static_cast<double>(alone_.model.layers);
-  const plan::GradientFlow flow = plan::gradient_flow(model.program);
-  for (std::size_t n = 0; n < model.program.nodes.size(); ++n) {
-    const plan::Node& node = model.program.nodes[n];
-    const NodeCosts costs = costs_of(pricing, model.program, node, flow.node_has_backward[n]);
-    switch (kind_of(node.name)) {
-      case NodeKind::kEmbed:
-        parts.embed = costs;
-        parts.boundary = static_cast<double>(model.program.values[node.writes[0]].bytes);
-        break;
-      case NodeKind::kBlock:
-        add(parts.block, costs, 1.0 / static_cast<double>(job.model.layers));
-        break;
-      case NodeKind::kHead:
-        parts.head = costs;
-        if (node.units.size() > 1 && alone_.model.tied)
-          parts.shared = static_cast<double>(model.program.units.front().numel);
-        break;
-      case NodeKind::kPreference: {
-        const double transient = std::max(parts.head.transient, costs.transient);
-        add(parts.head, costs, 1);
-        parts.head.transient = transient;
-        break;
-      }
-    }
+  parts.layers = one ? static_cast<double>(alone_.model.layers) : between;
+  std::set<plan::UnitId> held;
+  const std::set<plan::UnitId> first(nodes.front().units.begin(), nodes.front().units.end());
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    plan::Node node = nodes[n];
+    // Units of several nodes are there once, but a head may be on another rank than the table.
+    std::erase_if(node.units, [&](plan::UnitId unit) {
+      if (held.insert(unit).second) return false;
+      const bool table = n >= head && first.contains(unit);
+      if (table) parts.shared = static_cast<double>(program.units[unit].numel);
+      return !table;
+    });
+    const NodeCosts costs = costs_of(pricing, program, node, flow.node_has_backward[n]);
+    if (n == 0)
+      add(parts.embed, costs, 1);
+    else
+      add(n < head ? parts.block : parts.head, costs, n < head ? 1 / between : 1);
   }
+  for (const plan::Value& value : program.values)
+    if (value.differentiable && !value.shape.empty())
+      parts.boundary = std::max(parts.boundary, static_cast<double>(value.bytes));
+  for (const plan::Unit& unit : program.units)
+    if (unit.ema_of >= 0) parts.averaged += static_cast<double>(unit.numel);
   return parts;
 }
 

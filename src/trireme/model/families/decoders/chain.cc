@@ -12,6 +12,25 @@ namespace trireme::model {
 
 using config::Model;
 
+namespace {
+
+std::vector<Operation> head_operations(const Sizes& sizes, bool trains) {
+  const auto tokens = static_cast<double>(sizes.tokens), d = static_cast<double>(sizes.d);
+  const auto vocab = static_cast<double>(sizes.vocab);
+  return {{.what = Operation::What::kLogits,
+           .rows = tokens,
+           .in = d,
+           .outs = {vocab},
+           .trains = trains},
+          {.what = Operation::What::kLoss,
+           .rows = static_cast<double>(sizes.rows),
+           .in = d,
+           .outs = {vocab},
+           .tokens = tokens}};
+}
+
+}  // namespace
+
 Chain::Chain(Graph& graph, const Model& model, const Sizes& sizes)
     : Chain(graph, model, sizes, {}, graph.input("tokens", sizes.tokens * 8)) {
   targets_ = graph_.input("targets", sizes.tokens * 8);
@@ -42,6 +61,12 @@ void Chain::embed(std::vector<ParamSpec> params, std::int64_t saved_bytes, bool 
                            embed_transients(model_, sizes_of("embed"), typed("embed"), scaled)),
         .exchanges = exchanges("embed").embed()},
        {.saved_bytes = saved_bytes}, std::move(params), activation());
+  const Sizes sizes = sizes_of("embed");
+  graph_.computes({{.what = Operation::What::kLookUp,
+                    .rows = static_cast<double>(sizes.rows),
+                    .in = static_cast<double>(sizes.d),
+                    .outs = {static_cast<double>(sizes.vocab)},
+                    .trains = training_.trains("embed")}});
 }
 
 void Chain::block(BlockLayers block) {
@@ -62,6 +87,7 @@ void Chain::block(BlockLayers block) {
         .exchanges = std::move(account.exchanges)},
        std::move(account.work), block.params, activation());
   graph_.spec().layers.back() = std::move(block.layers);
+  graph_.computes(std::move(account.operations));
   graph_.spread_rows();
   adapt(block.params, std::move(trained.adapted));
 }
@@ -89,7 +115,11 @@ void Chain::head(std::vector<ParamSpec> params, std::int64_t statistics) {
        rank_.answers ? token_losses(sizes_, rank_)
                      : plan::Value{.name = "loss", .bytes = sizes_.statistic});
   if (model_.tied) graph_.bind({.unit = embed_, .param = 0});
-  if (rank_.answers) add_preference_loss(graph_, sizes_, x_, compared_);
+  graph_.computes(head_operations(sizes_of("head"), head.weight));
+  if (!rank_.answers) return;
+  add_preference_loss(graph_, sizes_, x_, compared_);
+  graph_.computes(
+      {{.what = Operation::What::kComparison, .rows = static_cast<double>(sizes_.tokens)}});
 }
 
 std::vector<plan::ValueId> Chain::with_positions(plan::ValueId value) const {

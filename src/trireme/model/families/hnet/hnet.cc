@@ -109,6 +109,7 @@ class Builder {
                       .exchanges = std::move(account.exchanges)},
                      account.work, {id}, {stream(name + ".x", s)})[0];
     graph_.spec().layers.back() = std::move(block.layers);
+    graph_.computes(std::move(account.operations));
     if (attends(node)) graph_.spread_rows();
   }
 
@@ -140,7 +141,8 @@ class Builder {
     const Sizes sizes(model, rank);
     block.mixer.flops = mixer_flops(node, sizes.tokens);
     // Attention within a window has as many scores as one over fewer positions.
-    model.seq_len = std::llround(scored_tokens(model.seq_len, stages_[node.stage].window + 1));
+    model.seq_len = std::llround(scored_tokens(
+        static_cast<double>(model.seq_len), static_cast<double>(stages_[node.stage].window + 1)));
     for (Layer& layer : block.layers) layer.attends.window = 0;
     return account_of(block, trained, model, sizes, rank).work.flops;
   }
@@ -178,6 +180,7 @@ class Builder {
          rows(fmt::format("p.{}", s), exact_parts(rank_.compute), s),
          flags(fmt::format("boundary.{}", s), s), stream(fmt::format("chunks.{}", s), s + 1),
          flags(fmt::format("starts.{}", s + 1), s + 1)});
+    graph_.computes(router_operations(s));
     Carried& carried = carried_[s];
     carried.skip = written[0];
     carried.p = written[1];
@@ -302,9 +305,43 @@ class Builder {
     const std::int64_t wide = projected + (Mamba::kTaps + 2) * convolved + 4 * inner + states +
                               12 * heads + (heads + 1) * piece;
     const std::int64_t decays = heads * piece * (8 + (statistic() == 8 ? 0 : statistic())) + piece;
-    return {.saved_bytes = bytes_ * (wide * statistic() + 2 * inner * element() + decays),
+    const std::int64_t saved = bytes_ * (wide * statistic() + 2 * inner * element() + decays);
+    return {.operations = mixer_operations(node.stage, heads, projected, saved),
+            .saved_bytes = saved,
             .work_bytes = bytes_ * (projected + 5 * convolved) * statistic(),
             .gradient_bytes = 2 * bytes_ * inner * statistic()};
+  }
+
+  // Queries and keys; then rows are normed, compared, sorted and gathered in the type of statistics.
+  std::vector<Operation> router_operations(std::size_t s) const {
+    constexpr double kMoved = 32;  // numbers of a row's width
+    const auto rows = static_cast<double>(bytes_), d = static_cast<double>(stages_[s].hidden);
+    const Operation product{.what = Operation::What::kProduct,
+                            .rows = rows,
+                            .in = d,
+                            .outs = {d},
+                            .trains = graph_.training().trains(fmt::format("s{}.route", s))};
+    return {product, product, {.what = Operation::What::kSmall, .rows = rows, .in = kMoved * d}};
+  }
+
+  // Two products around a scan, for which a row is as a query that sees as many keys as the state has numbers.
+  std::vector<Operation> mixer_operations(std::size_t s, std::int64_t heads, std::int64_t projected,
+                                          std::int64_t saved) const {
+    using What = Operation::What;
+    const auto rows = static_cast<double>(bytes_), d = static_cast<double>(stages_[s].hidden);
+    const auto inner = static_cast<double>(heads * Mamba::kWidth);
+    return {
+        {.what = What::kProduct, .rows = rows, .in = d, .outs = {static_cast<double>(projected)}},
+        {.what = What::kSmall,
+         .rows = rows,
+         .in = static_cast<double>(saved) / static_cast<double>(bytes_ * element())},
+        {.what = What::kAttention,
+         .rows = rows,
+         .tokens = static_cast<double>(Mamba::kPiece),
+         .keys = static_cast<double>(Mamba::kState),
+         .heads = static_cast<double>(heads),
+         .width = static_cast<double>(Mamba::kWidth)},
+        {.what = What::kProduct, .rows = rows, .in = inner, .outs = {d}}};
   }
 
   const config::Job& job_;

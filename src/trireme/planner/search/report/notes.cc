@@ -6,6 +6,7 @@
 #include "trireme/plan/simulate/rival.h"
 #include "trireme/planner/cost/estimate.h"
 #include "trireme/planner/cost/families.h"
+#include "trireme/planner/cost/program_kernels.h"
 #include "trireme/planner/hardware/machine.h"
 #include "trireme/planner/hardware/practice.h"
 #include "trireme/planner/search/report/reasons.h"
@@ -22,6 +23,19 @@ std::string expected_text(const config::Job& job) {
         job.chunk.ratio);
   const auto note = family_prices(job.model.family).note;
   return note != nullptr ? note(job, ExpectedShare(job)) : "";
+}
+
+// Operations of the model for which the runtime on GPUs has no kernels; empty: none.
+std::string unfused_operations(const config::Job& job) {
+  using What = model::Operation::What;
+  bool norms = false, rotations = false;
+  for (const std::vector<model::Operation>& node : priced_model(job).operations)
+    for (const model::Operation& one : node) {
+      norms = norms || one.what == What::kRmsNorm;
+      rotations = rotations || one.what == What::kRotation || one.what == What::kSplitRotation;
+    }
+  if (!rotations) return norms ? "RMS norms" : "";
+  return norms ? "RMS norms and rotary positions" : "rotary positions";
 }
 
 // What is priced on GPUs otherwise than it runs there, or is not priced.
@@ -44,13 +58,12 @@ void add_gpu_notes(const Answer& answer, std::int64_t micro_batches,
                     cluster.gpu.bf16 ? "bf16" : "fp16", cluster.gpu.name));
   // docs/gpu.md: what computes there.
   const Practice& practice = answer.question.practice;
-  const config::FamilyInfo& family = config::info(job);
-  const config::DecoderTraits has = config::traits(family.decoder);
-  if (family.chain && has.rotary && practice.fusion != Fusion::kEager)
+  if (const std::string some = unfused_operations(job);
+      !some.empty() && practice.fusion != Fusion::kEager)
     notes.push_back(
         fmt::format("the forecast prices {} as one kernel each; on GPUs the runtime computes them "
                     "with elementwise operators (docs/gpu.md)",
-                    has.biased ? "rotary positions" : "norms and rotary positions"));
+                    some));
   if (const std::string why = unfused(job); !why.empty())
     notes.push_back(fmt::format(
         "{}: attention on GPUs is not fused then, and priced so: in fp32, its scores in memory "
@@ -103,8 +116,8 @@ std::vector<std::string> notes(const Answer& answer) {
   if (!config::info(job).chain)
     notes.push_back(fmt::format(
         "no constant comes from steps of family {}: its layers are priced as those of language "
-        "models{}, other operations by the bytes that they move; the band is the wider for it",
-        config::name(job.model.family), on_gpus(cluster) ? ", its attention as fused" : ""));
+        "models, other operations by the bytes that they move; the band is the wider for it",
+        config::name(job.model.family)));
   if (!on_gpus(cluster) && job.data.documents)
     notes.push_back(
         "data.documents=true: attention is priced over whole samples; what documents leave out is "
