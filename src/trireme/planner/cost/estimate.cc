@@ -11,22 +11,13 @@
 #include "trireme/plan/shard.h"
 #include "trireme/plan/unit_sharing.h"
 #include "trireme/plan/unit_types.h"
+#include "trireme/planner/cost/stage_time.h"
 
 namespace trireme::planner {
 namespace {
 
 using Layers = std::vector<model::Layer>;
 using plan::Verb;
-
-// Times of a stage's nodes in one micro-batch: computation, and concurrent communication of its units' shards.
-struct StageTime {
-  double forward = 0, input = 0, weight = 0;
-  double gathers = 0;    // all units once
-  double regathers = 0;  // once more, for backward
-  double renewed = 0;    // of those, what a step changes
-  double reduces = 0;
-  double first = 0;  // the unit that is gathered before anything can start
-};
 
 class StageTimes {
  public:
@@ -53,15 +44,13 @@ class StageTimes {
                                    .transfer = between - wait};
     for (std::size_t at = 0; at < stages_.size(); ++at) {
       const StageTime& stage = stages_[at];
-      double forward = stage.forward + (at > 0 ? wait : 0);
-      double backward = stage.input + stage.weight + (at + 1 < stages_.size() ? wait : 0);
-      if (recipe_.zero >= 2 && practice.overlaps_shards) {
-        const bool whole = recipe_.zero < 3;
-        forward = std::max(forward, whole ? 0 : stage.gathers);
-        backward = std::max(backward, (whole ? 0 : stage.regathers) + stage.reduces);
-      }
-      const double input = backward * stage.input / std::max(stage.input + stage.weight, 1e-12);
-      shape.stages.push_back({.forward = forward, .input = input, .weight = backward - input});
+      StageTime waiting = stage;
+      waiting.forward += at > 0 ? wait : 0;
+      waiting.input += at + 1 < stages_.size() ? wait : 0;
+      const StageTurn turn = turn_of(waiting, recipe_.zero, practice);
+      const double input = turn.backward * stage.input / std::max(stage.backward(), 1e-12);
+      shape.stages.push_back(
+          {.forward = turn.forward, .input = input, .weight = turn.backward - input});
     }
     return (recipe_.zero == 3 && practice.overlaps_shards ? stages_.front().first : 0) +
            schedules::time_grid(grid_, shape).makespan;
@@ -71,21 +60,10 @@ class StageTimes {
   double tail(const Practice& practice) const {
     double longest = 0;
     for (int rank = 0; rank < grid_.ranks(); ++rank) {
-      StageTime sum;
-      for (int chunk = 0; chunk < grid_.chunks; ++chunk) {
-        const StageTime& stage =
-            stages_[schedules::stage_of(grid_.placement, grid_.ranks(), rank, chunk)];
-        sum.forward += stage.forward;
-        sum.input += stage.input + stage.weight;
-        sum.reduces += stage.reduces;
-        sum.renewed += stage.renewed;
-      }
-      double rest = stepping(rank);
-      if (recipe_.zero <= 1)
-        rest += practice.overlaps_reduction ? std::max(sum.reduces - sum.input, 0.0) : sum.reduces;
-      if (recipe_.zero == 1 || recipe_.zero == 2)
-        rest += practice.overlaps_gathers ? std::max(sum.renewed - sum.forward, 0.0) : sum.renewed;
-      longest = std::max(longest, rest);
+      StageTime all;
+      for (int chunk = 0; chunk < grid_.chunks; ++chunk)
+        all += stages_[schedules::stage_of(grid_.placement, grid_.ranks(), rank, chunk)];
+      longest = std::max(longest, stepping(rank) + waits_at_end(all, recipe_.zero, practice));
     }
     return longest;
   }
@@ -129,22 +107,23 @@ class StageTimes {
     std::set<plan::UnitId> held;
     for (const plan::Node& node : program_.nodes)
       if (node.stage == rank) held.insert(node.units.begin(), node.units.end());
-    double bytes = 0, flops = 0;
+    Updated updated;
     for (const plan::UnitId id : held) {
       const plan::Unit& unit = program_.units[id];
       const std::int64_t part =
           unit.numel / mesh_.degree(plan::sharing_of(mesh_, recipe_, unit).shards);
-      if (unit.ema_of >= 0) bytes += 3.0 * size_of(recipe_.master) * static_cast<double>(part);
+      const auto elements = static_cast<double>(part);
+      if (unit.ema_of >= 0) updated.averaged += elements;
       if (!unit.trainable) continue;
-      const double moved = 2.0 * size_of(recipe_.master) + 2.0 * size_of(recipe_.grads);
-      bytes += static_cast<double>(part) * moved +
-               2.0 * static_cast<double>(plan::state_bytes(recipe_, unit, part));
+      updated.elements += elements;
+      updated.states += static_cast<double>(plan::state_bytes(recipe_, unit, part));
       for (const plan::Matrix& matrix : unit.matrices)
         if (unit.by_matrix)
-          flops += plan::update_flops(matrix, recipe_.matrix_rounds) * static_cast<double>(part) /
-                   static_cast<double>(unit.numel);
+          updated.flops += plan::update_flops(matrix, recipe_.matrix_rounds) * elements /
+                           static_cast<double>(unit.numel);
     }
-    return pricing_.streamed(bytes) + pricing_.multiplied(flops);
+    return update_seconds(pricing_.gpu(), updated, static_cast<double>(size_of(recipe_.master)),
+                          static_cast<double>(size_of(recipe_.grads)));
   }
 
   const plan::Program& program_;

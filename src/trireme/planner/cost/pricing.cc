@@ -11,6 +11,7 @@
 #include "trireme/plan/offload.h"
 #include "trireme/plan/unit_sharing.h"
 #include "trireme/plan/unit_types.h"
+#include "trireme/planner/cost/stage_time.h"
 
 namespace trireme::planner {
 namespace {
@@ -129,25 +130,15 @@ double Pricing::loaded(const plan::PlanSet& plan, int rank) const {
   return bytes;
 }
 
-double Pricing::streamed(double bytes) const {
-  if (cluster_.gpu.core) return bytes / cluster_.gpu.core->update_rate;
-  return seconds(cluster_.gpu, stream(bytes));
-}
-
-double Pricing::multiplied(double flops) const {
-  const double fp32 = cluster_.gpu.fp32_flops;
-  return flops / (fp32 > 0 ? fp32 : cluster_.gpu.half_flops);
-}
-
 double Pricing::swept(const plan::PlanSet& plan, int rank, const plan::Instr& line) const {
   const double bytes = simulate::moved_bytes(plan, rank, line);
   if (bytes == 0) return 0;
-  if (!cluster_.gpu.core) return streamed(bytes);
+  if (!cluster_.gpu.core) return streamed_seconds(cluster_.gpu, bytes);
   const Core& core = *cluster_.gpu.core;
   if (line.verb == Verb::kGradNorm || line.verb == Verb::kEma) return bytes / core.norm_rate;
   if (line.verb == Verb::kLoad && !config::info(job_).chain)
     return loaded(plan, rank) / core.load_rate;
-  return streamed(bytes);
+  return streamed_seconds(cluster_.gpu, bytes);
 }
 
 double Pricing::node(const plan::Node& node, Verb verb) const {
@@ -232,14 +223,11 @@ double Pricing::overlapped_node(const plan::Program& program, const plan::Recipe
     if (backward) of.replicas += cost.replicas;
     exchanged += all;
   }
-  if (!practice_.overlaps_shards) return compute + exchanged;
-  const double covered = std::min(exchanged / compute, 1.0);
   double busy = 0;
   for (const Collectives& of : over)
     busy += (of.all - of.replicas) * network_.channels(of.axes.shards) +
             of.replicas * network_.channels(of.axes.replicas - of.axes.shards);
-  const double taken = exchanged > 0 ? (1 - cluster_.gpu.efficiency.shared) * busy / exchanged : 0;
-  return compute * (1 + covered * (1 / (1 - taken) - 1));
+  return with_shards(cluster_.gpu, practice_, compute, exchanged, busy);
 }
 
 // A node's line that waits for collectives of its units as well, where the practice does not overlap them.
@@ -284,7 +272,7 @@ simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank,
     case Verb::kBackwardWeight:
       return of_node(plan, plan.program.nodes[line.node], line.verb, waited);
     case Verb::kUpdateMatrices:
-      waited.busy += multiplied(simulate::matrix_flops(plan, line.unit));
+      waited.busy += multiplied_seconds(cluster_.gpu, simulate::matrix_flops(plan, line.unit));
       break;
     case Verb::kSend:
       if (!practice_.overlaps_transfers) return 0.0;

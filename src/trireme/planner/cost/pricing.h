@@ -42,14 +42,13 @@ class Pricing {
   double overlapped_node(const plan::Program& program, const plan::Recipe& recipe,
                          const plan::Node& node, plan::Verb verb) const;
   double exchange(const simulate::Exchanged& exchanged) const;
-  double transfer(double bytes) const;    // between stages
-  double streamed(double bytes) const;    // read and written, by kernels
-  double multiplied(double flops) const;  // by products of updates, in fp32
+  double transfer(double bytes) const;  // between stages
 
   // Seconds of a line of the plan; if the practice does not overlap it as the plan does, later lines pay.
   simulate::LineSeconds line(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
 
   const Network& network() const { return network_; }
+  const Gpu& gpu() const { return cluster_.gpu; }
 
  private:
   const NodeCost& cost_of(const plan::Node& node) const;

@@ -12,7 +12,6 @@
 #include "trireme/plan/memory.h"
 #include "trireme/plan/schedules/info.h"
 #include "trireme/plan/unit_types.h"
-#include "trireme/planner/cost/kernels.h"
 #include "trireme/planner/hardware/machine.h"
 
 namespace trireme::planner {
@@ -228,13 +227,6 @@ Costs Screen::price(const Layout& layout) const {
   return price(layout, parts(layout), traffic(layout));
 }
 
-// Seconds that a step's exchanges of parameters and gradients take, of one stage.
-struct Screen::Exchanges {
-  double gathers = 0;   // of parameters
-  double reduces = 0;   // of gradients, those among replicas included
-  double replicas = 0;  // of gradients among replicas
-};
-
 // Terms of a step, in seconds, on the rank that computes longest.
 struct Screen::StepTerms {
   double forward = 0, backward = 0;  // of a micro-batch, with what runs at the same time
@@ -242,14 +234,14 @@ struct Screen::StepTerms {
   double critical = 0;               // the way of few micro-batches through all stages
   double transfers = 0;              // between stages, as far as they are waited for
   double first_gather = 0;           // of the first unit under ZeRO-3
-  double reduces = 0, gathers = 0;   // as far as they are waited for at the end of a step
+  double end = 0;                    // exchanges after the last backward
   double update = 0;                 // of the optimizer
   double offload = 0;                // for what leaves memory and comes back once a step
 
   double turn() const { return forward + backward; }
   double step(double micro_batches) const {
-    return std::max(micro_batches * turn() + bubble, critical) + transfers + first_gather +
-           reduces + gathers + update + offload;
+    return std::max(micro_batches * turn() + bubble, critical) + transfers + first_gather + end +
+           update + offload;
   }
 };
 
@@ -264,52 +256,44 @@ Screen::Stage Screen::longest(const Layout& layout, const Parts& parts, const Cu
   return slow;
 }
 
-Screen::Exchanges Screen::exchanges(const Layout& layout, const Stage& stage,
-                                    const Traffic& traffic) const {
-  if (layout.zero < 1)
-    return {.reduces =
-                stage.trained * reduce_ * traffic.all_reduce + stage.units * traffic.all_reduce_s};
+StageTime Screen::time_of(const Layout& layout, const Stage& stage, const Traffic& traffic) const {
+  const Gpu& gpu = question_.cluster.gpu;
+  const auto beside = [&](double computing, double sharding, double among) {
+    const double busy = sharding * traffic.channels + among * traffic.replica_channels;
+    return with_shards(gpu, question_.practice, computing, sharding + among, busy);
+  };
+  StageTime time{.forward = stage.forward, .input = stage.input, .weight = stage.weight};
+  const double gradients = stage.trained * reduce_;
+  if (layout.zero < 1) {
+    time.reduces = gradients * traffic.all_reduce + stage.units * traffic.all_reduce_s;
+    return time;
+  }
+  const double starts = stage.units * traffic.gather_s;
+  time.gathers = time.regathers = stage.numel * param_ * traffic.gather + starts;
+  time.renewed = stage.trained * param_ * traffic.gather + starts;
+  time.first = time.gathers / std::max(stage.units, 1.0);
   const double shards = layout.dp_shard * layout.cp;
-  Exchanges all;
-  all.gathers = (layout.zero == 3 ? stage.numel : stage.trained) * param_ * traffic.gather +
-                stage.units * traffic.gather_s;
-  all.replicas =
-      stage.trained * reduce_ * traffic.replicas / shards + stage.units * traffic.replicas_s;
-  all.reduces =
-      stage.trained * reduce_ * traffic.scatter + stage.units * traffic.scatter_s + all.replicas;
-  return all;
-}
-
-// Seconds of computing while shards and replicas exchange: at the same time, each slower by what the other takes.
-double Screen::overlapped(double computing, double sharding, double among,
-                          const Traffic& traffic) const {
-  const double lost = 1 - question_.cluster.gpu.efficiency.shared;
-  const double other = sharding + among;
-  if (!question_.practice.overlaps_shards || other <= 0) return computing + other;
-  const double covered = std::min(other / std::max(computing, 1e-12), 1.0);
-  const double taken =
-      lost * (sharding * traffic.channels + among * traffic.replica_channels) / other;
-  return std::max(computing * (1 + covered * (1 / (1 - taken) - 1)), other);
+  const double scattered = gradients * traffic.scatter + stage.units * traffic.scatter_s,
+               among = gradients * traffic.replicas / shards + stage.units * traffic.replicas_s;
+  time.reduces = scattered + among;
+  if (layout.zero < 2) return time;
+  const double gathers = layout.zero == 3 ? time.gathers : 0;
+  time.forward = beside(time.forward, gathers, 0);
+  time.input = beside(stage.input + stage.weight, gathers + scattered, among) - stage.weight;
+  return time;
 }
 
 // Forward and backward of a micro-batch, with the exchanges and the offloading that run during them.
-void Screen::price_turn(const Layout& layout, const Stage& slow, const Exchanges& exchanges,
-                        const Traffic& traffic, StepTerms& terms) const {
-  terms.forward = slow.forward;
-  terms.backward = slow.input + slow.weight;
-  if (layout.zero >= 2) {
-    const double gathers = layout.zero == 3 ? exchanges.gathers : 0;
-    terms.forward = overlapped(terms.forward, gathers, 0, traffic);
-    terms.backward = overlapped(terms.backward, gathers + exchanges.reduces - exchanges.replicas,
-                                exchanges.replicas, traffic);
-  }
+void Screen::price_turn(const Layout& layout, const Stage& slow, const StageTime& time,
+                        StepTerms& terms) const {
+  const StageTurn turn = turn_of(time, layout.zero, question_.practice);
   const double shards = layout.dp_shard * layout.cp;
   const config::Offload& offload = offload_of(layout);
   const double out = seconds_out(offload.params, slow.numel * param_) +
                      seconds_out(offload.activations, slow.kept);
   const double sums = slow.trained * grad_ * 2 * (layout.zero >= 2 ? 1 / shards : 1);
-  terms.forward = std::max(terms.forward, out);
-  terms.backward = std::max(terms.backward, out + seconds_out(offload.grads, sums));
+  terms.forward = std::max(turn.forward, out);
+  terms.backward = std::max(turn.backward, out + seconds_out(offload.grads, sums));
 }
 
 // What pipeline stages wait for: each other, and what they send.
@@ -333,34 +317,25 @@ void Screen::price_pipeline(const Layout& layout, const Parts& parts, const Stag
                                                           : 2 * m * layout.chunks * between;
 }
 
-double Screen::update_seconds(const Layout& layout, const Parts& parts, const Stage& slow) const {
-  const double part = layout.zero >= 1 ? 1 / (static_cast<double>(layout.dp_shard * layout.cp)) : 1;
-  const auto master = static_cast<double>(size_of(alone_.precision.master.value()));
-  const double moved = part * (slow.trained * (3 * master + 2 * grad_ + 2 * states_) +
-                               parts.averaged / layout.pp * 3 * master);
-  const Gpu& gpu = question_.cluster.gpu;
-  const double rate = gpu.fp32_flops > 0 ? gpu.fp32_flops : gpu.half_flops;
-  return (gpu.core ? moved / gpu.core->update_rate : seconds(gpu, stream(moved))) +
-         part * slow.trained * matrix_flops_ / rate;
-}
-
 Screen::StepTerms Screen::terms(const Layout& layout, const Parts& parts, const Traffic& traffic,
                                 const Cut& cut) const {
   const Practice& practice = question_.practice;
   const Stage slow = longest(layout, parts, cut);
-  const Exchanges all = exchanges(layout, slow, traffic);
+  const StageTime time = time_of(layout, slow, traffic);
   StepTerms terms;
-  price_turn(layout, slow, all, traffic, terms);
+  price_turn(layout, slow, time, terms);
   price_pipeline(layout, parts, slow, terms);
-  if (layout.zero == 3) terms.first_gather = all.gathers / std::max(slow.units, 1.0);
-  if (layout.zero <= 1)
-    terms.reduces = practice.overlaps_reduction
-                        ? std::max(all.reduces - (slow.input + slow.weight), 0.0)
-                        : all.reduces;
-  if (layout.zero == 1 || layout.zero == 2)
-    terms.gathers =
-        practice.overlaps_gathers ? std::max(all.gathers - slow.forward, 0.0) : all.gathers;
-  terms.update = update_seconds(layout, parts, slow);
+  if (layout.zero == 3 && practice.overlaps_shards) terms.first_gather = time.first;
+  terms.end = waits_at_end(time, layout.zero, practice);
+  const double part = layout.zero >= 1 ? 1 / (static_cast<double>(layout.dp_shard * layout.cp)) : 1;
+  const double trained = part * slow.trained;
+  terms.update =
+      update_seconds(question_.cluster.gpu,
+                     {.elements = trained,
+                      .states = trained * states_,
+                      .averaged = part * parts.averaged / layout.pp,
+                      .flops = trained * matrix_flops_},
+                     static_cast<double>(size_of(alone_.precision.master.value())), grad_);
   return terms;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trireme/planner/cost/layout.h"
+#include "trireme/planner/cost/stage_time.h"
 #include "trireme/planner/hardware/network.h"
 #include "trireme/planner/search/report/question.h"
 
@@ -85,7 +86,6 @@ class Screen {
  private:
   struct Stage;
   struct Offloaded;
-  struct Exchanges;
   struct StepTerms;
   config::Job job_of(const Layout& layout) const;
   Parts make_parts(const Layout& layout) const;
@@ -93,13 +93,11 @@ class Screen {
   double transfer(const Layout& layout, double bytes) const;
   Stage stage(const Layout& layout, const Parts& parts, double blocks, bool embed, bool head) const;
   Stage longest(const Layout& layout, const Parts& parts, const Cut& cut) const;
-  Exchanges exchanges(const Layout& layout, const Stage& stage, const Traffic& traffic) const;
-  double overlapped(double computing, double sharding, double among, const Traffic& traffic) const;
-  void price_turn(const Layout& layout, const Stage& slow, const Exchanges& exchanges,
-                  const Traffic& traffic, StepTerms& terms) const;
+  StageTime time_of(const Layout& layout, const Stage& stage, const Traffic& traffic) const;
+  void price_turn(const Layout& layout, const Stage& slow, const StageTime& time,
+                  StepTerms& terms) const;
   void price_pipeline(const Layout& layout, const Parts& parts, const Stage& slow,
                       StepTerms& terms) const;
-  double update_seconds(const Layout& layout, const Parts& parts, const Stage& slow) const;
   StepTerms terms(const Layout& layout, const Parts& parts, const Traffic& traffic,
                   const Cut& cut) const;
   double memory(const Layout& layout, const Parts& parts, const Cut& cut,
