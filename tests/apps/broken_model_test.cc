@@ -14,9 +14,10 @@ using ::testing::HasSubstr;
 class BrokenModel : public ::testing::Test {
  protected:
   BrokenModel() {
-    desk_.write("chats.jsonl",
-                R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"
-                "\n");
+    desk_.write(
+        "chats.jsonl",
+        R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"
+        "\n");
   }
 
   // A directory of a small Llama with one file replaced; without bytes it is left out.

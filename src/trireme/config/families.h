@@ -38,7 +38,7 @@ struct FamilyInfo {
   std::string_view keys{};       // of `model` and of families' sections, as patterns
   std::string_view also = {};    // more of them
   std::string_view chunks = {};  // of a frozen tower of clips
-  // What its sizes, data and layout must have (rules/rule.h): these fill sizes that stand for others, and refuse.
+  // Of its sizes, data and layout (rules/rule.h).
   std::vector<Rule> (*rules)() = nullptr;
   std::optional<Decoder> decoder{};
   bool chain = false;  // the model is that decoder alone: an embedding, equal blocks and a head

@@ -77,8 +77,7 @@ inline void convert_all(const Path& from, const Path& out) {
     const auto tokenizer = vocabulary_of_weights(model, job);
     if (config::info(job).packs_conversations) chat::template_of_model(model, "data.chat");
     write_weights(
-        job, weights.model(),
-        [&](const model::ParamSpec& param) { return weights.read(param); },
+        job, weights.model(), [&](const model::ParamSpec& param) { return weights.read(param); },
         tokenizer ? tokenizer->digest() : "", "test", out);
   };
   if (is_peft(from)) {
@@ -111,7 +110,8 @@ inline std::string refusal_of(const Path& from, const Path& out) {
 }
 
 // Refused, and nothing written.
-inline void expect_refusals(std::span<const Broken> cases, const std::function<Files(const std::string&)>& good) {
+inline void expect_refusals(std::span<const Broken> cases,
+                            const std::function<Files(const std::string&)>& good) {
   const formats::Scratch scratch;
   for (const Broken& broken : cases) {
     SCOPED_TRACE(broken.way);

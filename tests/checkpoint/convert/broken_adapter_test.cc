@@ -40,7 +40,10 @@ TEST(BrokenAdapter, Config) {
   const Broken cases[] = {
       {"no JSON", "llama", put(kAdapter, "r: 8"), {kAdapter, "not valid JSON"}},
       {"no type", "llama", remove(kAdapter, "peft_type"), {kAdapter, "peft_type", "missing"}},
-      {"another type", "llama", in_adapter("/peft_type", "IA3"), {kAdapter, "peft_type", "IA3", "LORA"}},
+      {"another type",
+       "llama",
+       in_adapter("/peft_type", "IA3"),
+       {kAdapter, "peft_type", "IA3", "LORA"}},
       {"rank is zero", "llama", in_adapter("/r", 0), {kAdapter, "r: is 0"}},
       {"rank is text", "llama", in_adapter("/r", "2"), {kAdapter, "r: is \"2\""}},
       {"no rank", "llama", remove(kAdapter, "r"), {kAdapter, "\"r\""}},
@@ -49,7 +52,10 @@ TEST(BrokenAdapter, Config) {
       {"alpha is text", "llama", in_adapter("/lora_alpha", "4"), {kAdapter, "lora_alpha", "\"4\""}},
       {"alpha is zero", "llama", in_adapter("/lora_alpha", 0), {kAdapter, "alpha", "0"}},
       {"dropout is 2", "llama", in_adapter("/lora_dropout", 2), {kAdapter, "dropout", "2"}},
-      {"no model", "llama", in_adapter("/base_model_name_or_path", nullptr), {kAdapter, "base_model_name_or_path", "--base"}},
+      {"no model",
+       "llama",
+       in_adapter("/base_model_name_or_path", nullptr),
+       {kAdapter, "base_model_name_or_path", "--base"}},
       {"model elsewhere",
        "",
        in_adapter("/base_model_name_or_path", "meta-llama/Llama-3.2-1B"),
@@ -59,9 +65,15 @@ TEST(BrokenAdapter, Config) {
        in_adapter("/target_modules", {"q_proj", "v_proj", "gatekeeper"}),
        {kAdapter, "target_modules", "gatekeeper"}},
       {"DoRA", "llama", in_adapter("/use_dora", true), {kAdapter, "use_dora", "merge"}},
-      {"ranks by layer", "llama", in_adapter("/rank_pattern", {{"q_proj", 8}}), {kAdapter, "rank_pattern", "merge"}},
+      {"ranks by layer",
+       "llama",
+       in_adapter("/rank_pattern", {{"q_proj", 8}}),
+       {kAdapter, "rank_pattern", "merge"}},
       {"biases", "llama", in_adapter("/bias", "all"), {kAdapter, "bias", "all"}},
-      {"saved modules", "llama", in_adapter("/modules_to_save", {"lm_head"}), {kAdapter, "modules_to_save"}},
+      {"saved modules",
+       "llama",
+       in_adapter("/modules_to_save", {"lm_head"}),
+       {kAdapter, "modules_to_save"}},
   };
   expect_refusals(cases, adapter);
 }
@@ -79,12 +91,15 @@ TEST(BrokenAdapter, Tensors) {
       {"cut", "llama", cut(kTensors, 4), {kTensors, "cut short"}},
       {"of another model",
        "",
-       in_header([](Json& json) { add_tensor(json, "base_model.model.h.0.attn.c_attn.lora_A.weight", {2, 16}); }),
+       in_header([](Json& json) {
+         add_tensor(json, "base_model.model.h.0.attn.c_attn.lora_A.weight", {2, 16});
+       }),
        {kTensors, "h.0.attn.c_attn", "no adapter"}},
       {"of more layers",
        "",
        in_header([](Json& json) {
-         add_tensor(json, "base_model.model.model.layers.7.self_attn.q_proj.lora_A.weight", {2, 16});
+         add_tensor(json, "base_model.model.model.layers.7.self_attn.q_proj.lora_A.weight",
+                    {2, 16});
        }),
        {kTensors, "layers.7", "no adapter"}},
       {"half an adapter",
@@ -96,7 +111,10 @@ TEST(BrokenAdapter, Tensors) {
          json = others;
        }),
        {kTensors, "has no", "lora_A"}},
-      {"whole numbers", "llama", in_header([](Json& json) { json[kA]["dtype"] = "I32"; }), {kTensors, kA, "I32"}},
+      {"whole numbers",
+       "llama",
+       in_header([](Json& json) { json[kA]["dtype"] = "I32"; }),
+       {kTensors, kA, "I32"}},
   };
   expect_refusals(cases, adapter);
 }

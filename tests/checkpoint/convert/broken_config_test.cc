@@ -66,8 +66,14 @@ TEST(BrokenConfig, Class) {
 
 TEST(BrokenConfig, Sizes) {
   const Broken cases[] = {
-      {"size is text", "llama", in_config("/hidden_size", "16"), {kConfig, "hidden_size", "\"16\""}},
-      {"size is null", "llama", in_config("/hidden_size", nullptr), {kConfig, "hidden_size", "null"}},
+      {"size is text",
+       "llama",
+       in_config("/hidden_size", "16"),
+       {kConfig, "hidden_size", "\"16\""}},
+      {"size is null",
+       "llama",
+       in_config("/hidden_size", nullptr),
+       {kConfig, "hidden_size", "null"}},
       {"size is missing", "llama", remove(kConfig, "vocab_size"), {kConfig, "\"vocab_size\""}},
       {"size is a fraction",
        "llama",
@@ -93,14 +99,17 @@ TEST(BrokenConfig, Sizes) {
        "llama",
        in_config("/num_hidden_layers", 1002),
        {kModel, "no tensor"}},
-      {"wide as a galaxy",
-       "llama",
-       in_config("/hidden_size", 1000000000),
-       {kConfig, "1000000000"}},
+      {"wide as a galaxy", "llama", in_config("/hidden_size", 1000000000), {kConfig, "1000000000"}},
       {"size beyond 64 bits",
        "llama",
        in_config("/vocab_size", 18446744073709551615ULL),
        {kConfig, "vocab_size", "18446744073709551615"}},
+  };
+  expect_refusals(cases, [](const std::string& type) { return published(type); });
+}
+
+TEST(BrokenConfig, Heads) {
+  const Broken cases[] = {
       {"heads of uneven width",
        "olmo2",
        both(in_config("/hidden_size", 18), remove(kConfig, "head_dim")),
@@ -125,8 +134,14 @@ TEST(BrokenConfig, Sizes) {
 
 TEST(BrokenConfig, Functions) {
   const Broken cases[] = {
-      {"activation", "llama", in_config("/hidden_act", "gelu"), {kConfig, "hidden_act", "gelu", "silu"}},
-      {"activation is a number", "qwen2", in_config("/hidden_act", 3), {kConfig, "hidden_act", "3"}},
+      {"activation",
+       "llama",
+       in_config("/hidden_act", "gelu"),
+       {kConfig, "hidden_act", "gelu", "silu"}},
+      {"activation is a number",
+       "qwen2",
+       in_config("/hidden_act", 3),
+       {kConfig, "hidden_act", "3"}},
       {"GPT's activation",
        "gpt2",
        in_config("/activation_function", "swish"),
@@ -145,8 +160,14 @@ TEST(BrokenConfig, Functions) {
        {kConfig, "attn_logit_softcapping", "50"}},
       {"biases", "llama", in_config("/attention_bias", true), {kConfig, "attention_bias", "true"}},
       {"bias is text", "llama", in_config("/mlp_bias", "no"), {kConfig, "mlp_bias", "no"}},
-      {"epsilon is text", "llama", in_config("/rms_norm_eps", "1e-5"), {kConfig, "rms_norm_eps", "1e-5"}},
-      {"epsilon is negative", "llama", in_config("/rms_norm_eps", -1.0), {kConfig, "norm_eps", "-1"}},
+      {"epsilon is text",
+       "llama",
+       in_config("/rms_norm_eps", "1e-5"),
+       {kConfig, "rms_norm_eps", "1e-5"}},
+      {"epsilon is negative",
+       "llama",
+       in_config("/rms_norm_eps", -1.0),
+       {kConfig, "norm_eps", "-1"}},
       {"tied is a number",
        "llama",
        in_config("/tie_word_embeddings", 1),
@@ -222,14 +243,23 @@ TEST(BrokenConfig, PositionsAndWindows) {
 
 TEST(BrokenConfig, Hnet) {
   const Broken cases[] = {
-      {"layout", "hnet", in_config("/arch_layout", {"m1", "T1", "m1"}), {kConfig, "arch_layout", "needs"}},
+      {"layout",
+       "hnet",
+       in_config("/arch_layout", {"m1", "T1", "m1"}),
+       {kConfig, "arch_layout", "needs"}},
       {"layers of an unknown kind",
        "hnet",
        in_config("/arch_layout", {"x1", {"T1"}, "m1"}),
        {kConfig, "x1"}},
-      {"a width is missing", "hnet", in_config("/d_model", {64}), {kConfig, "d_model", "1", "2 stages"}},
+      {"a width is missing",
+       "hnet",
+       in_config("/d_model", {64}),
+       {kConfig, "d_model", "1", "2 stages"}},
       {"no attention", "hnet", remove(kConfig, "attn_cfg"), {kConfig, "attn_cfg"}},
-      {"other states", "hnet", in_config("/ssm_cfg/d_state", 64), {kConfig, "ssm_cfg", "d_state", "64"}},
+      {"other states",
+       "hnet",
+       in_config("/ssm_cfg/d_state", 64),
+       {kConfig, "ssm_cfg", "d_state", "64"}},
       {"rotary width",
        "hnet",
        in_config("/attn_cfg/rotary_emb_dim", {8, 12}),

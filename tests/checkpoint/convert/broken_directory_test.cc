@@ -25,7 +25,8 @@ TEST(BrokenDirectory, PathsAreNamed) {
       {scratch / "good/config.json", "config.json/config.json: cannot open: Not a directory"},
       {scratch / "nested", "nested/config.json: is not a regular file"},
       {scratch / "loop", "loop/config.json: cannot open: Too many levels"},
-      {scratch / "dangling", "dangling/model.safetensors: is a link to ../blobs/0123, which is not there"},
+      {scratch / "dangling",
+       "dangling/model.safetensors: is a link to ../blobs/0123, which is not there"},
       {scratch / "folder", "folder/model.safetensors: is not a regular file"}};
   for (const auto& [path, says] : cases) {
     const std::string message = refusal_of(path, scratch / "out");
@@ -55,8 +56,9 @@ class Vandal {
 
  private:
   std::string revalued(const std::string& bytes) {
-    static const Json kValues[] = {nullptr, true, 0, -1, 3, 1000000000, 1.5, -1e300, "", "x",
-                                   Json::array(), Json::object(), {1, 2}, {{"a", "b"}}};
+    static const Json kValues[] = {
+        nullptr,       true,           0,      -1,          3, 1000000000, 1.5, -1e300, "", "x",
+        Json::array(), Json::object(), {1, 2}, {{"a", "b"}}};
     Json flat = Json::parse(bytes).flatten();
     auto at = flat.begin();
     for (std::size_t steps = below(flat.size()); steps > 0; --steps) ++at;

@@ -1,5 +1,6 @@
 // Tokenizers and chat templates of published directories, broken: each refusal names the file and the key.
 #include "tests/checkpoint/convert/broken.h"
+#include "trireme/data/text/vocabulary.h"
 
 namespace trireme::convert::broken_tokenizer_test {
 namespace {
@@ -11,8 +12,8 @@ Files good(const std::string& type) {
   Files files = published("llama");
   files.erase(kTokenizer);
   const std::string mark = "\xE2\x96\x81";
-  files[kPieces] = text::piece_model(
-      text::proto_piece(mark, -5, 1) + text::proto_piece("a", -4, 1), {.model_type = 2});
+  files[kPieces] = text::piece_model(text::proto_piece(mark, -5, 1) + text::proto_piece("a", -4, 1),
+                                     {.model_type = 2});
   files[kGeneration] = R"({"eos_token_id": 2})";
   return files;
 }
@@ -49,6 +50,12 @@ TEST(BrokenTokenizer, Json) {
        "llama",
        in_tokenizer("/model/type", "Neural"),
        {kTokenizer, "model", "Neural", "BPE"}},
+  };
+  expect_refusals(cases, good);
+}
+
+TEST(BrokenTokenizer, MergesAndIds) {
+  const Broken cases[] = {
       {"no merges",
        "llama",
        edit(kTokenizer, [](Json& json) { json["model"].erase("merges"); }),
@@ -61,18 +68,30 @@ TEST(BrokenTokenizer, Json) {
        "llama",
        in_tokenizer("/model/merges/-", "b a"),
        {kTokenizer, "merge 1", "\"ba\""}},
-      {"merge of one", "llama", in_tokenizer("/model/merges/-", "ab"), {kTokenizer, "merge 1", "\"ab\""}},
+      {"merge of one",
+       "llama",
+       in_tokenizer("/model/merges/-", "ab"),
+       {kTokenizer, "merge 1", "\"ab\""}},
       {"a byte is missing",
        "llama",
        edit(kTokenizer, [](Json& json) { json["model"]["vocab"].erase("z"); }),
        {kTokenizer, "byte 122"}},
-      {"id is text", "llama", in_tokenizer("/model/vocab/ab", "256"), {kTokenizer, "\"ab\"", "whole number"}},
-      {"id is negative", "llama", in_tokenizer("/model/vocab/ab", -1), {kTokenizer, "\"ab\"", "-1"}},
+      {"id is text",
+       "llama",
+       in_tokenizer("/model/vocab/ab", "256"),
+       {kTokenizer, "\"ab\"", "whole number"}},
+      {"id is negative",
+       "llama",
+       in_tokenizer("/model/vocab/ab", -1),
+       {kTokenizer, "\"ab\"", "-1"}},
       {"id is huge",
        "llama",
        in_tokenizer("/model/vocab/ab", 2000000000),
        {kTokenizer, "\"ab\"", "2000000000"}},
-      {"id of two tokens", "llama", in_tokenizer("/model/vocab/ab", 97), {kTokenizer, "id 97", "\"a\"", "\"ab\""}},
+      {"id of two tokens",
+       "llama",
+       in_tokenizer("/model/vocab/ab", 97),
+       {kTokenizer, "id 97", "\"a\"", "\"ab\""}},
       {"ids beyond the model",
        "llama",
        in_tokenizer("/model/vocab/ab", 300),
@@ -86,39 +105,67 @@ TEST(BrokenTokenizer, Json) {
 }
 
 TEST(BrokenTokenizer, Steps) {
-  const Json split{{"type", "Split"}, {"pattern", {{"Regex", "(a"}}}, {"behavior", "Isolated"}, {"invert", false}};
+  const Json split{{"type", "Split"},
+                   {"pattern", {{"Regex", "(a"}}},
+                   {"behavior", "Isolated"},
+                   {"invert", false}};
   const Broken cases[] = {
-      {"regex", "llama", in_tokenizer("/pre_tokenizer", split), {kTokenizer, "pre_tokenizer", "(a", "compile"}},
+      {"regex",
+       "llama",
+       in_tokenizer("/pre_tokenizer", split),
+       {kTokenizer, "pre_tokenizer", "(a", "compile"}},
       {"normalizer",
        "llama",
        in_tokenizer("/normalizer", {{"type", "Rot13"}}),
        {kTokenizer, "normalizer", "Rot13", "NFC"}},
-      {"normalizer is text", "llama", in_tokenizer("/normalizer", "NFC"), {kTokenizer, "normalizer", "NFC"}},
+      {"normalizer is text",
+       "llama",
+       in_tokenizer("/normalizer", "NFC"),
+       {kTokenizer, "normalizer", "NFC"}},
       {"pre-tokenizer",
        "llama",
        in_tokenizer("/pre_tokenizer", {{"type", "Words"}}),
        {kTokenizer, "pre_tokenizer", "Words", "ByteLevel"}},
-      {"decoder", "llama", in_tokenizer("/decoder", {{"type", "Undo"}}), {kTokenizer, "decoder", "Undo"}},
+      {"decoder",
+       "llama",
+       in_tokenizer("/decoder", {{"type", "Undo"}}),
+       {kTokenizer, "decoder", "Undo"}},
       {"post-processor",
        "llama",
        in_tokenizer("/post_processor", {{"type", "Wrap"}}),
        {kTokenizer, "post_processor", "Wrap"}},
-      {"truncation", "llama", in_tokenizer("/truncation", {{"max_length", 5}}), {kTokenizer, "truncation", "null"}},
+      {"truncation",
+       "llama",
+       in_tokenizer("/truncation", {{"max_length", 5}}),
+       {kTokenizer, "truncation", "null"}},
       {"unknown part", "llama", in_tokenizer("/postscript", 1), {kTokenizer, "postscript"}},
+  };
+  expect_refusals(cases, good);
+}
+
+TEST(BrokenTokenizer, AddedTokens) {
+  const Broken cases[] = {
       {"added token without content",
        "llama",
        edit(kTokenizer, [](Json& json) { json["added_tokens"][0].erase("content"); }),
        {kTokenizer, "added token", "\"content\""}},
-      {"added token of another's id", "llama", added_token(97, "<x>"), {kTokenizer, "id 97", "<x>", "\"a\""}},
-      {"added token twice", "llama", added_token(258, "<x>"), {kTokenizer, "id 258", "<x>", "<|im_end|>"}},
-      {"added token of two ids", "llama", added_token(259, "ab"), {kTokenizer, "\"ab\"", "256", "259"}},
-      {"added token beyond the model",
-       "gemma3_text",
-       added_token(260, "<image>"),
-       {kTokenizer, "<image>", "260", "vocab_size"}},
+      {"added token of another's id",
+       "llama",
+       added_token(97, "<x>"),
+       {kTokenizer, "id 97", "<x>", "\"a\""}},
+      {"added token twice",
+       "llama",
+       added_token(258, "<x>"),
+       {kTokenizer, "id 258", "<x>", "<|im_end|>"}},
+      {"added token of two ids",
+       "llama",
+       added_token(259, "ab"),
+       {kTokenizer, "\"ab\"", "256", "259"}},
       {"unknown token that is not there",
        "llama",
-       put(kTokenizer, text::tokenizer_file({{"type", "WordLevel"}, {"vocab", {{"a", 0}}}, {"unk_token", "<unk>"}}).dump()),
+       put(kTokenizer, text::tokenizer_file(
+                           {{"type", "WordLevel"}, {"vocab", {{"a", 0}}}, {"unk_token", "<unk>"}})
+                           .dump()),
        {kTokenizer, "<unk>", "not in the vocabulary"}},
   };
   expect_refusals(cases, good);
@@ -161,12 +208,18 @@ TEST(BrokenTokenizer, EndsAndTemplates) {
        "llama",
        put(kGeneration, R"({"eos_token_id": "</s>"})"),
        {kGeneration, "eos_token_id", "</s>"}},
-      {"settings are no JSON", "llama", put(kTokenizerConfig, "{"), {kTokenizerConfig, "not valid JSON"}},
+      {"settings are no JSON",
+       "llama",
+       put(kTokenizerConfig, "{"),
+       {kTokenizerConfig, "not valid JSON"}},
       {"settings without template",
        "llama",
        put(kTokenizerConfig, "{}"),
        {kTokenizerConfig, "chat_template", "chatml"}},
-      {"no settings", "llama", drop(kTokenizerConfig), {kTokenizerConfig, "chat_template", "chatml"}},
+      {"no settings",
+       "llama",
+       drop(kTokenizerConfig),
+       {kTokenizerConfig, "chat_template", "chatml"}},
       {"template is a number",
        "llama",
        put(kTokenizerConfig, R"({"chat_template": 5})"),
@@ -175,10 +228,7 @@ TEST(BrokenTokenizer, EndsAndTemplates) {
        "llama",
        put(kTokenizerConfig, R"({"chat_template": "{{ messages }}"})"),
        {kTokenizerConfig, "chat_template", "chatml"}},
-      {"file of a template is unknown",
-       "llama",
-       put(kJinja, "{{ messages }}"),
-       {kJinja, "chatml"}},
+      {"file of a template is unknown", "llama", put(kJinja, "{{ messages }}"), {kJinja, "chatml"}},
       {"no default among templates",
        "llama",
        put(kTokenizerConfig, R"({"chat_template": [{"name": "rag", "template": "x"}]})"),
@@ -189,6 +239,22 @@ TEST(BrokenTokenizer, EndsAndTemplates) {
        {kTokenizerConfig, "chat_template", "\"name\""}},
   };
   expect_refusals(cases, good);
+}
+
+// As Gemma 3's models of text have a token for images after the last row.
+TEST(BrokenTokenizer, AddedTokensWithoutRowsAreLeftOut) {
+  const formats::Scratch scratch;
+  Files files = published("gemma3_text");
+  const Json before = Json::parse(files[kTokenizer]);
+  added_token(260, "<image>")(files);
+  const Path from = scratch / "gemma";
+  write(files, from);
+  EXPECT_EQ(refusal_of(from, scratch / "out"), "");
+  const text::Tokenizer read = text::read_vocabulary(from);
+  EXPECT_EQ(read.vocab_size(), 260);
+  EXPECT_GT(read.encode("<image>").size(), 1U);  // text like any other
+  EXPECT_EQ(read.digest(),
+            text::Tokenizer::hugging_face(before.dump(), "before").with_ends(read.ends()).digest());
 }
 
 }  // namespace

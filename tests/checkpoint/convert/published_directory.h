@@ -1,13 +1,12 @@
 // Small directories as models are published, held as bytes by name, so that a test can break any file of them.
 #pragma once
 
-#include <algorithm>
-#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "tests/checkpoint/convert/safetensors_bytes.h"
 #include "tests/checkpoint/convert/seeds.h"
 #include "tests/data/text/tokenizer_files.h"
 #include "trireme/checkpoint/convert/adapters.h"
@@ -24,46 +23,17 @@ inline constexpr const char *kConfig = "config.json", *kModel = "model.safetenso
                             *kTokenizerConfig = "tokenizer_config.json",
                             *kGeneration = "generation_config.json";
 
-// A file of these entries, whose data are zeros.
-inline std::string safetensors(const Json& header) {
-  std::size_t size = 0;
-  for (const auto& [name, entry] : header.items())
-    if (entry.contains("data_offsets"))
-      size = std::max(size, entry["data_offsets"][1].get<std::size_t>());
-  const std::string text = header.dump();
-  const std::uint64_t length = text.size();
-  std::string bytes(sizeof length, '\0');
-  std::memcpy(bytes.data(), &length, sizeof length);
-  return bytes + text + std::string(size, '\0');
-}
-
-inline Json header_of(const std::string& bytes) {
-  std::uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), sizeof length);
-  return Json::parse(bytes.substr(sizeof length, length));
-}
-
-// Appends an entry after the others.
-inline void add_tensor(Json& header, const std::string& name,
-                       const std::vector<std::int64_t>& shape) {
-  std::int64_t begin = 0, bytes = sizeof(float);
-  for (const auto& [other, entry] : header.items())
-    begin = std::max(begin, entry["data_offsets"][1].get<std::int64_t>());
-  for (const std::int64_t size : shape) bytes *= size;
-  header[name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {begin, begin + bytes}}};
-}
-
-inline Json header_of(const std::vector<formats::TensorInfo>& tensors) {
-  Json header = Json::object();
-  for (const formats::TensorInfo& tensor : tensors) add_tensor(header, tensor.name, tensor.shape);
-  return header;
-}
-
 inline Json published_config(const std::string& type) {
   if (type == "gpt2")
-    return {{"architectures", {"GPT2LMHeadModel"}}, {"model_type", "gpt2"}, {"n_embd", 16},
-            {"n_layer", 2}, {"n_head", 4}, {"n_positions", 64}, {"vocab_size", 260},
-            {"activation_function", "gelu_new"}, {"layer_norm_epsilon", 1e-5}};
+    return {{"architectures", {"GPT2LMHeadModel"}},
+            {"model_type", "gpt2"},
+            {"n_embd", 16},
+            {"n_layer", 2},
+            {"n_head", 4},
+            {"n_positions", 64},
+            {"vocab_size", 260},
+            {"activation_function", "gelu_new"},
+            {"layer_norm_epsilon", 1e-5}};
   if (type == "hnet")
     return {{"arch_layout", {"m1", {"T1"}, "m1"}},
             {"d_model", {64, 128}},
@@ -74,21 +44,30 @@ inline Json published_config(const std::string& type) {
              {{"num_heads", {4, 4}}, {"rotary_emb_dim", {8, 16}}, {"window_size", {-1, -1}}}},
             {"tie_embeddings", false}};
   const std::map<std::string, const char*> classes = {
-      {"llama", "LlamaForCausalLM"},     {"mistral", "MistralForCausalLM"},
-      {"qwen2", "Qwen2ForCausalLM"},     {"qwen3", "Qwen3ForCausalLM"},
-      {"phi3", "Phi3ForCausalLM"},       {"gemma3_text", "Gemma3ForCausalLM"},
-      {"olmo2", "Olmo2ForCausalLM"},     {"gpt_neox", "GPTNeoXForCausalLM"}};
-  Json json{{"architectures", {classes.at(type)}}, {"model_type", type}, {"hidden_size", 16},
-            {"num_hidden_layers", 2}, {"num_attention_heads", 4}, {"intermediate_size", 32},
-            {"max_position_embeddings", 64}, {"vocab_size", 260}, {"torch_dtype", "float32"}};
+      {"llama", "LlamaForCausalLM"}, {"mistral", "MistralForCausalLM"},
+      {"qwen2", "Qwen2ForCausalLM"}, {"qwen3", "Qwen3ForCausalLM"},
+      {"phi3", "Phi3ForCausalLM"},   {"gemma3_text", "Gemma3ForCausalLM"},
+      {"olmo2", "Olmo2ForCausalLM"}, {"gpt_neox", "GPTNeoXForCausalLM"}};
+  Json json{{"architectures", {classes.at(type)}},
+            {"model_type", type},
+            {"hidden_size", 16},
+            {"num_hidden_layers", 2},
+            {"num_attention_heads", 4},
+            {"intermediate_size", 32},
+            {"max_position_embeddings", 64},
+            {"vocab_size", 260},
+            {"torch_dtype", "float32"}};
   if (type == "gpt_neox") {
     json.update({{"hidden_act", "gelu"}, {"rotary_pct", 0.5}, {"layer_norm_eps", 1e-5}});
     return json;
   }
   json[type == "gemma3_text" ? "hidden_activation" : "hidden_act"] =
       type == "gemma3_text" ? "gelu_pytorch_tanh" : "silu";
-  json.update({{"num_key_value_heads", 2}, {"head_dim", 4}, {"rms_norm_eps", 1e-5},
-               {"rope_theta", 10000.0}, {"tie_word_embeddings", type == "gemma3_text"}});
+  json.update({{"num_key_value_heads", 2},
+               {"head_dim", 4},
+               {"rms_norm_eps", 1e-5},
+               {"rope_theta", 10000.0},
+               {"tie_word_embeddings", type == "gemma3_text"}});
   return json;
 }
 

@@ -1,5 +1,6 @@
 #include "trireme/data/text/vocabulary.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -43,6 +44,30 @@ std::vector<std::int32_t> ends_beside(const Path& vocabulary, std::int32_t vocab
   return ends;
 }
 
+// Rows of the embedding, where a config.json next to the vocabulary says so.
+std::optional<std::int64_t> rows_beside(const Path& vocabulary) {
+  const Path file = vocabulary.parent_path() / "config.json";
+  std::error_code cause;
+  if (!fs::is_regular_file(file, cause)) return std::nullopt;
+  const Json json = parse_json(read_file(file), file.string());
+  const Json& text = json.is_object() && json.contains("text_config") ? json["text_config"] : json;
+  if (!text.is_object() || !text.contains("vocab_size") || !text["vocab_size"].is_number_integer())
+    return std::nullopt;
+  return text["vocab_size"].get<std::int64_t>();
+}
+
+// Leaves out added tokens for which a model has no rows, such as that of images in Gemma 3's models of text.
+void drop_added_beyond(std::int64_t rows, Json& tokenizer) {
+  if (!tokenizer.is_object() || !tokenizer.contains("added_tokens")) return;
+  Json& added = tokenizer["added_tokens"];
+  if (!added.is_array()) return;
+  const auto beyond = [rows](const Json& token) {
+    return token.is_object() && token.contains("id") && token["id"].is_number_integer() &&
+           token["id"].get<std::int64_t>() >= rows;
+  };
+  added.erase(std::remove_if(added.begin(), added.end(), beyond), added.end());
+}
+
 }  // namespace
 
 std::optional<Path> find_vocabulary(const Path& path) {
@@ -78,9 +103,11 @@ Tokenizer read_vocabulary(const Path& path) {
     std::vector<std::int32_t> ends = ends_beside(*file, read.vocab_size());
     return ends.empty() ? read : read.with_ends(std::move(ends));
   }
-  const Json json = parse_json(text, what);
+  Json json = parse_json(text, what);
   if (json.is_object() && json.contains("format")) return Tokenizer::from_description(text, what);
-  const Tokenizer read = Tokenizer::hugging_face(text, what);
+  const std::optional<std::int64_t> rows = rows_beside(*file);
+  if (rows) drop_added_beyond(*rows, json);
+  const Tokenizer read = Tokenizer::hugging_face(rows ? json.dump() : text, what);
   return read.with_ends(ends_beside(*file, read.vocab_size()));
 }
 

@@ -57,9 +57,9 @@ std::vector<Field> seeing_fields() {
                               from(0, 9)))),
       inherited(fixed(
           choice(KEY(vlm.fit),
-                 "Conversion of an image to tiles. tall and wide: stretched, in the grid with "
+                 "Conversion of an image to tiles. Tall and wide: stretched, in the grid with "
                  "fewer columns (LLaVA's code) or fewer rows (Hugging Face's transformers) "
-                 "among equal grids. pad: one tile (vlm.max_tiles=0), padded on both sides "
+                 "among equal grids. Pad: one tile (vlm.max_tiles=0), padded on both sides "
                  "with the mean of vision.pixels (LLaVA 1.5).",
                  {{"tall", VlmFit::kTall}, {"wide", VlmFit::kWide}, {"pad", VlmFit::kPad}}))),
       of_weights(

@@ -5,6 +5,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/head_width.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/model/layout.h"
 #include "trireme/model/token_sharing.h"

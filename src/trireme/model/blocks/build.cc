@@ -6,6 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/families.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/exec/typed_block.h"
 #include "trireme/model/blocks/families.h"
