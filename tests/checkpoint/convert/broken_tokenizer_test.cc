@@ -251,10 +251,10 @@ TEST(BrokenTokenizer, AddedTokensWithoutRowsAreLeftOut) {
   write(files, from);
   EXPECT_EQ(refusal_of(from, scratch / "out"), "");
   const text::Tokenizer read = text::read_vocabulary(from);
-  EXPECT_EQ(read.vocab_size(), 260);
+  const text::Tokenizer plain = text::Tokenizer::hugging_face(before.dump(), "plain");
+  EXPECT_EQ(read.vocab_size(), plain.vocab_size());
   EXPECT_GT(read.encode("<image>").size(), 1U);  // text like any other
-  EXPECT_EQ(read.digest(),
-            text::Tokenizer::hugging_face(before.dump(), "before").with_ends(read.ends()).digest());
+  EXPECT_EQ(read.digest(), plain.with_ends(read.ends()).digest());
 }
 
 }  // namespace
