@@ -133,7 +133,7 @@ constexpr std::array kLeft = {
 }  // namespace
 
 std::span<const NcclSetting> nccl_settings() {
-  static const std::vector<NcclSetting> kSettings = {
+  static const std::vector<NcclSetting> settings = {
       {.name = "algo",
        .choices = {"Tree", "Ring", "CollnetDirect", "CollnetChain", "NVLS", "NVLSTree", "PAT"},
        .list = true},
@@ -157,7 +157,7 @@ std::span<const NcclSetting> nccl_settings() {
       {.name = "topo_file"},
       {.name = "debug", .choices = {"VERSION", "WARN", "INFO", "TRACE"}},
   };
-  return kSettings;
+  return settings;
 }
 
 NcclVariables nccl_variables(const std::string& text) {
