@@ -1,3 +1,5 @@
+#include "trireme/families/vlm/prices.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -135,7 +135,9 @@ Blocks vlm_blocks(const config::Job& job, const model::ModelSpec& spec, const Ra
                                                       spec.adapted[node], ranks));
   }
   blocks.push_back(std::make_unique<AnswerHead>(model, nodes.back(), ranks));
-  keep_features(job, spec, ranks, blocks);
+  std::size_t tower = 0;
+  while (nodes[tower].name.starts_with("vision.")) ++tower;
+  keep_features(job, tower, ranks, blocks);
   return blocks;
 }
 

@@ -1,15 +1,25 @@
-#include "trireme/families/hvjepa/prices.h"
+#include "trireme/families/vlm/prices.h"
 
 #include <fmt/format.h>
 
 #include <string>
 #include <vector>
 
+#include "trireme/families/hvjepa/prices.h"
 #include "trireme/families/vlm/model.h"
 #include "trireme/formats/tiling.h"
 #include "trireme/planner/cost/families.h"
 
 namespace trireme::planner {
+
+Shares tower_shares(double share, double fullest) {
+  const auto of = [share](std::string_view node) {
+    const bool tower =
+        node.starts_with("vision.") || node.starts_with("deepstack.") || node == "projector";
+    return tower ? share : 1;
+  };
+  return {.of = of, .varies = share < 1, .fullest = fullest};
+}
 
 namespace {
 

@@ -244,12 +244,8 @@ class FeaturesBlock : public exec::Block {
 
 }  // namespace
 
-void keep_features(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks,
-                   Blocks& blocks) {
+void keep_features(const config::Job& job, std::size_t count, const Ranks& ranks, Blocks& blocks) {
   if (job.vlm.features.empty()) return;
-  const std::vector<plan::Node>& nodes = spec.program.nodes;
-  std::size_t count = 0;
-  while (nodes[count].name.starts_with("vision.")) ++count;
   std::vector<std::int64_t> earlier = config::deepstack_layers(job);
   for (std::int64_t& node : earlier) ++node;  // after the node that embeds
   const auto features = std::make_shared<Features>(job, ranks, count, earlier);

@@ -4,15 +4,6 @@
 
 namespace trireme::planner {
 
-Shares tower_shares(double share, double fullest) {
-  const auto of = [share](std::string_view node) {
-    const bool tower =
-        node.starts_with("vision.") || node.starts_with("deepstack.") || node == "projector";
-    return tower ? share : 1;
-  };
-  return {.of = of, .varies = share < 1, .fullest = fullest};
-}
-
 ExpectedShare::ExpectedShare(const config::Job& job) {
   if (const auto shares = family_prices(job.model.family).shares) shares_ = shares(job);
 }

@@ -17,9 +17,6 @@ struct Shares {
   double fullest = 1.2;  // rows of a run's fullest micro-batch, as a multiple of the expected ones
 };
 
-// Of a tower of pictures and the projector after it.
-Shares tower_shares(double share, double fullest);
-
 // For rows that vary, memory is counted for the maximum and time for the expected number. Shares belong to a node of a
 // resolved job and are 1 where nothing varies.
 class ExpectedShare {
