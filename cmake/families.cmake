@@ -17,7 +17,7 @@ set(TRIREME_OTHER_FAMILIES
     jepa_ac)
 set(TRIREME_ALL_FAMILIES ${TRIREME_DECODERS} ${TRIREME_OTHER_FAMILIES})
 
-# kJepaAc of jepa_ac, JepaAc without k.
+# JepaAc of jepa_ac.
 function(trireme_camel_case name variable)
   string(REPLACE _ ";" words ${name})
   set(result)
@@ -60,6 +60,23 @@ function(trireme_join_sections)
   string(APPEND text "  bool operator==(const FamilySections&) const = default;\n};\n\n}  // namespace trireme::config\n")
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/trireme/families/sections.h CONTENT "${text}" @ONLY)
 endfunction()
+
+# Every name has its folder, and every folder its name. New files are found when CMake runs again.
+foreach(family ${TRIREME_ALL_FAMILIES})
+  foreach(file keys.cc model.cc blocks.cc)
+    if(NOT EXISTS ${CMAKE_SOURCE_DIR}/src/trireme/families/${family}/${file})
+      message(FATAL_ERROR "cmake/families.cmake names ${family}: src/trireme/families/${family}/${file} is missing")
+    endif()
+  endforeach()
+endforeach()
+file(GLOB folders RELATIVE ${CMAKE_SOURCE_DIR}/src/trireme/families CONFIGURE_DEPENDS
+     ${CMAKE_SOURCE_DIR}/src/trireme/families/*/keys.cc ${CMAKE_SOURCE_DIR}/src/trireme/families/*/keys.h)
+list(TRANSFORM folders REPLACE "/.*" "")
+foreach(folder ${folders})
+  if(NOT folder IN_LIST TRIREME_ALL_FAMILIES)
+    message(FATAL_ERROR "src/trireme/families/${folder} is not named in cmake/families.cmake")
+  endif()
+endforeach()
 
 foreach(facet keys model samples prices hugging_face)
   trireme_list_families(${facet} ${facet}.cc ${TRIREME_ALL_FAMILIES})

@@ -243,8 +243,8 @@ TEST(Conflicts, ShowTheArithmeticAndAWayOut) {
        "that it exchanges with; lower it to 4 or less, or set parallel.context=ring"},
       {{"parallel.cp=2", "parallel.context=hierarchical"},
        2,
-       "parallel.context=hierarchical: parallel.cp=2 ranks are one group; set "
-       "parallel.context=ulysses, or more ranks"},
+       "parallel.context=hierarchical:2: it must divide parallel.cp=2 into two or more groups; set "
+       "parallel.context=ulysses (one group) or ring, or parallel.cp=4"},
       {{"model.hidden=30"},
        1,
        "model.hidden=30 is not divisible by model.heads=4; nearest that work: model.hidden=28 or "
@@ -261,7 +261,7 @@ TEST(Conflicts, ShowTheArithmeticAndAWayOut) {
       {{"precision.compute=fp64", "precision.master=fp32"},
        1,
        "precision.compute=fp64 with precision.master=fp32: needs precision.master=fp64 or auto, or "
-       "precision.compute=fp32"},
+       "another precision.compute"},
       {{"precision.compute=bf16", "precision.grads=fp64"},
        1,
        "precision.compute=bf16 with precision.grads=fp64: needs precision.grads=fp32, bf16 or "

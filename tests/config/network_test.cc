@@ -243,6 +243,11 @@ TEST(Network, SendersFitRanksAndMicroBatches) {
   EXPECT_THAT(refusal({"network.codec=q8", "network.senders=3"}), HasSubstr("a power of two"));
   EXPECT_THAT(refusal({"network.codec=q8", "run.global_batch=12"}, 2),
               HasSubstr("a step adds 12 sums"));
+  // One rank adds the factors of any number of senders in the order of as many ranks.
+  const std::vector<std::string> low_rank = {"network.codec=lowrank:4:0", "network.senders=3",
+                                             "run.global_batch=12", "precision.group=1"};
+  EXPECT_EQ(senders_of(low_rank, 1), 3);
+  EXPECT_EQ(senders_of(low_rank, 3), 3);
 }
 
 }  // namespace

@@ -208,7 +208,6 @@ const std::map<std::string_view, Breaking> kBreaking = {
     {"tp-tokens", {{"parallel.tp=4", "model.seq_len=3"}, 4}},
     {"zigzag", {{"parallel.cp=2", "model.seq_len=30"}, 2}},
     {"inner-ranks", {{"parallel.cp=4", "parallel.context=hierarchical:3"}, 4}},
-    {"inner-groups", {{"parallel.cp=2", "parallel.context=hierarchical"}, 2}},
     {"inner-heads", {{"parallel.cp=16", "parallel.context=hierarchical:8"}, 16}},
     {"ulysses-heads", {{"parallel.cp=8", "parallel.context=ulysses"}, 8}},
     {"schedule-file", {{"parallel.schedule=own.csv", "parallel.virtual_stages=2"}}},

@@ -271,5 +271,13 @@ TEST(BrokenConfig, Hnet) {
   expect_refusals(cases, [](const std::string& type) { return published(type); });
 }
 
+TEST(BrokenConfig, TheClassOfAModelWithoutItsHeadIsRead) {
+  const formats::Scratch scratch;
+  Files files = published("gpt2");
+  set(kConfig, "/architectures", {"GPT2Model"})(files);
+  write(files, scratch / "bare");
+  EXPECT_EQ(refusal_of(scratch / "bare", scratch / "out"), "");
+}
+
 }  // namespace
 }  // namespace trireme::convert::broken_config_test

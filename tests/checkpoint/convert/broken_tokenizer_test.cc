@@ -161,6 +161,10 @@ TEST(BrokenTokenizer, AddedTokens) {
        "llama",
        added_token(259, "ab"),
        {kTokenizer, "\"ab\"", "256", "259"}},
+      {"added token beyond the model",
+       "gemma3_text",
+       added_token(260, "<image>"),
+       {kTokenizer, "<image>", "260", "vocab_size"}},
       {"unknown token that is not there",
        "llama",
        put(kTokenizer, text::tokenizer_file(
@@ -242,19 +246,30 @@ TEST(BrokenTokenizer, EndsAndTemplates) {
 }
 
 // As Gemma 3's models of text have a token for images after the last row.
-TEST(BrokenTokenizer, AddedTokensWithoutRowsAreLeftOut) {
+TEST(BrokenTokenizer, GemmasImageTokenHasNoRowAndIsLeftOut) {
   const formats::Scratch scratch;
   Files files = published("gemma3_text");
   const Json before = Json::parse(files[kTokenizer]);
-  added_token(260, "<image>")(files);
+  added_token(260, "<image_soft_token>")(files);
   const Path from = scratch / "gemma";
   write(files, from);
   EXPECT_EQ(refusal_of(from, scratch / "out"), "");
   const text::Tokenizer read = text::read_vocabulary(from);
   const text::Tokenizer plain = text::Tokenizer::hugging_face(before.dump(), "plain");
   EXPECT_EQ(read.vocab_size(), plain.vocab_size());
-  EXPECT_GT(read.encode("<image>").size(), 1U);  // text like any other
+  EXPECT_GT(read.encode("<image_soft_token>").size(), 1U);  // text like any other
   EXPECT_EQ(read.digest(), plain.with_ends(read.ends()).digest());
+}
+
+// GPT2Config writes 50256 whatever the vocabulary is.
+TEST(BrokenTokenizer, EndsOfAConfigBeyondTheVocabularyAreNone) {
+  const formats::Scratch scratch;
+  Files files = published("gpt2");
+  files.erase(kGeneration);
+  set(kConfig, "/eos_token_id", 50256)(files);
+  write(files, scratch / "gpt2");
+  EXPECT_EQ(refusal_of(scratch / "gpt2", scratch / "out"), "");
+  EXPECT_TRUE(text::read_vocabulary(scratch / "gpt2").ends().empty());
 }
 
 }  // namespace

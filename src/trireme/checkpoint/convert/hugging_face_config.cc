@@ -45,6 +45,13 @@ struct Entry {
   const HuggingFaceClass* of = nullptr;
 };
 
+// The class of a model without its head: GPT2Model of GPT2LMHeadModel.
+std::string bare(std::string name) {
+  for (const std::string_view head : {"LMHeadModel", "ForCausalLM"})
+    if (name.ends_with(head)) return name.substr(0, name.size() - head.size()) + "Model";
+  return name;
+}
+
 // Of the classes of a model_type the one that `architectures` names; the first where the file has no such key.
 Entry entry_of(const JsonFields& fields, const std::string& type) {
   std::vector<Entry> all;
@@ -59,7 +66,8 @@ Entry entry_of(const JsonFields& fields, const std::string& type) {
   std::vector<std::string_view> readable;
   for (const Entry& entry : all) {
     const char* name = entry.of->architecture;
-    if (name == nullptr || names == Json::array({name})) return entry;
+    if (name == nullptr || names == Json::array({name}) || names == Json::array({bare(name)}))
+      return entry;
     readable.emplace_back(name);
   }
   fail(ErrorKind::kData, "{}: architectures is {}; of model_type {} one class is needed, {}",

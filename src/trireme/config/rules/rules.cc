@@ -2,6 +2,7 @@
 #include <iterator>
 #include <utility>
 
+#include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/rules/rule_lists.h"
 #include "trireme/config/rules/shared_rules.h"
@@ -10,11 +11,13 @@ namespace trireme::config {
 
 std::vector<Rule> family_rules() {
   std::vector<Rule> list;
-  for (const FamilyInfo& one : families())
+  for (const FamilyInfo& one : families()) {
+    TRIREME_CHECK(one.rules != nullptr, "family {} has no rules", one.name);
     for (Rule rule : one.rules()) {
       rule.family = one.family;
       list.push_back(std::move(rule));
     }
+  }
   return list;
 }
 

@@ -1,4 +1,6 @@
 // How a model is spread over ranks, and what their memory holds.
+#include <algorithm>
+
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/config/families.h"
@@ -53,6 +55,15 @@ bool has_inner_ranks(const Job& job) {
   return cuts_rows(job) && job.parallel.context == ContextMethod::kHierarchical;
 }
 
+void check_inner_ranks(const Job& job) {
+  const int ranks = job.parallel.cp, inner = job.parallel.context_inner;
+  if (ranks % inner != 0 || ranks == inner)
+    fail(ErrorKind::kUsage,
+         "parallel.context=hierarchical:{}: it must divide parallel.cp={} into two or more groups; "
+         "set parallel.context=ulysses (one group) or ring, or parallel.cp={}",
+         inner, ranks, std::max(2, (ranks + inner - 1) / inner) * inner);
+}
+
 constexpr std::string_view kOneHead = "a rank needs a head for each that it exchanges with";
 
 Rule for_tp(std::string_view id, const char* key) {
@@ -88,18 +99,14 @@ std::vector<Rule> layout_rules() {
       for_tp("tp-ffn", "model.ffn"),
       for_tp("tp-tower-ffn", "vision.ffn"),
       for_tp("tp-vocab", "model.vocab"),
+      {"zigzag", multiple_of("model.seq_len", chunks, "the chunks of the zigzag"), cuts_rows},
       {"tp-tokens",
        at_most("parallel.tp", tokens, "{parallel.sequence_parallel} gives each rank a token",
                "set parallel.sequence_parallel=false"),
-       [](const Job& job) { return is_chain(job) && job.parallel.sequence_parallel; }},
-      {"zigzag", multiple_of("model.seq_len", chunks, "the chunks of the zigzag"), cuts_rows},
-      {"inner-ranks", multiple_of("parallel.cp", inner), has_inner_ranks},
-      {"inner-groups",
-       refused("parallel.context", "{parallel.cp} ranks are one group",
-               "set parallel.context=ulysses, or more ranks"),
        [](const Job& job) {
-         return has_inner_ranks(job) && job.parallel.cp == job.parallel.context_inner;
+         return is_chain(job) && job.parallel.sequence_parallel && job.parallel.tp > 1;
        }},
+      {"inner-ranks", check_inner_ranks, has_inner_ranks},
       {"inner-heads", at_most(inner, heads, kOneHead, "set parallel.context=ring"),
        has_inner_ranks},
       {"ulysses-heads", at_most("parallel.cp", heads, kOneHead, "set parallel.context=ring"),

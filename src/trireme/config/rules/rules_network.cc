@@ -115,7 +115,7 @@ void check_senders(const Job& job) {
         fmt::format("a step adds {} sums of micro-batches, and each sender needs a power of two "
                     "of them; change network.senders or run.global_batch",
                     sums));
-  if (sums_at_low_rank(job) && !is_power(count / ranks))
+  if (sums_at_low_rank(job) && ranks > 1 && !is_power(count / ranks))
     wrong(
         fmt::format("network.codec={} adds the factors of {} senders on each of {} ranks, which "
                     "needs a power of two of them; set a power of two times {}",
@@ -197,9 +197,12 @@ std::vector<Rule> codec_rules() {
          return codes_each_micro_batch(job) && !sum_codecs(job.network).back.empty();
        }},
       {"codec-groups",
-       refused("network.codec with parallel.zero",
-               "ZeRO-2 and 3 reduce every micro-batch, and {precision.group} adds several",
-               "set precision.group=1 or parallel.zero=1"),
+       [](const Job& job) {
+         fail(ErrorKind::kUsage,
+              "network.codec={} with parallel.zero={}: ZeRO-2 and 3 reduce every micro-batch, and "
+              "precision.group={} adds {} of them; set precision.group=1 or parallel.zero=1",
+              job.network.codec, job.parallel.zero, job.precision.group, sum_group(job));
+       },
        [](const Job& job) { return codes_each_micro_batch(job) && sum_group(job) > 1; }},
       {"codec-shards",
        refused("network.codec with parallel.zero",

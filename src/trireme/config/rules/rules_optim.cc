@@ -28,15 +28,17 @@ Rule for_matrices(std::string_view id, std::string_view needed, std::string_view
 
 std::vector<Rule> precision_rules() {
   constexpr std::string_view kRounded = "sums rounded to bf16 depend on where they are added",
-                             kOther = "another precision.grads";
+                             kOther = "another precision.grads",
+                             kCompute = "another precision.compute";
   return {
       {.id = "types", .fill = resolve_types},
       {"fp64", needs("precision.compute=fp64",
-                     {"precision.master=fp64|auto", "precision.grads=fp64|auto"})},
-      {"bf16", needs("precision.compute=bf16",
-                     {"precision.master=fp32|bf16|auto", "precision.grads=fp32|bf16|auto"})},
+                     {"precision.master=fp64|auto", "precision.grads=fp64|auto"}, "", kCompute)},
+      {"bf16",
+       needs("precision.compute=bf16",
+             {"precision.master=fp32|bf16|auto", "precision.grads=fp32|bf16|auto"}, "", kCompute)},
       {"fp32", needs("precision.compute=fp32|fp16",
-                     {"precision.master=fp32|auto", "precision.grads=fp32|auto"})},
+                     {"precision.master=fp32|auto", "precision.grads=fp32|auto"}, "", kCompute)},
       {"fp64-reduce", needs("precision.grads=fp64", {"precision.reduce=fp64|auto"}, "", kOther)},
       {"bf16-reduce", needs("precision.grads=bf16", {"precision.reduce=bf16|auto"}, "", kOther)},
       {"fp32-reduce",

@@ -65,6 +65,17 @@ std::string or_other(std::string_view other) {
   return other.empty() ? "" : fmt::format(", or {}", other);
 }
 
+std::string either(const std::string& own, std::string_view other) {
+  return own.empty() ? std::string(other.empty() ? "change one of them" : other)
+                     : own + or_other(other);
+}
+
+// A computed number cannot be set.
+void check_way_out(const Number& number, std::string_view other) {
+  TRIREME_CHECK(!number.key.empty() || !other.empty(),
+                "a rule of a computed number has no way out");
+}
+
 std::vector<std::string_view> split(std::string_view text, std::string_view separator) {
   std::vector<std::string_view> parts;
   for (std::size_t at = text.find(separator); at != text.npos; at = text.find(separator)) {
@@ -160,19 +171,26 @@ Number::Number(std::string_view text, const std::function<double(const Job&)>& v
 
 Check at_most(const Number& number, const Number& bound, std::string_view reason,
               std::string_view other) {
+  check_way_out(number, other);
   return [=](const Job& job) {
-    if (number.value(job) > bound.value(job))
-      fail(ErrorKind::kUsage, "{} is more than {}: {}; lower it to {} or less{}", number.shown(job),
-           bound.shown(job), with_values(reason, job), bound.value(job), or_other(other));
+    const double limit = bound.value(job);
+    if (number.value(job) <= limit) return;
+    const std::string own =
+        number.key.empty() || limit <= 0 ? "" : fmt::format("lower it to {} or less", limit);
+    fail(ErrorKind::kUsage, "{} is more than {}: {}; {}", number.shown(job), bound.shown(job),
+         with_values(reason, job), either(own, with_values(other, job, limit)));
   };
 }
 
 Check at_least(const Number& number, const Number& bound, std::string_view reason,
                std::string_view other) {
+  check_way_out(number, other);
   return [=](const Job& job) {
-    if (number.value(job) < bound.value(job))
-      fail(ErrorKind::kUsage, "{} is less than {}: {}; raise it to {} or more{}", number.shown(job),
-           bound.shown(job), with_values(reason, job), bound.value(job), or_other(other));
+    const double limit = bound.value(job);
+    if (number.value(job) >= limit) return;
+    const std::string own = number.key.empty() ? "" : fmt::format("raise it to {} or more", limit);
+    fail(ErrorKind::kUsage, "{} is less than {}: {}; {}", number.shown(job), bound.shown(job),
+         with_values(reason, job), either(own, with_values(other, job, limit)));
   };
 }
 

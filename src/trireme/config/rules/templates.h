@@ -40,11 +40,13 @@ struct Number {
   std::function<std::string(const Job&)> shown;
 };
 
-// "A is more than B: REASON; lower it to 8 or less, or OTHER", with B's number.
+// "A is more than B: REASON; lower it to 8 or less, or OTHER", with B's number, which {} of OTHER is as well. A
+// computed A has OTHER alone.
 Check at_most(const Number& number, const Number& bound, std::string_view reason,
               std::string_view other = "");
 
-// "A is less than B: REASON; raise it to 8 or more, or OTHER", with B's number.
+// "A is less than B: REASON; raise it to 8 or more, or OTHER", with B's number, which {} of OTHER is as well. A
+// computed A has OTHER alone.
 Check at_least(const Number& number, const Number& bound, std::string_view reason,
                std::string_view other = "");
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <vector>
 
 #include "trireme/base/error.h"
@@ -36,36 +37,38 @@ std::vector<std::int32_t> ends_beside(const Path& vocabulary, std::int32_t vocab
     const formats::JsonFields fields(json, file.string());
     if (!fields.has("eos_token_id") || fields.any("eos_token_id").is_null()) continue;
     const Json& said = fields.any("eos_token_id");
-    for (const Json& id : said.is_array() ? said : Json::array({said}))
+    for (const Json& id : said.is_array() ? said : Json::array({said})) {
+      // Classes write their default, such as 50256, into config.json whatever the vocabulary is.
+      if (file.filename() == "config.json" && id.is_number_integer() && id >= vocab_size) continue;
       ends.push_back(static_cast<std::int32_t>(
           formats::json_integer(id, file.string() + ": eos_token_id", 0, vocab_size - 1)));
+    }
     if (!ends.empty()) break;
   }
   return ends;
 }
 
-// Rows of the embedding, where a config.json next to the vocabulary says so.
-std::optional<std::int64_t> rows_beside(const Path& vocabulary) {
-  const Path file = vocabulary.parent_path() / "config.json";
+// Gemma 3's models of text share a tokenizer with those of images, whose token has the id after the last row of their
+// embedding. Returns the file without it.
+std::string without_image_token(const std::string& text, const Path& vocabulary) {
+  constexpr std::string_view kImage = "<image_soft_token>";
+  const Path config = vocabulary.parent_path() / "config.json";
   std::error_code cause;
-  if (!fs::is_regular_file(file, cause)) return std::nullopt;
-  const Json json = parse_json(read_file(file), file.string());
-  const Json& text = json.is_object() && json.contains("text_config") ? json["text_config"] : json;
-  if (!text.is_object() || !text.contains("vocab_size") || !text["vocab_size"].is_number_integer())
-    return std::nullopt;
-  return text["vocab_size"].get<std::int64_t>();
-}
-
-// Leaves out added tokens for which a model has no rows, such as that of images in Gemma 3's models of text.
-void drop_added_beyond(std::int64_t rows, Json& tokenizer) {
-  if (!tokenizer.is_object() || !tokenizer.contains("added_tokens")) return;
+  if (text.find(kImage) == text.npos || !fs::is_regular_file(config, cause)) return text;
+  const Json model = parse_json(read_file(config), config.string());
+  Json tokenizer = parse_json(text, vocabulary.string());
+  if (!model.is_object() || !model.contains("vocab_size") || !tokenizer.is_object() ||
+      !tokenizer.contains("added_tokens") || !tokenizer["added_tokens"].is_array())
+    return text;
   Json& added = tokenizer["added_tokens"];
-  if (!added.is_array()) return;
-  const auto beyond = [rows](const Json& token) {
-    return token.is_object() && token.contains("id") && token["id"].is_number_integer() &&
-           token["id"].get<std::int64_t>() >= rows;
+  const auto has_no_row = [&](const Json& token) {
+    return token.is_object() && token.contains("id") && token["id"] == model["vocab_size"] &&
+           token.contains("content") && token["content"] == kImage;
   };
-  added.erase(std::remove_if(added.begin(), added.end(), beyond), added.end());
+  const auto found = std::find_if(added.begin(), added.end(), has_no_row);
+  if (found == added.end()) return text;
+  added.erase(found);
+  return tokenizer.dump();
 }
 
 }  // namespace
@@ -103,11 +106,9 @@ Tokenizer read_vocabulary(const Path& path) {
     std::vector<std::int32_t> ends = ends_beside(*file, read.vocab_size());
     return ends.empty() ? read : read.with_ends(std::move(ends));
   }
-  Json json = parse_json(text, what);
+  const Json json = parse_json(text, what);
   if (json.is_object() && json.contains("format")) return Tokenizer::from_description(text, what);
-  const std::optional<std::int64_t> rows = rows_beside(*file);
-  if (rows) drop_added_beyond(*rows, json);
-  const Tokenizer read = Tokenizer::hugging_face(rows ? json.dump() : text, what);
+  const Tokenizer read = Tokenizer::hugging_face(without_image_token(text, *file), what);
   return read.with_ends(ends_beside(*file, read.vocab_size()));
 }
 

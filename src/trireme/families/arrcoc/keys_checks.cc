@@ -190,7 +190,9 @@ std::vector<Rule> arrcoc_rules() {
        region_rules(),
        gpt_region_rules(),
        {{"arrcoc-vocab",
-         at_least("model.vocab", Number("{}", vocab_of), "samples have ids up to it"), nullptr,
+         at_least("model.vocab", Number("{}", vocab_of), "samples have ids up to it",
+                  "set model.vocab=0"),
+         nullptr,
          [](Job& job, const Given&) {
            if (job.model.vocab == 0) job.model.vocab = vocab_of(job);
          }}},

@@ -36,7 +36,8 @@ std::vector<Rule> jepa_rules() {
       {{reads("data.source=squares|clips", "it reads clips"), rotary_tower()},
        tower_rules(),
        {{"predictor-heads", turned_heads("jepa.hidden", "jepa.heads", kTurnsClips)},
-        {"context", at_least(side, 2, "one token of a frame leaves no context for its targets")},
+        {"context", at_least(side, 2, "one token of a frame leaves no context for its targets",
+                             "lower vision.patch or raise vision.image")},
         {"masks", check_masks}}});
 }
 

@@ -107,7 +107,8 @@ std::vector<Rule> projector_rules() {
       {"merger-grid", needs("projector.kind=merger", {"vlm.tower=vit", "vision.pooling=mean"},
                             "it joins 2 x 2 tokens of an image's grid", "projector.kind=mlp")},
       {"merger-image",
-       multiple_of("vision.image", squares, "as projector.kind=merger joins 2 x 2 tokens"),
+       multiple_of("vision.image", squares, "as projector.kind=merger joins 2 x 2 tokens",
+                   [](const Job&) { return ", or projector.kind=mlp"; }),
        [](const Job& job) { return job.projector.kind == ProjectorKind::kMerger; }},
       {"no-queries",
        refused("projector.hidden,projector.layers,projector.heads,projector.queries",
@@ -142,7 +143,8 @@ std::vector<Rule> cross_rules() {
        {"cross-rows", refused("vlm.mrope,vlm.deepstack with vlm.cross",
                               "it is for image tokens within a row, of which there are none",
                               "leave one of both out")},
-       {"cross-blocks", at_most(every, "model.layers", "no block would get cross-attention")},
+       {"cross-blocks", at_most(every, "model.layers", "no block would get cross-attention",
+                                "lower it to {} or less")},
        {"tp-cross-heads", shared_by_tp(heads)}});
 }
 
@@ -153,7 +155,8 @@ std::vector<Rule> vlm_rules() {
       {seeing_rules(),
        projector_rules(),
        {{"vlm-vocab",
-         at_least("model.vocab", kVlmVocab, "bytes, an image's place and the end of an answer"),
+         at_least("model.vocab", kVlmVocab, "bytes, an image's place and the end of an answer",
+                  "set model.vocab=0"),
          nullptr,
          [](Job& job, const Given&) {
            if (job.model.vocab == 0) job.model.vocab = kVlmVocab;
