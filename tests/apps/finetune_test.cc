@@ -281,7 +281,7 @@ TEST_F(Finetune, BadInputIsNamed) {
   with("hf/config.json", "", 3, {"hf: has no config.json", "model.weights"});
   with("hf/config.json", "{}", 3, {"hf/config.json", "model_type"});
   with("hf/config.json", R"({"model_type": "falcon"})", 3, {"hf/config.json", "falcon"});
-  with("hf/model.safetensors", "", 3, {"hf/model.safetensors"});
+  with("hf/model.safetensors", "", 3, {"hf: has no model.safetensors"});
   with("hf/model.safetensors.index.json",
        R"({"weight_map": {"lm_head.weight": "model-00001-of-00002.safetensors"}})", 3,
        {"model-00001-of-00002.safetensors"});
