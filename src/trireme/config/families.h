@@ -83,6 +83,13 @@ inline bool is_rotary(const Job& job) { return info(job).decoder && info(job).de
 // Whether a family has a use for the key, "section.name". Keys of no family's own are every family's.
 bool uses(Family family, std::string_view key);
 
+// An entry of a layer's table, with its family.
+template <typename Entry>
+Entry entry_of(Family family, Entry entry) {
+  entry.family = family;
+  return entry;
+}
+
 // The entry of a family in a layer's table; null: it has none.
 template <typename Entry>
 const Entry* find_entry(std::span<const Entry> table, Family family) {

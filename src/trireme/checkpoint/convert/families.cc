@@ -1,7 +1,6 @@
 #include "trireme/checkpoint/convert/families.h"
 
 #include <array>
-#include <utility>
 
 #include "trireme/config/families.h"
 
@@ -11,18 +10,9 @@ namespace trireme::convert {
 #include "trireme/families/hugging_face.inc"
 #undef TRIREME_FAMILY
 
-namespace {
-
-FamilyFiles of(config::Family family, FamilyFiles files) {
-  files.family = family;
-  return files;
-}
-
-}  // namespace
-
 std::span<const FamilyFiles> family_files() {
   static const std::array kFiles = {
-#define TRIREME_FAMILY(name, id) of(config::Family::id, name##_hugging_face()),
+#define TRIREME_FAMILY(name, id) config::entry_of(config::Family::id, name##_hugging_face()),
 #include "trireme/families/hugging_face.inc"
 #undef TRIREME_FAMILY
   };

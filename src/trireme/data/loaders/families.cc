@@ -10,19 +10,10 @@ namespace trireme::loaders {
 #include "trireme/families/samples.inc"
 #undef TRIREME_FAMILY
 
-namespace {
-
-FamilySamples of(config::Family family, FamilySamples samples) {
-  samples.family = family;
-  return samples;
-}
-
-}  // namespace
-
 const FamilySamples& family_samples(const config::Job& job) {
   static const FamilySamples kOfSource{};
   static const std::array kSamples = {
-#define TRIREME_FAMILY(name, id) of(config::Family::id, name##_samples()),
+#define TRIREME_FAMILY(name, id) config::entry_of(config::Family::id, name##_samples()),
 #include "trireme/families/samples.inc"
 #undef TRIREME_FAMILY
   };

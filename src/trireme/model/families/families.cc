@@ -12,15 +12,6 @@ namespace trireme::model {
 #include "trireme/families/model.inc"
 #undef TRIREME_FAMILY
 
-namespace {
-
-FamilyModel of(config::Family family, FamilyModel model) {
-  model.family = family;
-  return model;
-}
-
-}  // namespace
-
 LossLabel loss_of_tokens(const config::Job&) {
   return {.name = "cross-entropy", .unit = kNatsPerToken};
 }
@@ -39,7 +30,7 @@ LossLabel loss_of_features(const config::Job&) {
 
 const FamilyModel& family_model(config::Family family) {
   static const std::array kModels = {
-#define TRIREME_FAMILY(name, id) of(config::Family::id, name##_model()),
+#define TRIREME_FAMILY(name, id) config::entry_of(config::Family::id, name##_model()),
 #include "trireme/families/model.inc"
 #undef TRIREME_FAMILY
   };

@@ -10,19 +10,10 @@ namespace trireme::planner {
 #include "trireme/families/prices.inc"
 #undef TRIREME_FAMILY
 
-namespace {
-
-FamilyPrices of(config::Family family, FamilyPrices prices) {
-  prices.family = family;
-  return prices;
-}
-
-}  // namespace
-
 const FamilyPrices& family_prices(config::Family family) {
   static const FamilyPrices kNothing{};
   static const std::array kPrices = {
-#define TRIREME_FAMILY(name, id) of(config::Family::id, name##_prices()),
+#define TRIREME_FAMILY(name, id) config::entry_of(config::Family::id, name##_prices()),
 #include "trireme/families/prices.inc"
 #undef TRIREME_FAMILY
   };
