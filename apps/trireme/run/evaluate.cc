@@ -17,6 +17,7 @@
 #include "trireme/config/synthetic.h"
 #include "trireme/config/weights.h"
 #include "trireme/data/text/questions.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/text/vocabulary.h"
 
 namespace trireme::app {
@@ -27,21 +28,15 @@ namespace {
 config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoint) {
   config::Job job =
       config::parse_job(convert::manifest_of_weights(checkpoint).job, checkpoint.string());
-  job.parallel = {};
-  if (config::couples_batch(job)) job.parallel.schedule = "gpipe";  // all forwards come first
-  job.recompute = {};
-  job.offload = {};
   // The run's own evaluations compute with these codes; the rest of the section is between ranks.
   const std::string gather = config::codes_gathers(job) ? config::gather_codec(job.network).codec
                                                         : config::Network().gather;
-  job.network = {};
+  config::keep_one_rank(job);
+  if (config::couples_batch(job)) job.parallel.schedule = "gpipe";  // all forwards come first
   job.network.gather = gather;
   job.checkpoint.keep_best = 0;
-  job.run.find_micro_batch = false;
-  job.run.memory_limit = {};
   job.run.eval_every = 0;
   job.run.eval_batches = options.batches;
-  job.vlm.features.clear();
   job.data.tokenizer = tokenizer_of_run(checkpoint.parent_path().parent_path(), job);
   if (!options.data.empty()) {
     if (const config::SyntheticSource* source = config::synthetic_source(job.data.source))

@@ -13,14 +13,8 @@ namespace {
 config::Job alone(const std::string& yaml, const std::string& what, std::int64_t context) {
   config::Job job = config::parse_job(yaml, what);
   if (context > 0) job.model.seq_len = context;
-  job.parallel = {};
-  job.recompute = {};
-  job.offload = {};
-  job.network = {};
+  config::keep_one_rank(job);
   job.run.global_batch = job.run.micro_batch = 1;
-  job.run.find_micro_batch = false;
-  job.run.memory_limit = {};
-  job.vlm.features.clear();
   return config::resolve(job, 1, {.vocab = job.model.vocab});
 }
 

@@ -19,6 +19,10 @@ struct DatasetFacts {
 // Throws Error{kUsage} showing the arithmetic and a way out when numbers conflict.
 Job resolve(Job job, int world, const DatasetFacts& data);
 
+// Leaves out what training does for its layout and memory, for a model that one rank asks or evaluates: sections parallel,
+// recompute, offload and network, a budget, and features that are kept on disk.
+void keep_one_rank(Job& job);
+
 // Remarks about a resolved job that are no errors, one sentence each.
 std::vector<std::string> notes(const Job& job);
 
