@@ -55,7 +55,7 @@ TEST(Answers, RanksOfASequenceExchangeNumbers) {
 }
 
 TEST(Answers, MetricsAndLabelAreTheLosses) {
-  EXPECT_EQ(described({}).metrics, config::preference_metrics(config::PreferenceLoss::kDpo));
+  EXPECT_EQ(described({}).metrics, config::preference_metrics({}));
   EXPECT_EQ(described({"preference.loss=kto"}).metrics.back(), "kl");
   config::Job job;
   job.data.source = config::DataSource::kPreferences;
