@@ -271,14 +271,14 @@ at::Tensor token_losses(const at::Tensor& x, const at::Tensor& weight, const at:
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& targets, std::int64_t first_row,
                                 const TensorParallel& tp, Logits logits,
-                                const WeightGradientsPtr& gradients) {
+                                const WeightGradientsPtr& gradients, double cap) {
   return token_losses(x, weight, targets, first_row, tp, logits, /*sum=*/true, gradients);
 }
 
 at::Tensor linear_token_losses(const at::Tensor& x, const at::Tensor& weight,
                                const at::Tensor& targets, std::int64_t first_row,
                                const TensorParallel& tp, Logits logits,
-                               const WeightGradientsPtr& gradients) {
+                               const WeightGradientsPtr& gradients, double cap) {
   return token_losses(x, weight, targets, first_row, tp, logits, /*sum=*/false, gradients)
       .view(targets.sizes());
 }
