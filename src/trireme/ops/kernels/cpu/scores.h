@@ -1,7 +1,7 @@
 // Operations of attention and cross-entropy on rows of scores on the CPU.
 #pragma once
 
-#include "trireme/ops/attention/score_tiles.h"
+#include "trireme/ops/kernels/score_tiles.h"
 #include "trireme/ops/kernels/cpu/types.h"
 
 namespace trireme::ops::kernels {
