@@ -8,7 +8,7 @@
 #include "trireme/checkpoint/convert/config_classes.h"
 #include "trireme/checkpoint/convert/families.h"
 #include "trireme/config/head_width.h"
-#include "trireme/families/neox/keys_rope.h"
+#include "trireme/config/rope.h"
 #include "trireme/families/vlm/keys_checks.h"
 
 namespace trireme::convert {
@@ -129,7 +129,9 @@ bool of_heads(Form form) {
 std::vector<Part> parts_of_heads(const Part& whole, const config::Job& job) {
   const std::int64_t width = config::head_width(job.model);
   const std::int64_t elements = whole.count / (job.model.heads * width);  // of a row
-  const std::int64_t turned = whole.form == Form::kValues ? 0 : config::rotated_channels(job);
+  const std::int64_t turned = whole.form == Form::kValues
+                                  ? 0
+                                  : config::rotated_channels(job.model, job.neox.rotary_fraction);
   const std::int64_t half = turned / 2, still = width / 2 - half;
   const std::int64_t third = whole.form == Form::kQueries ? 0 : whole.form == Form::kKeys ? 1 : 2;
   std::vector<Part> parts;

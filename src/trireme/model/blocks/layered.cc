@@ -199,6 +199,7 @@ void LayeredBlock::attention(const model::Layer& layer, Run& run) const {
   exec::Past* const past = run.context.past;
   LayerSight sight = look_(layer, run.inputs, past);
   ops::AttentionHeads heads = heads_;
+  heads.cap = layer.cap;
   if (drops(layer, run)) {
     heads.dropout = dropout_;
     heads.key = run.context.generator(*layer.draw).current_seed();
@@ -226,7 +227,8 @@ at::Tensor LayeredBlock::attend_to_past(const model::Layer& layer, const Heads& 
   };
   // A window of 0 is all.
   return attend_after(past, split(qkv[0], heads_.heads), split(qkv[1], heads_.kv_heads),
-                      split(qkv[2], heads_.kv_heads), layer.attends.window - 1)
+                      split(qkv[2], heads_.kv_heads), layer.attends.window - 1,
+                      layer.cap)
       .flatten(2);
 }
 
@@ -249,7 +251,7 @@ void LayeredBlock::rows(const model::Layer& layer, Run& run) const {
   at::Tensor y;
   if (gated)
     y = ops::gated_linear(x, run.tensors[layer.reads[1]], weight, tp(), gradients, adapter,
-                          gate_of(layer.gate));
+                          gate_of(layer.gate), bias);
   else if (active)
     y = ops::gelu_linear(x, weight, bias, tp(), gradients, adapter, gelu_of(*layer.activation));
   else

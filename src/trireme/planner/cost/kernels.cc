@@ -104,7 +104,7 @@ Kernel attention(Math math, double flops) {
 
 Kernel tiled_attention(Math math, double rows, double tokens, double heads, double width,
                        bool causal) {
-  constexpr double kBlock = 64;  // ops/attention/score_tiles.h
+  constexpr double kBlock = 64;  // ops/kernels/score_tiles.h
   const double seen = causal ? std::min((1 + kBlock / tokens) / 2, 1.0) : 1;
   Kernel kernel = attention(math, 4 * rows * tokens * seen * heads * width);
   kernel.begun = heads * rows / tokens * std::ceil(tokens / kBlock);
