@@ -42,6 +42,7 @@ double flops_of(const Operation& one) {
     case What::kProduct:
     case What::kLogits: return 2 * one.rows * one.in * one.out();
     case What::kAdapter: return 2 * one.rows * one.inner * (one.in + one.out());
+    case What::kMagnitude: return 2 * one.out() * one.inner * one.in;
     case What::kAttention: {
       const double keys =
           one.keys > 0 ? one.keys : scored_tokens(one.tokens, one.window) * (one.causal ? 0.5 : 1);

@@ -236,8 +236,7 @@ std::vector<float> merged_values(const std::string& name, const Parameters& para
   std::vector<float> values = parameters.read(name);
   if (const std::string a = adapter_name(name, "lora_A"); parameters.has(a))
     add_product(values, parameters.read(adapter_name(name, "lora_B")), parameters.read(a),
-                static_cast<std::size_t>(lora.rank),
-                static_cast<float>(lora.alpha / static_cast<double>(lora.rank)));
+                static_cast<std::size_t>(lora.rank), static_cast<float>(config::lora_scale(lora)));
   return values;
 }
 

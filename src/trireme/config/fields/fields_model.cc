@@ -175,6 +175,9 @@ std::vector<Field> lora_fields() {
       compared(
           fixed(number(KEY(lora.alpha), "LoRA alpha: adapter outputs are scaled by alpha / rank.",
                        above(0, 1e6)))),
+      compared(fixed(choice(
+          KEY(lora.scaling), "Divisor of lora.alpha: the rank, or the root of the rank (rsLoRA).",
+          {{"rank", LoraScaling::kRank}, {"root_rank", LoraScaling::kRootRank}}))),
       fixed(
           number(KEY(lora.dropout), "Dropout probability of the adapter inputs.", half_open(0, 1))),
       compared(fixed(choice(KEY(lora.targets), "Linear layers of a block with an adapter.",
@@ -182,6 +185,9 @@ std::vector<Field> lora_fields() {
                              {"attention", LoraTargets::kAttention},
                              {"query_value", LoraTargets::kQueryValue},
                              {"mlp", LoraTargets::kMlp}}))),
+      compared(fixed(boolean(KEY(lora.dora),
+                             "DoRA: adapted weights are scaled to trained magnitudes of their "
+                             "rows, which begin at those of the weights."))),
       fixed(text(KEY(lora.also),
                  "Units that train in addition to the adapters, as patterns like model.frozen's.")),
   };

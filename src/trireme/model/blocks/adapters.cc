@@ -18,10 +18,10 @@ ops::Adapter AdaptedBlock::adapter(std::size_t weight, const std::vector<at::Ten
   const auto found = std::ranges::find(adapted_, static_cast<int>(weight));
   if (found == adapted_.end()) return {};
   const auto place = static_cast<std::size_t>(found - adapted_.begin());
-  const std::size_t down = params() - 2 * adapted_.size() + 2 * place;
-  ops::Adapter adapter{.down = param(down),
-                       .up = param(down + 1),
-                       .scale = lora_.alpha / static_cast<double>(lora_.rank)};
+  const std::size_t each = lora_.dora ? 3 : 2;
+  const std::size_t down = params() - each * (adapted_.size() - place);
+  ops::Adapter adapter{
+      .down = param(down), .up = param(down + 1), .scale = config::lora_scale(lora_)};
   if (lora_.dropout > 0 && context.training)
     adapter.noise = {.p = lora_.dropout,
                      .key = context.generator(kFirstDraw + static_cast<int>(place)).current_seed(),
