@@ -1,6 +1,7 @@
 // resolve: fills derived values of a job and checks that its numbers fit each other and the world.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,6 +14,8 @@ namespace trireme::config {
 struct DatasetFacts {
   std::int64_t vocab = 0;    // token ids are below this; 0: not known
   std::int64_t classes = 0;  // labels are below this; 0: not known, or without
+  // Of the tokenizer: an image's place and the end of a text; -1: not known, or without.
+  std::array<std::int64_t, 2> tokens = {-1, -1};
 };
 
 // Returns the job with every derived value filled in. Resolving a resolved job changes nothing.
