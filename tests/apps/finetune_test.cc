@@ -179,6 +179,44 @@ TEST_F(Finetune, ComparesAnswers) {
           {"bad.jsonl:1: needs chosen and rejected"});
 }
 
+// Answers with rewards are a policy loss's: one epoch, nothing held out, and a first step on policy.
+TEST_F(Finetune, ReadsRollouts) {
+  std::string groups, singles;
+  for (int i = 0; i < 48; ++i) {
+    groups += fmt::format(
+        R"({{"prompt": "number {}", "completions": ["yes", "no {}"], "rewards": [1, 0]}})"
+        "\n",
+        i, i % 3);
+    for (const char* answer : {"yes", "no"})
+      singles += fmt::format(R"({{"prompt": "number {}", "completion": "{}", "reward": {}}})"
+                             "\n",
+                             i, answer, answer[0] == 'y' ? 1 : 0);
+  }
+  desk_.write("rollouts.jsonl", groups);
+  const std::string out =
+      done({"finetune", "hf", "rollouts.jsonl", "--out", "grpo", "--ranks", "2", "optim.lr=1e-3",
+            "run.global_batch=4", "preference.scale=none", "preference.kl=0.04"});
+  EXPECT_THAT(out, HasSubstr("96 answers with rewards to train on"));
+  EXPECT_THAT(out, HasSubstr("tokens, as the longest answer has"));
+  EXPECT_THAT(out, HasSubstr(": 1 epochs"));
+  EXPECT_THAT(out, HasSubstr("reference log-probabilities of"));
+  const std::vector<Json> lines = lines_of(desk_ / "grpo/metrics.jsonl");
+  EXPECT_EQ(lines[0]["ratio"].get<double>(), 1);
+  EXPECT_EQ(lines[0]["kl"].get<double>(), 0);
+  EXPECT_EQ(lines[0]["clipped"].get<double>(), 0);
+  EXPECT_GT(lines.back()["kl"].get<double>(), 0);
+  answer("grpo");
+  EXPECT_THAT(done({"evaluate", "grpo"}), HasSubstr("reward"));
+
+  desk_.write("singles.jsonl", singles);
+  EXPECT_THAT(done({"finetune", "hf", "singles.jsonl", "--dry-run"}), HasSubstr("loss: grpo"));
+  refused({"finetune", "hf", "singles.jsonl", "--dry-run", "preference.loss=kto"}, 2,
+          {"preference.loss=kto compares answers with labels", "answers with rewards"});
+  desk_.write("bad.jsonl", R"({"prompt": "a", "completions": ["yes"], "rewards": [1, 2]})");
+  refused({"finetune", "hf", "bad.jsonl", "--dry-run"}, 3,
+          {"bad.jsonl:1: rewards has 2 entries", "1 answers"});
+}
+
 // One tensor of a file in fp32.
 std::vector<float> values(const formats::SafetensorsFile& file, const std::string& name) {
   const formats::Tensor* tensor = file.find(name);
