@@ -11,7 +11,7 @@ namespace trireme::blocks {
 
 // Numbers of a token. kRatio and kOldRatio are its log-probability less those of the reference and of the policy that
 // sampled; the last three are a policy loss's.
-enum Number : std::uint8_t { kCode, kLogProb, kRatio, kOldRatio, kAdvantage, kReward };
+enum AnswerNumber : std::uint8_t { kCode, kLogProb, kRatio, kOldRatio, kAdvantage, kReward };
 
 // A token of an answer.
 struct AnswerToken {
@@ -42,7 +42,7 @@ class Answers {
                            .mark = code % config::kAnswers});
     }
   }
-  double number(const AnswerToken& token, Number number) const {
+  double number(const AnswerToken& token, AnswerNumber number) const {
     return data_[(token.rank * numbers_.size(1) + number) * numbers_.size(2) + token.place];
   }
 
