@@ -217,6 +217,32 @@ TEST_F(Finetune, ReadsRollouts) {
           {"bad.jsonl:1: rewards has 2 entries", "1 answers"});
 }
 
+// The log-probabilities that generate prints are those of the first step, bit for bit: every ratio is 1.
+TEST_F(Finetune, SampledAnswersHaveTrainingsLogProbabilities) {
+  std::string lines;
+  for (int i = 0; i < 8; ++i) {
+    Json line =
+        parse_json(done({"generate", "--checkpoint", "hf", "--chat", "auto", "--prompt",
+                         fmt::format("number {}", i / 2), "--temperature", "1", "--seed",
+                         std::to_string(i), "--tokens", std::to_string(5 + 4 * i), "--rollout"}),
+                   "a line");
+    EXPECT_EQ(line["logprobs"].size(), line["completion_ids"].size());
+    EXPECT_TRUE(line["completion"].is_string());
+    line["reward"] = i % 2;
+    lines += line.dump() + "\n";
+  }
+  desk_.write("sampled.jsonl", lines);
+  const std::string out = done({"finetune", "hf", "sampled.jsonl", "--out", "run", "--ranks", "2",
+                                "optim.lr=1e-3", "--steps", "2", "run.global_batch=2"});
+  EXPECT_THAT(out, Not(HasSubstr("reference log-probabilities of")));
+  const std::vector<Json> steps = lines_of(desk_ / "run/metrics.jsonl");
+  EXPECT_EQ(steps[0]["ratio"].get<double>(), 1);
+  EXPECT_EQ(steps[0]["kl_old"].get<double>(), 0);
+  EXPECT_GT(steps[1]["kl_old"].get<double>(), 0);
+  refused({"generate", "--checkpoint", "hf", "--chat", "auto", "--rollout"}, 2,
+          {"--rollout without --prompt"});
+}
+
 // One tensor of a file in fp32.
 std::vector<float> values(const formats::SafetensorsFile& file, const std::string& name) {
   const formats::Tensor* tensor = file.find(name);
