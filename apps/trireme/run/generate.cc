@@ -52,6 +52,12 @@ void check_generates(const GenerateOptions& options, const config::Job& job,
   if (sees && !options.chat.empty())
     fail(ErrorKind::kUsage, "--chat {}: a model of family {} has no chat template; leave it out",
          options.chat, config::name(job.model.family));
+  if (options.rollout && !family.packs_conversations)
+    fail(
+        ErrorKind::kUsage, "--rollout: family {} has no policy losses; {} do", family.name,
+        config::names_where([](const config::FamilyInfo& one) { return one.packs_conversations; }));
+  if (options.rollout && options.prompt.empty())
+    fail(ErrorKind::kUsage, "--rollout without --prompt; give the prompt that is answered");
   if (options.prompt.empty() && options.chat.empty())
     fail(ErrorKind::kUsage, "--prompt is empty; give the model a text to continue");
   for (const std::string& stop : options.stops)
@@ -181,6 +187,7 @@ int generate(const GenerateOptions& options) {
       words.insert(words.end(), {"--ids", Json(chat_prompt(options, chosen, tokenizer)).dump()});
   }
   say_stops();
+  if (options.rollout) words.insert(words.end(), {"--rollout", "1"});
   words.insert(words.end(), {"--context", std::to_string(context_of(job))});
   words.insert(words.end(), {"--vocabulary", job_in_memory(tokenizer.description())});
   become_worker(words, {});

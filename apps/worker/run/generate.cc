@@ -113,15 +113,56 @@ std::string go_on_from(const std::vector<std::int32_t>& start, const exec::Model
   return text.finish();
 }
 
+std::vector<std::int32_t> start_of(const Arguments& arguments, const text::Tokenizer& tokenizer) {
+  const std::string ids = arguments.text("ids", "");  // of a conversation
+  return ids.empty() ? tokenizer.encode_prompt(arguments.text("prompt"))
+                     : parse_json(ids, "--ids").get<std::vector<std::int32_t>>();
+}
+
 void go_on_from_prompt(const exec::Model& model, const config::Job& job, const Arguments& arguments,
                        const GoOn& go_on) {
   const text::Tokenizer tokenizer = vocabulary_of(arguments);
-  const std::string prompt = arguments.text("prompt");
-  const std::string ids = arguments.text("ids", "");  // of a conversation
-  if (ids.empty()) write(prompt);
-  go_on_from(ids.empty() ? tokenizer.encode_prompt(prompt)
-                         : parse_json(ids, "--ids").get<std::vector<std::int32_t>>(),
-             model, job, arguments, tokenizer, go_on);
+  if (arguments.text("ids", "").empty()) write(arguments.text("prompt"));
+  go_on_from(start_of(arguments, tokenizer), model, job, arguments, tokenizer, go_on);
+}
+
+// Writes a line of rollouts without its reward: tokens, the new ones' log-probabilities as training has them, and their
+// text.
+void write_rollout(const exec::Model& model, const config::Job& job, const Arguments& arguments,
+                   const GoOn& go_on) {
+  const text::Tokenizer tokenizer = vocabulary_of(arguments);
+  const std::vector<std::int32_t> start = start_of(arguments, tokenizer);
+  const std::int64_t space = job.model.seq_len + 1 - std::ssize(start);
+  if (space < 1)
+    fail(ErrorKind::kUsage,
+         "the prompt has {} tokens and model.seq_len={} of the model is full; shorten the prompt",
+         start.size(), job.model.seq_len);
+  const std::vector<std::string> stops =
+      parse_json(arguments.text("stops"), "--stops").get<std::vector<std::string>>();
+  std::string text;
+  text::DecodeStream decoded(tokenizer, start);
+  std::vector<std::int64_t> all(start.begin(), start.end());
+  const std::vector<std::int64_t> made = blocks::generate(
+      model, {.prompt = all,
+              .max_tokens = std::min(space, arguments.number<std::int64_t>("tokens")),
+              .context = job.model.seq_len,
+              .sampling = sampling_of(arguments),
+              .on_token = [&](std::int64_t token) {
+                const auto id = static_cast<std::int32_t>(token);
+                if (std::ranges::count(tokenizer.ends(), id) > 0) return false;
+                if (id < tokenizer.vocab_size()) text += decoded.add(id);
+                return go_on() && std::ranges::none_of(stops, [&](const std::string& stop) {
+                         return text.find(stop) != text.npos;
+                       });
+              }});
+  text += decoded.finish();
+  all.insert(all.end(), made.begin(), made.end());
+  const Json line = {
+      {"prompt_ids", start},
+      {"completion_ids", made},
+      {"logprobs", blocks::token_log_probs(model, all, start.size(), job.model.seq_len)},
+      {"completion", text}};
+  write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 // Lines of stdin; none after its end or a stop signal.
@@ -262,15 +303,18 @@ void answer(const exec::Model& model, const config::Job& job, const Arguments& a
 
 int generate(const Arguments& arguments) {
   const Interrupts interrupts;
-  const LoadedModel loaded(
-      arguments.text("checkpoint"),
-      arguments.has("context") ? arguments.number<std::int64_t>("context") : 0);
+  const bool rollout = arguments.has("rollout");
+  const LoadedModel loaded(arguments.text("checkpoint"),
+                           arguments.has("context") ? arguments.number<std::int64_t>("context") : 0,
+                           rollout ? LoadedModel::Ends::kAnswers : LoadedModel::Ends::kAsTrained);
   const config::Job& job = loaded.job();
   const auto go_on = [&] { return interrupts.first() == 0; };
   if (config::info(job).answers_about_pictures())
     answer(loaded.model(), job, arguments, go_on);
   else if (arguments.has("chat"))
     converse(loaded.model(), job, arguments, go_on);
+  else if (rollout)
+    write_rollout(loaded.model(), job, arguments, go_on);
   else
     go_on_from_prompt(loaded.model(), job, arguments, go_on);
   if (!arguments.has("chat") || ::isatty(STDIN_FILENO) == 1) write("\n");

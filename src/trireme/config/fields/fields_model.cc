@@ -102,7 +102,8 @@ Field source_field() {
   return fixed(choice(
       KEY(data.source),
       "Source of samples. Text: text (token data sets and text files), chat (conversations, "
-      "docs/chat.md), preferences (compared answers, docs/preferences.md). Synthetic text: words "
+      "docs/chat.md), preferences (compared answers, docs/preferences.md, and rollouts, "
+      "docs/rollouts.md). Synthetic text: words "
       "(random words), affine (sequences x <- (a x + 1) mod 251). Synthetic images: stripes "
       "(labelled patterns), scenes (shapes with captions or questions), quadrants (patterns "
       "and a question). Synthetic clips: squares (moving squares), arm (a square moved by "

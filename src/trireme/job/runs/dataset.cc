@@ -12,6 +12,7 @@
 #include "trireme/config/chat.h"
 #include "trireme/config/data_sets.h"
 #include "trireme/config/synthetic.h"
+#include "trireme/data/chat/pack.h"
 #include "trireme/data/chat/prepare.h"
 #include "trireme/data/chat/recognise.h"
 #include "trireme/data/media/split.h"
@@ -75,7 +76,7 @@ text::Dataset open_unchanged(const Path& directory, const FindCache& cache,
   text::Dataset dataset = text::open_dataset(directory);
   std::vector<Path> files = {directory / kDatasetFile};
   for (const char* name : text::kDatasetFiles)
-    if (dataset.train_loss || fs::exists(directory / name)) files.push_back(directory / name);
+    if (fs::exists(directory / name)) files.push_back(directory / name);
   if (os::changed_after(files[0], files).empty()) return dataset;
   const CheckedFiles checked(cache, directory, files);
   std::optional<std::string> problem = checked.verdict();
@@ -174,6 +175,21 @@ text::Tokenizer chat_tokenizer(const config::Data& data) {
        data.tokenizer);
 }
 
+// "pairs.jsonl: 60 comparisons to train on (4000 tokens), 4 held out, template chatml".
+std::string what_of(const text::Dataset& dataset, const config::Data& data,
+                    std::string_view shape) {
+  std::string_view samples = "conversations";
+  std::int64_t each = 1;  // documents of a sample
+  if (data.source == config::DataSource::kPreferences) {
+    const config::Compares compares = chat::compared_by(dataset);
+    samples = compares == config::Compares::kRewards ? "answers with rewards" : "comparisons";
+    each = chat::documents_of(compares);
+  }
+  return fmt::format("{}: {} {} to train on ({} tokens), {} held out, template {}", data.path,
+                     dataset.train_info.documents / each, samples, dataset.train_info.tokens,
+                     dataset.val_info.documents / each, shape);
+}
+
 LocatedDataset from_chat(const config::Data& data, const DataPlaces& places,
                          const std::function<void(const std::string&)>& say) {
   const text::Tokenizer tokenizer = chat_tokenizer(data);
@@ -204,11 +220,7 @@ LocatedDataset from_chat(const config::Data& data, const DataPlaces& places,
                         .facts = {.vocab = tokenizer.vocab_size()},
                         .tokenizer = data.tokenizer,
                         .chat = config::print(chat)};
-  const std::int64_t each = compares ? 2 : 1;  // conversations of a sample
-  result.what =
-      fmt::format("{}: {} {} to train on ({} tokens), {} held out, template {}", data.path,
-                  dataset.train_info.documents / each, compares ? "comparisons" : "conversations",
-                  dataset.train_info.tokens, dataset.val_info.documents / each, chat.shape);
+  result.what = what_of(dataset, data, chat.shape);
   result.text = std::move(dataset);
   return result;
 }
