@@ -1,8 +1,8 @@
 // Operations of attention and cross-entropy on rows of scores on the CPU.
 #pragma once
 
-#include "trireme/ops/kernels/score_tiles.h"
 #include "trireme/ops/kernels/cpu/types.h"
+#include "trireme/ops/kernels/score_tiles.h"
 
 namespace trireme::ops::kernels {
 
