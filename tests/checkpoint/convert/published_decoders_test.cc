@@ -105,6 +105,21 @@ std::vector<Published> published() {
        3'075'098'624, "", "3xfull,nope"}};
 }
 
+// Lists of a file of Phi-3, and what a job says of them: 131072 tokens are 32 times those of pretraining.
+Json factors(int count) {
+  Json brief = Json::array(), longer = Json::array();
+  for (int i = 0; i < count; ++i) brief.push_back(1 + i / 64.0), longer.push_back(1 + i);
+  return {{"type", "longrope"}, {"short_factor", brief}, {"long_factor", longer}};
+}
+std::string long_rope(int count) {
+  std::string brief, longer;
+  for (int i = 0; i < count; ++i) {
+    brief += fmt::format("{}{}", i == 0 ? "" : ",", 1 + i / 64.0);
+    longer += fmt::format("{}{}", i == 0 ? "" : ",", 1 + i);
+  }
+  return fmt::format("longrope factor=32 original=4096 short={} long={}", brief, longer);
+}
+
 // With fused layers.
 std::vector<Published> published_fused() {
   const Json pythia{{"hidden_act", "gelu"},
@@ -119,6 +134,18 @@ std::vector<Published> published_fused() {
            config("phi3", {5120, 40, 17920, 40, 10, 100352},
                   {{"sliding_window", nullptr}, {"rope_theta", 250000}}),
            14'659'507'200, "", "", "llama"},
+          {"Phi-3-mini-128k",
+           config("phi3", {3072, 32, 8192, 32, 32, 32064},
+                  {{"sliding_window", 262144}, {"rope_scaling", factors(48)}, {"rope_theta", 1e4}}),
+           3'821'079'552, long_rope(48), "sliding:262144"},
+          {"Phi-4-mini",
+           config("phi3", {3072, 32, 8192, 24, 8, 200064},
+                  {{"tie_word_embeddings", true},
+                   {"sliding_window", 262144},
+                   {"partial_rotary_factor", 0.75},
+                   {"rope_scaling", factors(48)},
+                   {"original_max_position_embeddings", 4096}}),
+           3'836'021'760, long_rope(48), "sliding:262144"},
           {"Pythia-70m", config("gpt_neox", {512, 6, 2048, 8, 8, 50304}, pythia), 70'426'624},
           {"Pythia-160m", config("gpt_neox", {768, 12, 3072, 12, 12, 50304}, pythia), 162'322'944},
           {"GPT-NeoX-20B",
@@ -138,6 +165,16 @@ std::vector<Published> published_relatives() {
                  {"query_pre_attn_scalar", 256}});
     return config("gemma3_text", sizes, more);
   };
+  const auto gemma2 = [](const Sizes& sizes, int width, int scalar) {
+    return config("gemma2", sizes,
+                  {{"hidden_activation", "gelu_pytorch_tanh"},
+                   {"hidden_act", "gelu_pytorch_tanh"},
+                   {"head_dim", width},
+                   {"query_pre_attn_scalar", scalar},
+                   {"attn_logit_softcapping", 50.0},
+                   {"final_logit_softcapping", 30.0},
+                   {"sliding_window", 4096}});
+  };
   return {{"OLMo-2-1B", config("olmo2", {2048, 16, 8192, 16, 16, 100352}, Json::object()),
            1'484'916'736},
           {"OLMo-2-7B", config("olmo2", {4096, 32, 11008, 32, 32, 100352}, Json::object()),
@@ -152,6 +189,12 @@ std::vector<Published> published_relatives() {
                      {"factor", 8.0},
                      {"original_max_position_embeddings", 8192}}}}),
            7'298'011'136, "yarn factor=8 original=8192", "3xsliding:4096,full"},
+          {"Gemma-2-2B", gemma2({2304, 26, 9216, 8, 4, 256000}, 256, 256), 2'614'341'888, "",
+           "sliding:4096,full"},
+          {"Gemma-2-9B", gemma2({3584, 42, 14336, 16, 8, 256000}, 256, 256), 9'241'705'984, "",
+           "sliding:4096,full"},
+          {"Gemma-2-27B", gemma2({4608, 46, 36864, 32, 16, 256000}, 128, 144), 27'227'128'320, "",
+           "sliding:4096,full"},
           {"Gemma-3-270m", gemma({640, 18, 2048, 4, 1, 262144}, {{"sliding_window", 512}}),
            268'098'176, "", "5xsliding:512,full"},
           {"Gemma-3-1B", gemma({1152, 26, 6912, 4, 1, 262144}, {{"sliding_window", 512}}),
@@ -279,7 +322,6 @@ TEST(PublishedDecoders, RefusesWhatItCannotCompute) {
               HasSubstr("rope_scaling: type is \"longrope\"; default, linear, dynamic, llama3"));
   EXPECT_THAT(refused("llama", {{"rope_parameters", {{"full_attention", {{"rope_theta", 1e4}}}}}}),
               HasSubstr("rope_parameters: full_attention is"));
-  EXPECT_THAT(refused("qwen3", {{"attention_bias", true}}), HasSubstr("attention_bias is true"));
   EXPECT_THAT(refused("mistral", {{"layer_types", {"full_attention"}}}),
               HasSubstr("layer_types has 1 entries for 4 layers"));
   EXPECT_THAT(
@@ -311,14 +353,20 @@ TEST(PublishedDecoders, RelativesAreReadAsTheirFilesSay) {
   EXPECT_EQ(gemma.llama.embedding_multiplier, 8) << "sqrt(64)";
   EXPECT_EQ(gemma.model.head_dim, 256) << "the default of the class";
   EXPECT_EQ(gemma.llama.attention_multiplier, 0) << "heads are as wide as the scalar";
+  const config::Job gemma2 = job("gemma2", {{"final_logit_softcapping", nullptr}});
+  EXPECT_EQ(gemma2.llama.attention_cap, 50) << "the default of the class";
+  EXPECT_EQ(gemma2.llama.logits_cap, 0);
+  EXPECT_EQ(gemma2.model.attention_layers, "sliding:4096,full");
+  EXPECT_TRUE(gemma2.model.tied);
   EXPECT_EQ(job("granite", Json::object()).llama.attention_multiplier, 1);
+  const config::Job biased = job("granite", {{"attention_bias", true}, {"mlp_bias", true}});
+  EXPECT_TRUE(biased.model.qkv_bias && biased.llama.output_bias && biased.llama.feed_forward_bias);
   EXPECT_EQ(job("olmo3", {{"sliding_window", 8}}).llama.sliding_theta, 0)
       << "both kinds of layers turn alike";
   EXPECT_THAT(refused("gemma3_text", {{"attn_logit_softcapping", 50.0}}),
               HasSubstr("attn_logit_softcapping is"));
   EXPECT_THAT(refused("gemma3_text", {{"hidden_activation", "gelu"}}),
               HasSubstr("hidden_activation is"));
-  EXPECT_THAT(refused("olmo2", {{"attention_bias", true}}), HasSubstr("attention_bias is"));
   EXPECT_THAT(refused("olmo3", {{"layer_types", {"chunked", "x", "x", "x"}}}),
               HasSubstr("layer_types has \"chunked\""));
 }
@@ -351,11 +399,39 @@ TEST(PublishedDecoders, NeoxIsReadAsItsFilesSay) {
               HasSubstr("rope_scaling is"));
 }
 
-TEST(PublishedDecoders, PhiWithPartialOrLongRotaryPositionsIsRefused) {
-  EXPECT_THAT(refused("phi3", {{"partial_rotary_factor", 0.75}}),
-              HasSubstr("partial_rotary_factor is 0.75"));
-  EXPECT_THAT(refused("phi3", {{"rope_scaling", {{"type", "longrope"}}}}),
-              HasSubstr("type is \"longrope\""));
+TEST(PublishedDecoders, PhiIsReadInEitherForm) {
+  const auto scaling = [](const Json& more) { return read(tiny("phi3", more)).rope_scaling; };
+  const std::string text = long_rope(8);
+  for (const char* type : {"longrope", "su", "yarn"}) {
+    Json lists = factors(8);
+    lists["type"] = type;
+    EXPECT_EQ(scaling({{"rope_scaling", lists}}), text) << type;
+  }
+  Json parameters = factors(8);
+  parameters.erase("type");
+  parameters.update({{"rope_type", "longrope"},
+                     {"rope_theta", 2e4},
+                     {"partial_rotary_factor", 1.0},
+                     {"original_max_position_embeddings", 4096}});
+  EXPECT_EQ(scaling({{"rope_parameters", parameters}}), text) << "as transformers 5 writes it";
+  EXPECT_EQ(read(tiny("phi3", {{"rope_parameters", parameters}})).rope_theta, 2e4);
+  EXPECT_THAT(refused("phi3", {{"rope_scaling", {{"type", "linear"}, {"factor", 2}}}}),
+              HasSubstr("type is \"linear\"; default and longrope can be read"));
+}
+
+// Whatever the length of a run, the file has that of the model.
+TEST(PublishedDecoders, LongRopeIsWrittenWithTheLengthsOfTheModel) {
+  config::Job job = config::resolve(
+      job_of_config(tiny("phi3", {{"rope_scaling", factors(8)}}).dump(), ""), 1, {});
+  job.model.seq_len = 1024;
+  const Json written = Json::parse(hugging_face_config(job));
+  EXPECT_EQ(written.at("model_type"), "phi3");
+  EXPECT_EQ(written.at("max_position_embeddings"), 131072);
+  EXPECT_EQ(written.at("original_max_position_embeddings"), 4096);
+  EXPECT_EQ(unordered(written.at("rope_scaling")), unordered(factors(8)));
+  job.model.qkv_bias = true;
+  EXPECT_THAT(formats::refusal([&] { hugging_face_config(job); }, ErrorKind::kUsage),
+              HasSubstr("model.qkv_bias=true: config.json of a Phi3ForCausalLM cannot describe"));
 }
 
 // A pattern that no class has keys for names its key.

@@ -40,7 +40,34 @@ config::Job scaled(config::Job job, const std::string& rope, const std::string& 
 config::Job smollm() {
   config::Job job = scaled(decoder(config::Family::kLlama, 17), "", "full,nope");
   job.model.tied = true;
+  job.model.qkv_bias = job.llama.output_bias = job.llama.feed_forward_bias = true;
   return job;
+}
+
+config::Job gemma2() {
+  config::Job job = scaled(qwen(false, false), "", "sliding:5,full");
+  job.model.tied = true;
+  job.llama = {.norms = config::NormPlaces::kBoth,
+               .gains_from_one = true,
+               .gate = config::GateActivation::kGeluTanh,
+               .embedding_multiplier = std::sqrt(24.0),
+               .attention_cap = 50,
+               .logits_cap = 30};
+  return job;
+}
+
+// Four channels of six turn, in two pairs.
+Case phi3() {
+  config::Job job = scaled(qwen(false, false),
+                           "longrope factor=4 original=6 short=1,1.25 long=1.5,3", "sliding:5");
+  job.llama.rotary_fraction = 0.75;
+  return {"phi3",
+          job,
+          {{"model.layers.0.mlp.gate_up_proj.weight", {100, 24}},
+           {"model.layers.0.self_attn.o_proj.weight", {24, 36}},
+           {"model.layers.1.self_attn.qkv_proj.weight", {72, 24}}},
+          "",
+          {"model.layers.0.self_attn.rotary_emb.inv_freq"}};
 }
 
 config::Job clip_tower() {
@@ -113,7 +140,10 @@ std::vector<Case> cases() {
            {{"model.layers.0.self_attn.q_proj.weight", {36, 24}}, {"lm_head.weight", {17, 24}}}},
           {"smollm3",
            smollm(),
-           {{"model.layers.1.self_attn.k_proj.weight", {12, 24}}, {"model.norm.weight", {24}}},
+           {{"model.layers.1.self_attn.k_proj.weight", {12, 24}},
+            {"model.layers.0.mlp.up_proj.bias", {50}},
+            {"model.layers.1.self_attn.o_proj.bias", {24}},
+            {"model.norm.weight", {24}}},
            "",
            {"lm_head.weight"}},
           {"qwen2",
@@ -128,6 +158,13 @@ std::vector<Case> cases() {
            {{"model.layers.0.self_attn.q_norm.weight", {6}},
             {"model.layers.1.self_attn.k_norm.weight", {6}},
             {"model.layers.1.self_attn.k_proj.weight", {18, 24}}}},
+          {"gemma2",
+           gemma2(),
+           {{"model.layers.0.pre_feedforward_layernorm.weight", {24}},
+            {"model.layers.1.self_attn.o_proj.weight", {24, 36}}},
+           "",
+           {"lm_head.weight"}},
+          phi3(),
           neox(),
           {"clip_vision_model",
            clip_tower(),
@@ -226,6 +263,7 @@ TEST_P(SeveralClasses, ConfigDescribesTheModel) {
   EXPECT_EQ(read.projector, one_.job.projector);
   EXPECT_EQ(read.vlm, one_.job.vlm);
   EXPECT_EQ(read.neox, one_.job.neox);
+  EXPECT_EQ(read.llama, one_.job.llama);
   EXPECT_EQ(read.data, one_.job.data);
 }
 
@@ -301,8 +339,8 @@ TEST(SeveralClassesConfig, QwenHasDefaultsOfItsOwn) {
     EXPECT_THAT(formats::refusal([&] { read(R"({"model_type": "qwen2", )" + std::string(odd)); },
                                  ErrorKind::kData),
                 HasSubstr("is out of range"));
-  EXPECT_THAT(refused(R"({"model_type": "qwen3", "attention_bias": true, )" + std::string(sizes)),
-              HasSubstr("attention_bias is true"));
+  const config::Job biased = read(R"({"model_type": "qwen3", "attention_bias": true, )");
+  EXPECT_TRUE(biased.model.qkv_bias && biased.llama.output_bias) << "of all four layers";
 }
 
 TEST(SeveralClassesConfig, PublishedLlavaIsUnderstood) {
