@@ -23,10 +23,12 @@ Tensors qkv(std::int64_t tokens, std::int64_t width, const AttentionHeads& heads
 
 // Widths whose tiles are products of pairs in bf16, where the CPU has those, and others.
 TEST(Cap, OfScoresEqualsTheFormulaUnderEveryMask) {
-  for (const auto& [width, tokens] : {std::pair<std::int64_t, std::int64_t>(5, 70), {16, 12}, {64, 150}})
+  for (const auto& [width, tokens] :
+       {std::pair<std::int64_t, std::int64_t>(5, 70), {16, 12}, {64, 150}})
     for (const NamedMask& named : all_masks(2, tokens))
       for (const double cap : {0.7, 50.0}) {
-        SCOPED_TRACE(fmt::format("{}, width {}, {} tokens, cap {}", named.name, width, tokens, cap));
+        SCOPED_TRACE(
+            fmt::format("{}, width {}, {} tokens, cap {}", named.name, width, tokens, cap));
         const AttentionHeads heads{.heads = 4, .kv_heads = 2, .cap = cap};
         expect_equal(
             [&](const Tensors& x) { return attention(x[0], x[1], x[2], heads, named.mask); },

@@ -67,6 +67,31 @@ std::vector<Relative> phis() {
            .amplitude = 1.25}};
 }
 
+// Gemma 2; Llama and `plain` with biases.
+std::vector<Relative> capped_and_biased(const Relative& plain) {
+  std::vector<Relative> all;
+  all.push_back({.type = "gemma2",
+                 .more = {{"hidden_activation", "gelu_pytorch_tanh"},
+                          {"sliding_window", 4},
+                          {"attn_logit_softcapping", 1.5},
+                          {"final_logit_softcapping", 2.5},
+                          {"query_pre_attn_scalar", 7}},
+                 .after = true,
+                 .gemma = true,
+                 .scores = 1 / std::sqrt(7.0),
+                 .embedding = std::sqrt(static_cast<double>(kHidden)),
+                 .windows = {4, 0, 4},
+                 .score_cap = 1.5,
+                 .logits_cap = 2.5});
+  const Json biases{{"attention_bias", true}, {"mlp_bias", true}};
+  all.push_back({.type = "llama", .more = biases, .attention_bias = true, .mlp_bias = true});
+  Relative granite = plain;
+  granite.more.update(biases);
+  granite.attention_bias = granite.mlp_bias = true;
+  all.push_back(granite);
+  return all;
+}
+
 std::vector<Relative> relatives() {
   const Json types{"sliding_attention", "sliding_attention", "full_attention"};
   std::vector<Relative> all = {
@@ -114,26 +139,8 @@ std::vector<Relative> relatives() {
   seeing.type = "gemma3";
   seeing.tower = true;
   all.push_back(seeing);
-  all.push_back({.type = "gemma2",
-                 .more = {{"hidden_activation", "gelu_pytorch_tanh"},
-                          {"sliding_window", 4},
-                          {"attn_logit_softcapping", 1.5},
-                          {"final_logit_softcapping", 2.5},
-                          {"query_pre_attn_scalar", 7}},
-                 .after = true,
-                 .gemma = true,
-                 .scores = 1 / std::sqrt(7.0),
-                 .embedding = std::sqrt(static_cast<double>(kHidden)),
-                 .windows = {4, 0, 4},
-                 .score_cap = 1.5,
-                 .logits_cap = 2.5});
-  const Json biases{{"attention_bias", true}, {"mlp_bias", true}};
-  all.push_back({.type = "llama", .more = biases, .attention_bias = true, .mlp_bias = true});
-  Relative granite = all[3];
-  granite.more.update(biases);
-  granite.attention_bias = granite.mlp_bias = true;
-  all.push_back(granite);
-  std::ranges::move(phis(), std::back_inserter(all));
+  for (std::vector<Relative> more : {capped_and_biased(all[3]), phis()})
+    std::ranges::move(more, std::back_inserter(all));
   return all;
 }
 

@@ -199,24 +199,6 @@ TEST(BrokenConfig, PositionsAndWindows) {
        "llama",
        in_config("/rope_scaling", {{"rope_type", "spiral"}, {"factor", 2.0}}),
        {kConfig, "rope_scaling", "rope_type", "spiral", "llama3"}},
-      {"long rope without lists",
-       "phi3",
-       in_config("/rope_scaling", {{"type", "longrope"}}),
-       {kConfig, "rope_scaling", "short_factor"}},
-      {"long rope with few factors",
-       "phi3",
-       in_config("/rope_scaling",
-                 {{"type", "longrope"}, {"short_factor", {1.0}}, {"long_factor", {2.0}}}),
-       {kConfig, "longrope", "1 numbers for"}},
-      {"long rope with a text",
-       "phi3",
-       in_config("/rope_scaling",
-                 {{"type", "su"}, {"short_factor", {"1"}}, {"long_factor", {2.0}}}),
-       {kConfig, "rope_scaling", "short_factor", "\"1\"", "numbers"}},
-      {"long rope of a class without it",
-       "llama",
-       in_config("/rope_scaling", {{"type", "longrope"}}),
-       {kConfig, "rope_scaling", "longrope", "llama3"}},
       {"rope without factor",
        "llama",
        in_config("/rope_scaling", {{"type", "linear"}}),
@@ -258,6 +240,30 @@ TEST(BrokenConfig, PositionsAndWindows) {
        "olmo2",
        in_config("/max_position_embeddings", 0),
        {kConfig, "max_position_embeddings", "is 0"}},
+  };
+  expect_refusals(cases, [](const std::string& type) { return published(type); });
+}
+
+TEST(BrokenConfig, LongRope) {
+  const Broken cases[] = {
+      {"long rope without lists",
+       "phi3",
+       in_config("/rope_scaling", {{"type", "longrope"}}),
+       {kConfig, "rope_scaling", "short_factor"}},
+      {"long rope with few factors",
+       "phi3",
+       in_config("/rope_scaling",
+                 {{"type", "longrope"}, {"short_factor", {1.0}}, {"long_factor", {2.0}}}),
+       {kConfig, "longrope", "1 numbers for"}},
+      {"long rope with a text",
+       "phi3",
+       in_config("/rope_scaling",
+                 {{"type", "su"}, {"short_factor", {"1"}}, {"long_factor", {2.0}}}),
+       {kConfig, "rope_scaling", "short_factor", "\"1\"", "numbers"}},
+      {"long rope of a class without it",
+       "llama",
+       in_config("/rope_scaling", {{"type", "longrope"}}),
+       {kConfig, "rope_scaling", "longrope", "llama3"}},
   };
   expect_refusals(cases, [](const std::string& type) { return published(type); });
 }

@@ -5,36 +5,20 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/formats/scratch.h"
+#include "tests/checkpoint/convert/published_config.h"
 #include "trireme/base/error.h"
-#include "trireme/base/json.h"
-#include "trireme/checkpoint/convert/hugging_face.h"
-#include "trireme/config/resolve/resolve.h"
-#include "trireme/model/families/describe.h"
 
 namespace trireme::convert::published_decoders_test {
 namespace {
 
+using published_config::config;
+using published_config::expect_published;
+using published_config::Published;
+using published_config::read;
+using published_config::refused;
+using published_config::Sizes;
+using published_config::tiny;
 using testing::HasSubstr;
-
-// hidden, layers, ffn, heads, key-value heads, vocabulary.
-using Sizes = std::array<std::int64_t, 6>;
-
-Json config(const char* type, const Sizes& sizes, const Json& more) {
-  Json json{{"model_type", type},
-            {"hidden_size", sizes[0]},
-            {"num_hidden_layers", sizes[1]},
-            {"intermediate_size", sizes[2]},
-            {"num_attention_heads", sizes[3]},
-            {"num_key_value_heads", sizes[4]},
-            {"vocab_size", sizes[5]},
-            {"max_position_embeddings", 131072},
-            {"hidden_act", "silu"},
-            {"rms_norm_eps", 1e-5},
-            {"rope_theta", 5e5}};
-  json.update(more);
-  return json;
-}
 
 Json llama3(double factor) {
   return {{"factor", factor},
@@ -43,14 +27,6 @@ Json llama3(double factor) {
           {"original_max_position_embeddings", 8192},
           {"rope_type", "llama3"}};
 }
-
-struct Published {
-  const char* name;
-  Json config;
-  std::int64_t parameters;
-  std::string rope{}, layers{};
-  const char* written = nullptr;  // model_type of the file that is written; null: the same
-};
 
 std::vector<Published> published() {
   const Json tied{{"tie_word_embeddings", true}};
@@ -105,55 +81,6 @@ std::vector<Published> published() {
        3'075'098'624, "", "3xfull,nope"}};
 }
 
-// Lists of a file of Phi-3, and what a job says of them: 131072 tokens are 32 times those of pretraining.
-Json factors(int count) {
-  Json brief = Json::array(), longer = Json::array();
-  for (int i = 0; i < count; ++i) brief.push_back(1 + i / 64.0), longer.push_back(1 + i);
-  return {{"type", "longrope"}, {"short_factor", brief}, {"long_factor", longer}};
-}
-std::string long_rope(int count) {
-  std::string brief, longer;
-  for (int i = 0; i < count; ++i) {
-    brief += fmt::format("{}{}", i == 0 ? "" : ",", 1 + i / 64.0);
-    longer += fmt::format("{}{}", i == 0 ? "" : ",", 1 + i);
-  }
-  return fmt::format("longrope factor=32 original=4096 short={} long={}", brief, longer);
-}
-
-// With fused layers.
-std::vector<Published> published_fused() {
-  const Json pythia{{"hidden_act", "gelu"},
-                    {"rotary_pct", 0.25},
-                    {"rotary_emb_base", 10000},
-                    {"use_parallel_residual", true}};
-  return {{"Phi-3-mini-4k",
-           config("phi3", {3072, 32, 8192, 32, 32, 32064},
-                  {{"sliding_window", 2047}, {"embd_pdrop", 0.0}, {"rope_scaling", nullptr}}),
-           3'821'079'552, "", "sliding:2047", "mistral"},
-          {"Phi-4",
-           config("phi3", {5120, 40, 17920, 40, 10, 100352},
-                  {{"sliding_window", nullptr}, {"rope_theta", 250000}}),
-           14'659'507'200, "", "", "llama"},
-          {"Phi-3-mini-128k",
-           config("phi3", {3072, 32, 8192, 32, 32, 32064},
-                  {{"sliding_window", 262144}, {"rope_scaling", factors(48)}, {"rope_theta", 1e4}}),
-           3'821'079'552, long_rope(48), "sliding:262144"},
-          {"Phi-4-mini",
-           config("phi3", {3072, 32, 8192, 24, 8, 200064},
-                  {{"tie_word_embeddings", true},
-                   {"sliding_window", 262144},
-                   {"partial_rotary_factor", 0.75},
-                   {"rope_scaling", factors(48)},
-                   {"original_max_position_embeddings", 4096}}),
-           3'836'021'760, long_rope(48), "sliding:262144"},
-          {"Pythia-70m", config("gpt_neox", {512, 6, 2048, 8, 8, 50304}, pythia), 70'426'624},
-          {"Pythia-160m", config("gpt_neox", {768, 12, 3072, 12, 12, 50304}, pythia), 162'322'944},
-          {"GPT-NeoX-20B",
-           config("gpt_neox", {6144, 44, 24576, 64, 64, 50432},
-                  {{"hidden_act", "gelu_fast"}, {"rotary_emb_base", 10000}}),
-           20'554'567'680}};
-}
-
 // What section `llama` of a job has.
 std::vector<Published> published_relatives() {
   const auto gemma = [](const Sizes& sizes, Json more) {
@@ -164,16 +91,6 @@ std::vector<Published> published_relatives() {
                  {"rope_local_base_freq", 1e4},
                  {"query_pre_attn_scalar", 256}});
     return config("gemma3_text", sizes, more);
-  };
-  const auto gemma2 = [](const Sizes& sizes, int width, int scalar) {
-    return config("gemma2", sizes,
-                  {{"hidden_activation", "gelu_pytorch_tanh"},
-                   {"hidden_act", "gelu_pytorch_tanh"},
-                   {"head_dim", width},
-                   {"query_pre_attn_scalar", scalar},
-                   {"attn_logit_softcapping", 50.0},
-                   {"final_logit_softcapping", 30.0},
-                   {"sliding_window", 4096}});
   };
   return {{"OLMo-2-1B", config("olmo2", {2048, 16, 8192, 16, 16, 100352}, Json::object()),
            1'484'916'736},
@@ -189,12 +106,6 @@ std::vector<Published> published_relatives() {
                      {"factor", 8.0},
                      {"original_max_position_embeddings", 8192}}}}),
            7'298'011'136, "yarn factor=8 original=8192", "3xsliding:4096,full"},
-          {"Gemma-2-2B", gemma2({2304, 26, 9216, 8, 4, 256000}, 256, 256), 2'614'341'888, "",
-           "sliding:4096,full"},
-          {"Gemma-2-9B", gemma2({3584, 42, 14336, 16, 8, 256000}, 256, 256), 9'241'705'984, "",
-           "sliding:4096,full"},
-          {"Gemma-2-27B", gemma2({4608, 46, 36864, 32, 16, 256000}, 128, 144), 27'227'128'320, "",
-           "sliding:4096,full"},
           {"Gemma-3-270m", gemma({640, 18, 2048, 4, 1, 262144}, {{"sliding_window", 512}}),
            268'098'176, "", "5xsliding:512,full"},
           {"Gemma-3-1B", gemma({1152, 26, 6912, 4, 1, 262144}, {{"sliding_window", 512}}),
@@ -228,37 +139,29 @@ std::vector<Published> published_relatives() {
            8'170'848'256}};
 }
 
-nlohmann::json unordered(const Json& json) { return nlohmann::json::parse(json.dump()); }
-
-TEST(PublishedDecoders, HaveTheirParametersAndComeBack) {
-  std::vector<Published> all = published();
-  std::ranges::move(published_fused(), std::back_inserter(all));
-  std::ranges::move(published_relatives(), std::back_inserter(all));
-  for (const Published& model : all) {
-    SCOPED_TRACE(model.name);
-    const config::Job job = config::resolve(job_of_config(model.config.dump(), model.name), 1, {});
-    EXPECT_EQ(model::describe(job).parameters(), model.parameters);
-    EXPECT_EQ(job.model.rope_scaling, model.rope);
-    EXPECT_EQ(job.model.attention_layers, model.layers);
-    const Json written = Json::parse(hugging_face_config(job));
-    EXPECT_EQ(written.at("model_type"),
-              model.written != nullptr ? Json(model.written) : model.config.at("model_type"));
-    const config::Job back = config::resolve(job_of_config(written.dump(), ""), 1, {});
-    EXPECT_EQ(back.model, job.model);
-    EXPECT_EQ(back.neox, job.neox);
-    EXPECT_EQ(back.llama, job.llama);
-    if (model.rope.starts_with("llama3")) {
-      EXPECT_EQ(unordered(written.at("rope_scaling")), unordered(model.config.at("rope_scaling")));
-    }
-  }
+std::vector<Published> published_gemma2() {
+  const auto gemma = [](const Sizes& sizes, int width, int scalar) {
+    return config("gemma2", sizes,
+                  {{"hidden_activation", "gelu_pytorch_tanh"},
+                   {"hidden_act", "gelu_pytorch_tanh"},
+                   {"head_dim", width},
+                   {"query_pre_attn_scalar", scalar},
+                   {"attn_logit_softcapping", 50.0},
+                   {"final_logit_softcapping", 30.0},
+                   {"sliding_window", 4096}});
+  };
+  return {{"Gemma-2-2B", gemma({2304, 26, 9216, 8, 4, 256000}, 256, 256), 2'614'341'888, "",
+           "sliding:4096,full"},
+          {"Gemma-2-9B", gemma({3584, 42, 14336, 16, 8, 256000}, 256, 256), 9'241'705'984, "",
+           "sliding:4096,full"},
+          {"Gemma-2-27B", gemma({4608, 46, 36864, 32, 16, 256000}, 128, 144), 27'227'128'320, "",
+           "sliding:4096,full"}};
 }
 
-Json tiny(const char* type, const Json& more) { return config(type, {64, 4, 96, 4, 2, 128}, more); }
-
-config::Model read(const Json& json) { return job_of_config(json.dump(), "config.json").model; }
-
-std::string refused(const char* type, const Json& more) {
-  return formats::refusal([&] { read(tiny(type, more)); });
+TEST(PublishedDecoders, HaveTheirParametersAndComeBack) {
+  expect_published(published());
+  expect_published(published_relatives());
+  expect_published(published_gemma2());
 }
 
 TEST(PublishedDecoders, RotaryScalingIsReadInEitherForm) {
@@ -369,69 +272,6 @@ TEST(PublishedDecoders, RelativesAreReadAsTheirFilesSay) {
               HasSubstr("hidden_activation is"));
   EXPECT_THAT(refused("olmo3", {{"layer_types", {"chunked", "x", "x", "x"}}}),
               HasSubstr("layer_types has \"chunked\""));
-}
-
-TEST(PublishedDecoders, NeoxIsReadAsItsFilesSay) {
-  const auto neox = [](const Json& more) {
-    Json json{{"hidden_act", "gelu"}};
-    json.update(more);
-    return job_of_config(tiny("gpt_neox", json).dump(), "config.json");
-  };
-  EXPECT_EQ(neox(Json::object()).neox, config::Neox()) << "what its class has by default";
-  const config::Job other = neox({{"use_parallel_residual", false},
-                                  {"hidden_act", "gelu_new"},
-                                  {"rotary_pct", 1.0},
-                                  {"rotary_emb_base", 20000}});
-  EXPECT_FALSE(other.neox.parallel_residual);
-  EXPECT_EQ(other.neox.activation, config::Activation::kGeluTanh);
-  EXPECT_EQ(other.neox.rotary_fraction, 1);
-  EXPECT_EQ(other.model.rope_theta, 20000);
-  const config::Job next =
-      neox({{"rope_parameters",
-             {{"rope_type", "default"}, {"rope_theta", 5000.0}, {"partial_rotary_factor", 0.5}}}});
-  EXPECT_EQ(next.neox.rotary_fraction, 0.5) << "as transformers 5 writes it";
-  EXPECT_EQ(next.model.rope_theta, 5000);
-  EXPECT_THAT(refused("gpt_neox", {{"hidden_act", "relu"}}),
-              HasSubstr("hidden_act is \"relu\"; family neox has gelu and gelu_new"));
-  EXPECT_THAT(refused("gpt_neox", {{"hidden_act", "gelu"}, {"attention_bias", false}}),
-              HasSubstr("attention_bias is false"));
-  EXPECT_THAT(refused("gpt_neox", {{"hidden_act", "gelu"}, {"rope_scaling", {{"type", "linear"}}}}),
-              HasSubstr("rope_scaling is"));
-}
-
-TEST(PublishedDecoders, PhiIsReadInEitherForm) {
-  const auto scaling = [](const Json& more) { return read(tiny("phi3", more)).rope_scaling; };
-  const std::string text = long_rope(8);
-  for (const char* type : {"longrope", "su", "yarn"}) {
-    Json lists = factors(8);
-    lists["type"] = type;
-    EXPECT_EQ(scaling({{"rope_scaling", lists}}), text) << type;
-  }
-  Json parameters = factors(8);
-  parameters.erase("type");
-  parameters.update({{"rope_type", "longrope"},
-                     {"rope_theta", 2e4},
-                     {"partial_rotary_factor", 1.0},
-                     {"original_max_position_embeddings", 4096}});
-  EXPECT_EQ(scaling({{"rope_parameters", parameters}}), text) << "as transformers 5 writes it";
-  EXPECT_EQ(read(tiny("phi3", {{"rope_parameters", parameters}})).rope_theta, 2e4);
-  EXPECT_THAT(refused("phi3", {{"rope_scaling", {{"type", "linear"}, {"factor", 2}}}}),
-              HasSubstr("type is \"linear\"; default and longrope can be read"));
-}
-
-// Whatever the length of a run, the file has that of the model.
-TEST(PublishedDecoders, LongRopeIsWrittenWithTheLengthsOfTheModel) {
-  config::Job job = config::resolve(
-      job_of_config(tiny("phi3", {{"rope_scaling", factors(8)}}).dump(), ""), 1, {});
-  job.model.seq_len = 1024;
-  const Json written = Json::parse(hugging_face_config(job));
-  EXPECT_EQ(written.at("model_type"), "phi3");
-  EXPECT_EQ(written.at("max_position_embeddings"), 131072);
-  EXPECT_EQ(written.at("original_max_position_embeddings"), 4096);
-  EXPECT_EQ(unordered(written.at("rope_scaling")), unordered(factors(8)));
-  job.model.qkv_bias = true;
-  EXPECT_THAT(formats::refusal([&] { hugging_face_config(job); }, ErrorKind::kUsage),
-              HasSubstr("model.qkv_bias=true: config.json of a Phi3ForCausalLM cannot describe"));
 }
 
 // A pattern that no class has keys for names its key.
