@@ -28,7 +28,7 @@ const HuggingFaceClass* class_of(const config::Job& job);
 // `fix` of a class that has all that the family has.
 inline void no_choice(config::Job&) {}
 
-// What a class has beyond model.rope_theta and model.rope_scaling; it refuses what is null.
+// Keys of a class beyond model.rope_theta and model.rope_scaling; null ones are refused.
 struct RopeKeys {
   double* sliding_theta =
       nullptr;  // of layers with a window: transformers 5 has keys by kind of layer

@@ -91,7 +91,7 @@ void write_olmo3(const Job& job, Json& json) {
   write_layer_types(job.model, json);
 }
 
-// What Gemma 2 and 3 have in common.
+// Keys of both Gemma 2 and 3.
 void read_gemma(const JsonFields& fields, const Defaults& defaults, Job& job,
                 const RopeKeys& rope = {}) {
   need(fields, "hidden_activation", kGeluTanh);
