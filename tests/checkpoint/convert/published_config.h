@@ -67,9 +67,13 @@ inline void expect_published(const std::vector<Published>& all) {
   }
 }
 
-inline Json tiny(const char* type, const Json& more) { return config(type, {64, 4, 96, 4, 2, 128}, more); }
+inline Json tiny(const char* type, const Json& more) {
+  return config(type, {64, 4, 96, 4, 2, 128}, more);
+}
 
-inline config::Model read(const Json& json) { return job_of_config(json.dump(), "config.json").model; }
+inline config::Model read(const Json& json) {
+  return job_of_config(json.dump(), "config.json").model;
+}
 
 inline std::string refused(const char* type, const Json& more) {
   return formats::refusal([&] { read(tiny(type, more)); });
