@@ -29,7 +29,8 @@ TEST(Neox, ChannelsThatDoNotTurnHaveFrequencyZero) {
   const auto frequencies = [&](double fraction) {
     return rope_of(job.model, fraction).frequencies;
   };
-  EXPECT_EQ(frequencies(job.neox.rotary_fraction), (std::vector<double>{1, 0.25, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(frequencies(job.neox.rotary_fraction),
+            (std::vector<double>{1, 0.25, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(frequencies(0), std::vector<double>(8));
 }
 

@@ -36,9 +36,8 @@ constexpr std::array kYarnTerms = {
 constexpr std::array kLongRopeTerms = {
     kFactor, kOriginal,
     RopeTerm{"attention", "attention_factor", &Scaling::attention, 0, kMostFactor}};
-constexpr std::array kLongRopeLists = {
-    RopeList{"short", "short_factor", &Scaling::short_factors},
-    RopeList{"long", "long_factor", &Scaling::long_factors}};
+constexpr std::array kLongRopeLists = {RopeList{"short", "short_factor", &Scaling::short_factors},
+                                       RopeList{"long", "long_factor", &Scaling::long_factors}};
 
 struct KindEntry {
   Scaling::Kind kind;
@@ -46,13 +45,13 @@ struct KindEntry {
   std::span<const RopeTerm> terms;
   std::span<const RopeList> lists{};
 };
-constexpr std::array kKinds = {KindEntry{Scaling::Kind::kNone, "", {}},
-                               KindEntry{Scaling::Kind::kLinear, "linear", kLinearTerms},
-                               KindEntry{Scaling::Kind::kDynamic, "dynamic", kDynamicTerms},
-                               KindEntry{Scaling::Kind::kLlama3, "llama3", kLlama3Terms},
-                               KindEntry{Scaling::Kind::kYarn, "yarn", kYarnTerms},
-                               KindEntry{Scaling::Kind::kLongRope, "longrope", kLongRopeTerms,
-                                         kLongRopeLists}};
+constexpr std::array kKinds = {
+    KindEntry{Scaling::Kind::kNone, "", {}},
+    KindEntry{Scaling::Kind::kLinear, "linear", kLinearTerms},
+    KindEntry{Scaling::Kind::kDynamic, "dynamic", kDynamicTerms},
+    KindEntry{Scaling::Kind::kLlama3, "llama3", kLlama3Terms},
+    KindEntry{Scaling::Kind::kYarn, "yarn", kYarnTerms},
+    KindEntry{Scaling::Kind::kLongRope, "longrope", kLongRopeTerms, kLongRopeLists}};
 
 const KindEntry& entry(Scaling::Kind kind) {
   return *std::ranges::find(kKinds, kind, &KindEntry::kind);
@@ -180,8 +179,7 @@ RopeScaling parse_rope_scaling(const std::string& text) {
   const auto kind = std::ranges::find(kKinds, all[0], &KindEntry::name);
   if (kind == kKinds.end()) refuse_rope(text, fmt::format("\"{}\" is no kind", all[0]));
   scaling.kind = kind->kind;
-  for (const std::string_view word : std::span(all).subspan(1))
-    read_term(text, word, scaling);
+  for (const std::string_view word : std::span(all).subspan(1)) read_term(text, word, scaling);
   check_terms(text, scaling);
   return scaling;
 }

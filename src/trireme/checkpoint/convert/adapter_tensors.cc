@@ -35,7 +35,7 @@ namespace {
 // The one tensor of theirs that is a weight with an adapter.
 Part weight_part(const config::Job& job, const model::ParamSpec& weight) {
   std::vector<Part> parts = parts_of(*names_of(job).front(), job, weight);
-  if (parts.size() != 1)
+  if (parts.size() != 1 || parts.front().form == Form::kFused)
     fail(ErrorKind::kUsage,
          "{} is a part of {} in files of Hugging Face, where queries, keys and values have one "
          "adapter; write merged weights (--merge), or train with lora.targets=mlp",

@@ -21,7 +21,9 @@ enum class Form {
   kWithoutOne,  // [n] for [1, n], [] for [1]
   kWithOne,     // [1, m, n] for [m, n]
   kStacked,     // [several, ..] for [..]: the one whose number ends our name
-  kFused,  // rows of all queries, keys and values, or of all gates and what they gate: one of these
+  // Rows of all queries, keys and values, or of all gates and what they gate: one of these. Channels of queries and keys
+  // are as of the next three.
+  kFused,
   // Rows of each head's queries, keys and values, one after the other: one of the three. Of queries and keys channels
   // [0, turned) turn in pairs (i, i + turned / 2) there, (i, i + head width / 2) here.
   kQueries,

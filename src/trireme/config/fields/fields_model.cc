@@ -40,7 +40,9 @@ Field rope_scaling_field() {
            "Scaling of rotary frequencies (llama), with the sequence length of pretraining: linear "
            "factor=8, dynamic factor=2 original=4096 (by model.seq_len), llama3 factor=32 "
            "original=8192 [low=1 high=4] or yarn factor=4 original=32768 [fast=32 slow=1 "
-           "attention=F truncate=1]. Empty: none."));
+           "attention=F truncate=1]. Also longrope factor=32 original=4096 short=A,B.. long=A,B.. "
+           "[attention=F], whose lists divide each frequency for model.seq_len up to original and "
+           "above. Empty: none."));
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ std::vector<Rule> llama_rules() {
 
 FamilyInfo llama_family() {
   FamilyInfo family = language_model(kLlamaDecoder);
-  family.about = "Llama, Mistral, Qwen, OLMo, Gemma 3, Granite";
+  family.about = "Llama, Mistral, Phi-3, Qwen, OLMo, Gemma 2 and 3, Granite";
   family.keys = "model.*,llama.*";
   family.rules = llama_rules;
   return family;

@@ -10,8 +10,7 @@ namespace trireme::blocks {
 
 Blocks neox_blocks(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks) {
   const ops::RotaryTable rotary =
-      decoder_rotary(
-      job, config::rope_of(job.model, job.neox.rotary_fraction), ranks->device());
+      decoder_rotary(job, config::rope_of(job.model, job.neox.rotary_fraction), ranks->device());
   const std::vector<plan::Node>& nodes = spec.program.nodes;
   Blocks blocks;
   blocks.push_back(std::make_unique<LlamaEmbed>(ranks));

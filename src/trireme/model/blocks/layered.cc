@@ -227,8 +227,7 @@ at::Tensor LayeredBlock::attend_to_past(const model::Layer& layer, const Heads& 
   };
   // A window of 0 is all.
   return attend_after(past, split(qkv[0], heads_.heads), split(qkv[1], heads_.kv_heads),
-                      split(qkv[2], heads_.kv_heads), layer.attends.window - 1,
-                      layer.cap)
+                      split(qkv[2], heads_.kv_heads), layer.attends.window - 1, layer.cap)
       .flatten(2);
 }
 

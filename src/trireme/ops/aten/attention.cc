@@ -169,8 +169,8 @@ void attention_add(const AttentionProblem& problem, const Qkv& in, const Segment
   for (const Block& block : blocks) {
     at::Tensor tops = rows_of(partial.tops, block.rows), sums = rows_of(partial.sums, block.rows);
     at::Tensor sum = rows_of(partial.sum, block.rows);
-    at::Tensor scores = scores_of(rows_of(q, block.rows), rows_of(k, block.keys), scale_of(in),
-                                  problem.heads.cap);
+    at::Tensor scores =
+        scores_of(rows_of(q, block.rows), rows_of(k, block.keys), scale_of(in), problem.heads.cap);
     hide(scores, blocks.seen(block));
     const at::Tensor top = at::maximum(tops, scores.amax(3));
     at::Tensor probs = powers(scores, top);
@@ -208,9 +208,8 @@ void attention_backward(const AttentionProblem& problem, const Qkv& in, const Se
     const at::Tensor q_shrw = rows_of(q, block.rows), dout_shrw = rows_of(dout, block.rows);
     const at::Tensor k_shcw = rows_of(k, block.keys);
     at::Tensor scores = scores_of(q_shrw, k_shcw, scale, problem.heads.cap), slope;
-    if (problem.heads.cap > 0) slope = 1 - scores.div(problem.heads.cap).square_();
-    at::Tensor probs =
-        powers(hide(scores, blocks.seen(block)), rows_of(rows.log_sums, block.rows));
+    if (problem.heads.cap > 0) slope = scores.div(problem.heads.cap).square_().neg_().add_(1);
+    at::Tensor probs = powers(hide(scores, blocks.seen(block)), rows_of(rows.log_sums, block.rows));
     scores.reset();
     at::Tensor dscores = at::matmul(dout_shrw, rows_of(v, block.keys).transpose(2, 3));
     const at::Tensor noise = blocks.noise(block, probs.scalar_type());

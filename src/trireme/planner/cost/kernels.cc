@@ -98,6 +98,22 @@ Kernel gemm(Math math, double m, double n, double k, double batch) {
   return {.kind = Kernel::Kind::kGemm, .math = math, .m = m, .n = n, .k = k, .batch = batch};
 }
 
+Kernel product(Math math, double rows, double in, double out) {
+  Kernel kernel = gemm(math, rows, out, in);
+  kernel.along = true;
+  return kernel;
+}
+
+Kernel input_gradient(Math math, double rows, double in, double out) {
+  return gemm(math, rows, in, out);
+}
+
+Kernel weight_gradient(Math math, double rows, double in, double out) {
+  Kernel kernel = gemm(math, out, in, rows);
+  kernel.crosswise = true;
+  return kernel;
+}
+
 Kernel attention(Math math, double flops) {
   return {.kind = Kernel::Kind::kAttention, .math = math, .flops = flops};
 }

@@ -332,9 +332,10 @@ void pair_softmax_backward(const ScoreBlock& block, const float* scores, const f
                            const float* log_sums, const float* delta, std::uint32_t* prob_pairs,
                            std::uint32_t* dscore_pairs, BF16* dscores) {
   const bool capped = block.cap > 0;
-  const auto run = block.drop ? capped ? softmax_backward_of<true, true> : softmax_backward_of<true, false>
-                   : capped   ? softmax_backward_of<false, true>
-                              : softmax_backward_of<false, false>;
+  const auto run = block.drop
+                       ? capped ? softmax_backward_of<true, true> : softmax_backward_of<true, false>
+                   : capped ? softmax_backward_of<false, true>
+                            : softmax_backward_of<false, false>;
   run(block, scores, dprobs, log_sums, delta, prob_pairs, dscore_pairs, dscores);
 }
 

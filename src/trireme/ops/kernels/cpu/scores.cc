@@ -42,7 +42,8 @@ HWY_INLINE Vector<T> cap_slope(Vector<T> x, Wide<T> factor) {
 template <typename T>
 void cap_scores(const ScoreBlock& block, Wide<T>* scores) {
   using A = Wide<T>;
-  const A factor = static_cast<A>(block.scale / block.cap), cap = static_cast<A>(block.cap / block.scale);
+  const A factor = static_cast<A>(block.scale / block.cap),
+          cap = static_cast<A>(block.cap / block.scale);
   for (std::int64_t r = 0; r < block.rows; ++r) {
     const Interval seen = block.seen[r];
     A* const row = scores + r * block.stride + seen.begin;
@@ -55,9 +56,8 @@ template <typename T>
 void cap_logits(T* logits, std::int64_t count, double cap) {
   using A = Wide<T>;
   const A factor = static_cast<A>(1 / cap);
-  map<T>(logits, logits, count, [&](const Vector<T>& x) HWY_ATTR {
-    return capped<T>(x, factor, static_cast<A>(cap));
-  });
+  map<T>(logits, logits, count,
+         [&](const Vector<T>& x) HWY_ATTR { return capped<T>(x, factor, static_cast<A>(cap)); });
 }
 
 template <typename T>
@@ -111,7 +111,7 @@ void softmax(const ScoreBlock& block, const Wide<T>* scores, T* probs,
 
 template <typename T, bool kCapped>
 void softmax_backward_of(const ScoreBlock& block, const Wide<T>* scores, const Wide<T>* dprobs,
-                      const Wide<T>* log_sums, const Wide<T>* delta, T* probs, T* dscores) {
+                         const Wide<T>* log_sums, const Wide<T>* delta, T* probs, T* dscores) {
   using A = Wide<T>;
   const Vector<T> scale = fill<T>(static_cast<A>(block.scale));
   const A per_cap = kCapped ? static_cast<A>(block.scale / block.cap) : A(0);

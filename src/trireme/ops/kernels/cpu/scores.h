@@ -1,8 +1,8 @@
 // Operations of attention and cross-entropy on rows of scores on the CPU.
 #pragma once
 
-#include "trireme/ops/kernels/score_tiles.h"
 #include "trireme/ops/kernels/cpu/types.h"
+#include "trireme/ops/kernels/score_tiles.h"
 
 namespace trireme::ops::kernels {
 
@@ -70,8 +70,8 @@ struct ScoreKernels {
   void (*softmax)(const ScoreBlock& block, const Wide<T>* scores, T* probs,
                   const Running<Wide<T>>& running, Wide<T>* factors);
   // From scores and the gradient of probabilities: the probabilities, with noise, and the gradient of scores, p * (dp -
-  // delta) * scale, times 1 - (scale * score / cap)^2 where scores are capped. log_sums[row] is the log-sum-exp of the row's scaled scores over all columns and delta[row] its sum
-  // of p dp.
+  // delta) * scale. Of capped scores the latter is times 1 - (scale * score / cap)^2. log_sums[row] is the log-sum-exp
+  // of the row's scaled scores over all columns and delta[row] its sum of p dp.
   void (*softmax_backward)(const ScoreBlock& block, const Wide<T>* scores, const Wide<T>* dprobs,
                            const Wide<T>* log_sums, const Wide<T>* delta, T* probs, T* dscores);
   // For rows [begin, end): log_sums[r], the log-sum-exp over these classes, and chosen[r], the target's logit or 0 if
