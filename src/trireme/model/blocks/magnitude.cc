@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/ops/aten/rows.h"
 #include "trireme/ops/dispatch.h"
+#include "trireme/ops/kernels/cpu/rows.h"
 #include "trireme/ops/matrix_product.h"
 #include "trireme/ops/parameter_gradient.h"
 #include "trireme/ops/tensor_parallel_rows.h"
@@ -40,6 +42,19 @@ void multiply(const at::Tensor& x, const at::Tensor& factors, const at::Tensor& 
   if (!narrow) at::mul_out(product, x, factors);
   if (bias.defined()) product.add_(bias);
   if (narrow) y.copy_(product);
+}
+
+// sum += the sum of x's rows, both in the type of sums.
+void add_rows(const at::Tensor& x, const at::Tensor& sum) {
+  if (!ops::has_kernels(x)) {
+    sum.add_(ops::aten::sum_rows(x));
+    return;
+  }
+  TRIREME_DISPATCH(x.scalar_type(), "magnitude", [&] {
+    ops::kernels::row_kernels<scalar_t>().add_rows(
+        ops::elements<scalar_t>(x), x.size(0), x.size(1), x.size(1),
+        ops::elements<ops::kernels::Wide<scalar_t>>(sum));
+  });
 }
 
 at::Tensor result_of(const at::Tensor& x, const Magnitude& magnitude) {
@@ -78,7 +93,7 @@ struct Scaled : torch::autograd::Function<Scaled> {
       const at::Tensor some = dy.narrow(0, first, count), read = x.narrow(0, first, count);
       at::Tensor product = widened(some);
       product = product.is_same(some) ? product * read : product.mul_(read);
-      sum.add_(product.sum(0));
+      add_rows(product, sum);
       product.reset();
       multiply(some, factors, {}, dx.narrow(0, first, count));
     });
