@@ -60,7 +60,7 @@ std::string name_there(const std::string& weight, AdapterMatrix matrix, const ch
   return fmt::format("base_model.model.{}.{}", weight.substr(0, weight.rfind('.')), word);
 }
 
-// Calls move(here, there, bytes) for memory of a piece and of a tensor that hold the same.
+// Calls move(here, there, bytes) for offsets in one of our parameters and in a tensor that hold the same.
 template <typename Move>
 void for_same(const AdapterTensor& tensor, std::size_t of, std::size_t width, const Move& move) {
   const AdapterTensor::Piece& piece = tensor.pieces[of];

@@ -62,10 +62,10 @@ struct AdapterTensor {
   std::int64_t ranks() const {
     return form == FusedForm::kStacked ? static_cast<std::int64_t>(pieces.size()) : 1;
   }
-  // Theirs, of elements of `width` bytes, of the pieces'.
+  // Theirs, of elements of `width` bytes, from our parameters.
   std::vector<std::byte> joined(
       std::size_t width, const std::function<std::vector<std::byte>(const Slot&)>& read) const;
-  // A piece of theirs.
+  // One of our parameters, from theirs.
   std::vector<std::byte> piece(std::size_t of, std::span<const std::byte> theirs,
                                std::size_t width) const;
 };
