@@ -313,9 +313,13 @@ int from_peft(const ConvertOptions& options) {
         options.assignments.front(), options.path);
   const convert::PeftWeights weights(options.path, options.base);
   const config::Lora& lora = weights.job().lora;
-  fmt::print("adapters   rank {}, alpha {:.6g}, lora.targets={}, of {}\n", lora.rank, lora.alpha,
-             config::write_value(config::find_field("lora.targets")->get(weights.job())),
-             weights.base().string());
+  const auto value = [&](const char* key) {
+    return config::write_value(config::find_field(key)->get(weights.job()));
+  };
+  fmt::print(
+      "adapters   rank {}, alpha {:.6g}, lora.targets={}, lora.scaling={}, lora.dora={}, of {}\n",
+      lora.rank, lora.alpha, value("lora.targets"), value("lora.scaling"), value("lora.dora"),
+      weights.base().string());
   return from_theirs(options, weights, weights.base());
 }
 

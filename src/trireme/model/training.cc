@@ -44,11 +44,11 @@ void Training::check(const std::vector<std::string>& units) const {
          named_, fmt::join(units, ", "));
 }
 
-std::vector<ParamSpec> Training::adapter_params(const ParamSpec& weight) const {
+std::vector<ParamSpec> Training::adapter_params(const ParamSpec& weight, const Cut& whole) const {
   const std::size_t last = weight.name.rfind('.');
   const std::string layer = weight.name.substr(0, last), word = weight.name.substr(last);
   const bool by_outputs = weight.cut.dim == 0;
-  const Cut part{.partial = true}, outputs = by_outputs ? weight.cut : part;
+  const Cut part{.partial = true};
   const std::int64_t out = weight.shape[0], in = weight.shape[1];
   std::vector<ParamSpec> params = {
       {.name = layer + ".lora_A" + word,
@@ -58,12 +58,12 @@ std::vector<ParamSpec> Training::adapter_params(const ParamSpec& weight) const {
       {.name = layer + ".lora_B" + word,
        .shape = {out, lora_.rank},
        .init = {.kind = Init::Kind::kZeros},
-       .cut = outputs}};
+       .cut = by_outputs ? weight.cut : part}};
   if (lora_.dora)
     params.push_back({.name = layer + ".lora_magnitude_vector" + word,
                       .shape = {out},
                       .decay = 0,
-                      .cut = outputs,
+                      .cut = by_outputs ? weight.cut : whole,
                       .norms_of = std::make_shared<const ParamSpec>(weight)});
   return params;
 }

@@ -30,8 +30,9 @@ class Training {
   // Parameters of an adapter of `weight`, [out, in], cut along with it and named as it is, with another word before its
   // last one. `lora_A`, [rank, in], is drawn from N(0, 1/in), so that it keeps the variance of its input. `lora_B`, [out,
   // rank], is zero, so that training begins with the unchanged model (Hu et al. 2021). With lora.dora,
-  // `lora_magnitude_vector`, [out], begins with the norms of the weight's rows (Liu et al. 2024).
-  std::vector<ParamSpec> adapter_params(const ParamSpec& weight) const;
+  // `lora_magnitude_vector`, [out], begins with the norms of the weight's rows (Liu et al. 2024); that of a layer shared
+  // by inputs is cut as `whole`.
+  std::vector<ParamSpec> adapter_params(const ParamSpec& weight, const Cut& whole) const;
   bool dora() const { return lora_.dora; }
 
   // Throws Error{kUsage} if a pattern names none of the model's own units, or nothing trains.
