@@ -33,8 +33,8 @@ config::Job without_adapters(config::Job job) {
 namespace {
 
 // The one tensor of theirs that is a weight with an adapter.
-Part weight_part(const config::Job& job, const model::ParamSpec& weight) {
-  std::vector<Part> parts = parts_of(*names_of(job).front(), job, weight);
+Part weight_part(const Names& names, const config::Job& job, const model::ParamSpec& weight) {
+  std::vector<Part> parts = parts_of(names, job, weight);
   if (parts.size() != 1)
     fail(ErrorKind::kUsage,
          "{} is a part of {} in files of Hugging Face, where queries, keys and values have one "
@@ -45,8 +45,10 @@ Part weight_part(const config::Job& job, const model::ParamSpec& weight) {
 
 }  // namespace
 
-std::vector<AdapterTensor> adapter_tensors(const config::Job& job, const model::ModelSpec& model) {
+std::vector<AdapterTensor> adapter_tensors(const config::Job& job, const model::ModelSpec& model,
+                                           const Names* table) {
   const config::Job plain = without_adapters(job);
+  const Names& names = table != nullptr ? *table : *names_of(job).front();
   const model::ModelSpec whole = model::describe(plain);
   const Slots slots = slots_of(model);
   std::vector<AdapterTensor> tensors;
@@ -54,7 +56,7 @@ std::vector<AdapterTensor> adapter_tensors(const config::Job& job, const model::
     for (const char* matrix : {"lora_A", "lora_B"}) {
       const auto found = slots.find(adapter_name(name, matrix));
       if (found == slots.end()) continue;
-      const Part part = weight_part(plain, *weight.param);
+      const Part part = weight_part(names, plain, *weight.param);
       const std::string& theirs = part.name;
       tensors.push_back({.name = "base_model.model." + adapter_name(theirs, matrix),
                          .layer = theirs.substr(0, theirs.rfind('.')),

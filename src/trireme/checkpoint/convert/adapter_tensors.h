@@ -35,7 +35,9 @@ struct AdapterTensor {
   bool turned = false;  // whose weight is [in, out] there
   Slot slot;
 };
-// Of all adapters of a resolved job's model, by our names.
-std::vector<AdapterTensor> adapter_tensors(const config::Job& job, const model::ModelSpec& model);
+// Of all adapters of a resolved job's model, by our names; theirs are of layers that are named by a table, or as this
+// program writes them.
+std::vector<AdapterTensor> adapter_tensors(const config::Job& job, const model::ModelSpec& model,
+                                           const Names* table = nullptr);
 
 }  // namespace trireme::convert

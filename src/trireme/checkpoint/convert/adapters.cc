@@ -1,5 +1,7 @@
 #include "trireme/checkpoint/convert/adapters.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -17,6 +19,7 @@
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/adapter_tensors.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
+#include "trireme/checkpoint/convert/preprocessor.h"
 #include "trireme/checkpoint/convert/state_reader.h"
 #include "trireme/checkpoint/convert/turn.h"
 #include "trireme/checkpoint/convert/values.h"
@@ -41,8 +44,8 @@ void make_new(const Path& out) {
   make_directories(out);
 }
 
-// Throws Error{kUsage} for a model that PEFT's files cannot hold.
-void check_peft(const std::string& what, const config::Job& job, const model::ModelSpec& model) {
+// Throws Error{kUsage} for a model that PEFT's files cannot hold. Returns the table that names its layers.
+const Names& check_peft(const std::string& what, const config::Job& job, const model::ModelSpec& model) {
   for (std::size_t unit = 0; unit < model.units.size(); ++unit)
     if (model.program.units[unit].trainable && !model::holds_adapters(model.units[unit].name))
       fail(
@@ -52,13 +55,15 @@ void check_peft(const std::string& what, const config::Job& job, const model::Mo
           what, model.units[unit].name, job.lora.also);
   hugging_face_config(without_adapters(job));
   const Path base = job.model.weights;
-  if (base.empty() || !is_hugging_face(base)) return;
-  const std::string_view names = names_of(job).front()->name;
-  if (const HuggingFaceWeights weights(base); weights.names() != names)
+  const Names& written = *names_of(job).front();
+  if (base.empty() || !is_hugging_face(base)) return written;
+  const HuggingFaceWeights weights(base);
+  if (weights.names() != written.name)
     fail(ErrorKind::kUsage,
          "{}: its model, {}, has the layers of a {}, which PEFT would not find by the names of a "
          "{}; write merged weights with --merge",
-         what, base.string(), weights.names(), names);
+         what, base.string(), weights.names(), written.name);
+  return weights.table();
 }
 
 template <typename TypeOf>  // (unit)
@@ -80,12 +85,21 @@ std::string target_of(bool in_block, std::string_view module) {
   return std::string(module.substr(dot + 1));
 }
 
+// target_modules: these ends of names. Where the tower of a model has layers of such names too, an expression for whole
+// names of the decoder.
+Json target_modules(const config::Job& job, const std::vector<AdapterTensor>& tensors) {
+  std::set<std::string> ends;
+  for (const AdapterTensor& tensor : tensors)
+    ends.insert(target_of(config::info(job).decoder->fused_heads, tensor.layer));
+  if (config::info(job).chain) return ends;
+  return fmt::format(R"((.*\.)?language_model\..*\.({}))", fmt::join(ends, "|"));
+}
+
 Json whole_if_whole(double number) {
   return number == std::floor(number) ? Json(static_cast<std::int64_t>(number)) : Json(number);
 }
 
-std::string adapter_config(const config::Job& job, const std::set<std::string>& targets,
-                           bool turned) {
+std::string adapter_config(const config::Job& job, const Json& targets, bool turned) {
   const Json json = {{"peft_type", "LORA"},
                      {"task_type", "CAUSAL_LM"},
                      {"base_model_name_or_path", job.model.weights},
@@ -263,31 +277,28 @@ Bytes contents(const Merged& made, const Parameters& parameters, const config::L
 
 std::vector<formats::TensorInfo> peft_tensors(const config::Job& job,
                                               const model::ModelSpec& model) {
-  check_peft("the job", job, model);
+  const Names& names = check_peft("the job", job, model);
   const plan::Recipe recipe = model::recipe_of(job);
-  return infos_of(adapter_tensors(job, model), [&](std::size_t unit) {
+  return infos_of(adapter_tensors(job, model, &names), [&](std::size_t unit) {
     return plan::stored_type(recipe, model.program.units[unit]);
   });
 }
 
 std::vector<formats::TensorInfo> peft_tensors(const Path& checkpoint, const config::Job& job,
                                               const model::ModelSpec& model) {
-  check_peft(checkpoint.string(), job, model);
+  const Names& names = check_peft(checkpoint.string(), job, model);
   const StateReader stored(checkpoint, model.units);
-  return infos_of(adapter_tensors(job, model),
+  return infos_of(adapter_tensors(job, model, &names),
                   [&](std::size_t unit) { return kind_of_params(stored, unit).type; });
 }
 
 void to_peft(const Path& checkpoint, const config::Job& job, const model::ModelSpec& model,
              const Path& out) {
-  check_peft(checkpoint.string(), job, model);
+  const Names& names = check_peft(checkpoint.string(), job, model);
   const StateReader stored(checkpoint, model.units);
-  const std::vector<AdapterTensor> tensors = adapter_tensors(job, model);
+  const std::vector<AdapterTensor> tensors = adapter_tensors(job, model, &names);
   const std::vector<formats::TensorInfo> infos =
       infos_of(tensors, [&](std::size_t unit) { return kind_of_params(stored, unit).type; });
-  std::set<std::string> targets;
-  for (const AdapterTensor& tensor : tensors)
-    targets.insert(target_of(config::info(job).decoder->fused_heads, tensor.layer));
   make_new(out);
   Bytes now;
   formats::stream_safetensors(out / kAdapterModelName, infos, {{"format", "pt"}},
@@ -297,7 +308,7 @@ void to_peft(const Path& checkpoint, const config::Job& job, const model::ModelS
                                                         kind_of_params(stored, slot.unit));
                                 return std::span<const std::byte>(now);
                               });
-  write_file_synced(out / kAdapterConfigName, adapter_config(job, targets, tensors.front().turned));
+  write_file_synced(out / kAdapterConfigName, adapter_config(job, target_modules(job, tensors), tensors.front().turned));
 }
 
 void merged_to_hugging_face(const Path& checkpoint, const config::Job& job,
@@ -317,6 +328,8 @@ void merged_to_hugging_face(const Path& checkpoint, const config::Job& job,
                                 return std::span<const std::byte>(now);
                               });
   write_file_synced(out / kConfigName, config);
+  if (const char* name = preprocessor_name(job))
+    write_file_synced(out / name, preprocessor_config(plain));
 }
 
 }  // namespace trireme::convert

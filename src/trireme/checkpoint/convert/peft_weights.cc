@@ -90,10 +90,12 @@ std::optional<config::Job> with_adapters(const config::Job& base, config::Lora l
 
 // Names of adapters in PEFT's files; nothing where these have no place for one of them.
 std::optional<std::set<std::string>> names_there(const config::Job& job,
-                                                 const model::ModelSpec& model) {
+                                                 const model::ModelSpec& model,
+                                                 const Names& table) {
   std::set<std::string> names;
   try {
-    for (const AdapterTensor& adapter : adapter_tensors(job, model)) names.insert(adapter.name);
+    for (const AdapterTensor& adapter : adapter_tensors(job, model, &table))
+      names.insert(adapter.name);
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -159,7 +161,7 @@ PeftWeights::PeftWeights(const Path& directory, const Path& base, const PeftConf
 
 void PeftWeights::add_adapters(const PeftConfig& config) {
   std::set<std::string> layers;
-  for (const AdapterTensor& adapter : adapter_tensors(job_, model_)) {
+  for (const AdapterTensor& adapter : adapter_tensors(job_, model_, &base_.table())) {
     const formats::Tensor& tensor = *file_.find(adapter.name);
     const std::vector<std::int64_t>& needed = adapter.slot.param->shape;
     if (tensor.shape != needed)
@@ -191,7 +193,7 @@ void PeftWeights::choose_targets(const PeftConfig& config) {
     });
     if (!job) continue;
     model::ModelSpec model = model::describe(*job);
-    std::optional<std::set<std::string>> names = names_there(*job, model);
+    std::optional<std::set<std::string>> names = names_there(*job, model, base_.table());
     if (!names) continue;
     if (*names == there) {
       job_ = std::move(*job);

@@ -112,4 +112,12 @@ Tokenizer read_vocabulary(const Path& path) {
   return read.with_ends(ends_beside(*file, read.vocab_size()));
 }
 
+std::array<std::int64_t, 2> picture_tokens(const Tokenizer& tokenizer) {
+  const std::vector<std::int32_t>& ends = tokenizer.ends();
+  const std::int64_t end = ends.empty() ? -1 : ends.front();
+  for (const char* name : {"<image>", "<|image_pad|>", "<image_soft_token>", "[IMG]"})
+    if (const auto id = tokenizer.find_added_token(name)) return {*id, end};
+  return {-1, end};
+}
+
 }  // namespace trireme::text
