@@ -164,9 +164,9 @@ std::vector<std::string> write_theirs(const ConvertOptions& options, const Path&
 void copy_companions(const Path& weights, const Path& out) {
   namespace fs = std::filesystem;
   std::error_code cause;
-  for (const char* name : {"tokenizer_config.json", "chat_template.jinja",
-                           "special_tokens_map.json", "generation_config.json",
-                           "processor_config.json", "chat_template.json"})
+  for (const char* name :
+       {"tokenizer_config.json", "chat_template.jinja", "special_tokens_map.json",
+        "generation_config.json", "processor_config.json", "chat_template.json"})
     if (convert::is_hugging_face(weights) && fs::exists(weights / name, cause) &&
         !fs::exists(out / name, cause))
       write_file_synced(out / name, read_file(weights / name));

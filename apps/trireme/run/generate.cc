@@ -176,10 +176,9 @@ int generate(const GenerateOptions& options) {
     if (!options.image.empty()) words.insert(words.end(), {"--image", options.image});
     say_stops();
     if (has_tokenizer(options, checkpoint, manifest, job))
-      words.insert(
-          words.end(),
-          {"--vocabulary",
-           job_in_memory(tokenizer_of(options, checkpoint, manifest, job).description())});
+      words.insert(words.end(),
+                   {"--vocabulary",
+                    job_in_memory(tokenizer_of(options, checkpoint, manifest, job).description())});
     become_worker(words, {});
   }
   text::Tokenizer tokenizer = tokenizer_of(options, checkpoint, manifest, job);

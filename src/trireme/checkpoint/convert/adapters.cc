@@ -45,7 +45,8 @@ void make_new(const Path& out) {
 }
 
 // Throws Error{kUsage} for a model that PEFT's files cannot hold. Returns the table that names its layers.
-const Names& check_peft(const std::string& what, const config::Job& job, const model::ModelSpec& model) {
+const Names& check_peft(const std::string& what, const config::Job& job,
+                        const model::ModelSpec& model) {
   for (std::size_t unit = 0; unit < model.units.size(); ++unit)
     if (model.program.units[unit].trainable && !model::holds_adapters(model.units[unit].name))
       fail(
@@ -85,14 +86,15 @@ std::string target_of(bool in_block, std::string_view module) {
   return std::string(module.substr(dot + 1));
 }
 
-// target_modules: these ends of names. Where the tower of a model has layers of such names too, an expression for whole
-// names of the decoder.
-Json target_modules(const config::Job& job, const std::vector<AdapterTensor>& tensors) {
+// target_modules: these ends of names. Where a model's tower has layers of such names too, an expression for the whole
+// names of the decoder's, whether its module is the model's or that of its base.
+Json target_modules(const Names& names, const config::Job& job,
+                    const std::vector<AdapterTensor>& tensors) {
   std::set<std::string> ends;
   for (const AdapterTensor& tensor : tensors)
     ends.insert(target_of(config::info(job).decoder->fused_heads, tensor.layer));
-  if (config::info(job).chain) return ends;
-  return fmt::format(R"((.*\.)?language_model\..*\.({}))", fmt::join(ends, "|"));
+  if (names.decoder.empty()) return ends;
+  return fmt::format(R"((.*\.)?{}\..*\.({}))", names.decoder, fmt::join(ends, "|"));
 }
 
 Json whole_if_whole(double number) {
@@ -308,7 +310,9 @@ void to_peft(const Path& checkpoint, const config::Job& job, const model::ModelS
                                                         kind_of_params(stored, slot.unit));
                                 return std::span<const std::byte>(now);
                               });
-  write_file_synced(out / kAdapterConfigName, adapter_config(job, target_modules(job, tensors), tensors.front().turned));
+  write_file_synced(
+      out / kAdapterConfigName,
+      adapter_config(job, target_modules(names, job, tensors), tensors.front().turned));
 }
 
 void merged_to_hugging_face(const Path& checkpoint, const config::Job& job,

@@ -214,6 +214,7 @@ constexpr Names kLlava = {.name = "LlavaNextForConditionalGeneration",
                           .rules = kLlavaRules,
                           .tower = "vision_tower.",
                           .tower_there = "vision_tower.vision_model.",
+                          .decoder = "language_model",
                           .reads_early = true,
                           .idle =
                               "*.embeddings.position_ids,*.rotary_emb.inv_freq,"

@@ -206,7 +206,8 @@ class PackedQuestions {
     add(0, samples.train);
     counts_.train = std::ssize(rows_);
     add(samples.train, samples.held_out);
-    const std::int64_t batch = form.job.run.global_batch, held_out = std::ssize(rows_) - counts_.train;
+    const std::int64_t batch = form.job.run.global_batch,
+                       held_out = std::ssize(rows_) - counts_.train;
     counts_.held_out = (held_out + batch - 1) / batch * batch;
     rows_.resize(static_cast<std::size_t>(counts_.train + counts_.held_out));  // empty ones
   }
@@ -238,9 +239,8 @@ class PackedQuestions {
     std::vector<Outline> outlines;
     for (std::int64_t number = first; number < first + count; ++number)
       outlines.push_back(synthetic_outline(form_, number));
-    for (PackedRow& row :
-         pack_rows(outlines, row_capacity(form_.job),
-                   static_cast<std::uint64_t>(form_.job.data.seed))) {
+    for (PackedRow& row : pack_rows(outlines, row_capacity(form_.job),
+                                    static_cast<std::uint64_t>(form_.job.data.seed))) {
       for (std::int64_t& sample : row) sample += first;
       rows_.push_back(std::move(row));
     }

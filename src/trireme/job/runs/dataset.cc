@@ -357,10 +357,11 @@ void check_words(const config::Job& job, const config::DatasetFacts& facts) {
          "first of vlm.tokens",
          job.data.tokenizer);
   if (lacks(1))
-    fail(ErrorKind::kUsage,
-         "data.tokenizer={}: has no end of text, as eos_token_id of a generation_config.json beside "
-         "it says it; add that file, or give the id as the second of vlm.tokens",
-         job.data.tokenizer);
+    fail(
+        ErrorKind::kUsage,
+        "data.tokenizer={}: has no end of text, as eos_token_id of a generation_config.json beside "
+        "it says it; add that file, or give the id as the second of vlm.tokens",
+        job.data.tokenizer);
 }
 
 }  // namespace
@@ -414,7 +415,8 @@ config::DatasetFacts known_facts(const config::Data& data) {
   config::DatasetFacts facts = facts_of_source(data);
   using By = text::TokenizerChoice::By;
   const text::TokenizerChoice choice = text::parse_tokenizer(data.tokenizer);
-  if (choice.by == By::kFile && text::find_vocabulary(choice.file)) add_words(words_of(data), facts);
+  if (choice.by == By::kFile && text::find_vocabulary(choice.file))
+    add_words(words_of(data), facts);
   return facts;
 }
 

@@ -14,7 +14,7 @@
 namespace trireme::runs {
 
 struct LocatedDataset {
-  std::optional<text::Dataset> text{};  // none: samples are no text
+  std::optional<text::Dataset> text{};     // none: samples are no text
   std::optional<text::Tokenizer> words{};  // of questions about pictures; none: bytes
   Path directory{};  // directory that workers open, for pictures and clips data.path; empty:
                      // synthetic samples
