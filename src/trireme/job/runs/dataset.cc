@@ -19,6 +19,7 @@
 #include "trireme/data/text/sources.h"
 #include "trireme/data/text/vocabulary.h"
 #include "trireme/job/runs/file_lock.h"
+#include "trireme/job/runs/question_words.h"
 #include "trireme/job/runs/verdicts.h"
 
 namespace trireme::runs {
@@ -243,24 +244,6 @@ LocatedDataset from_dataset(const config::Data& data, const DataPlaces& places,
   return located(std::move(dataset), from_file ? data.tokenizer : own, data.path);
 }
 
-// Of questions about pictures, which are bytes unless a file is named.
-std::optional<text::Tokenizer> words_of(const config::Data& data) {
-  using By = text::TokenizerChoice::By;
-  if (data.source != config::DataSource::kPairs && data.source != config::DataSource::kScenes)
-    return std::nullopt;
-  const text::TokenizerChoice choice = text::parse_tokenizer(data.tokenizer);
-  if (choice.by != By::kFile) return std::nullopt;
-  const text::Tokenizer read = text::read_vocabulary(choice.file);
-  if (std::string_view(read.kind()) == "bytes") return std::nullopt;
-  return read;
-}
-
-void add_words(const std::optional<text::Tokenizer>& words, config::DatasetFacts& facts) {
-  if (!words) return;
-  facts.vocab = words->vocab_size();
-  facts.tokens = text::picture_tokens(*words);
-}
-
 LocatedDataset with_words(const config::Data& data, LocatedDataset located) {
   located.words = words_of(data);
   if (!located.words) return located;
@@ -345,23 +328,6 @@ config::DatasetFacts facts_of_source(const config::Data& data) {
   if (choice.by == By::kFile && text::find_vocabulary(choice.file))
     return {.vocab = text::read_vocabulary(choice.file).vocab_size()};
   return {.vocab = choice.vocab_size};
-}
-
-// A picture has a place in text, and an answer an end.
-void check_words(const config::Job& job, const config::DatasetFacts& facts) {
-  const auto lacks = [&](std::size_t i) { return job.vlm.tokens[i] < 0 && facts.tokens[i] < 0; };
-  if (lacks(0))
-    fail(ErrorKind::kUsage,
-         "data.tokenizer={}: has no image token (<image>, <|image_pad|>, <image_soft_token> or "
-         "[IMG]); add one to its added_tokens, or give the id of another special token as the "
-         "first of vlm.tokens",
-         job.data.tokenizer);
-  if (lacks(1))
-    fail(
-        ErrorKind::kUsage,
-        "data.tokenizer={}: has no end of text, as eos_token_id of a generation_config.json beside "
-        "it says it; add that file, or give the id as the second of vlm.tokens",
-        job.data.tokenizer);
 }
 
 }  // namespace

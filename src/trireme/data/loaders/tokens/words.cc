@@ -12,14 +12,9 @@ namespace trireme::loaders {
 namespace {
 
 text::Tokenizer tokenizer_of(const config::Data& data) {
-  using By = text::TokenizerChoice::By;
   const text::TokenizerChoice choice = text::parse_tokenizer(data.tokenizer);
-  if (choice.by == By::kBytes) return text::Tokenizer::bytes();
-  if (choice.by == By::kFile) return text::read_vocabulary(choice.file);
-  fail(ErrorKind::kUsage,
-       "data.tokenizer={}: no vocabulary is learned from questions; set data.tokenizer to the "
-       "model's directory or tokenizer.json, or to bytes",
-       data.tokenizer);
+  return choice.by == text::TokenizerChoice::By::kFile ? text::read_vocabulary(choice.file)
+                                                       : text::Tokenizer::bytes();
 }
 
 // The text around the places of pictures, one part more than there are.
