@@ -39,7 +39,8 @@ config::Job resolved_config(const Path& directory) {
       name != nullptr && std::filesystem::exists(directory / name))
     read_preprocessor(read_file(directory / name), (directory / name).string(), job);
   config::DatasetFacts facts{.vocab = job.model.vocab, .classes = job.vision.classes};
-  if (config::info(job).tokenizes_questions && text::find_vocabulary(directory))
+  if (config::info(job).tokenizes_questions && std::ranges::min(job.vlm.tokens) < 0 &&
+      text::find_vocabulary(directory))
     facts.tokens = text::picture_tokens(text::read_vocabulary(directory));
   return as_job(file.string(), [&] { return config::resolve(job, 1, facts); });
 }

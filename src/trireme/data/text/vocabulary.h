@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "trireme/base/fs.h"
 #include "trireme/data/text/tokenizer.h"
@@ -25,5 +26,8 @@ Tokenizer read_vocabulary(const Path& path);
 // Ids of a picture's place in a text, of the added tokens <image>, <|image_pad|>, <image_soft_token> and [IMG] the first
 // that there is, and of the end of a text; -1: there is none.
 std::array<std::int64_t, 2> picture_tokens(const Tokenizer& tokenizer);
+
+// Text of the added token with this id; none: there is no such token.
+std::optional<std::string> added_text(const Tokenizer& tokenizer, std::int64_t id);
 
 }  // namespace trireme::text

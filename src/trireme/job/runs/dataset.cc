@@ -361,7 +361,7 @@ LocatedDataset locate_dataset(const config::Data& data, const DataPlaces& places
 
 config::Job on_data(config::Job job, const LocatedDataset& data) {
   job.data.tokenizer = data.tokenizer;
-  if (data.words) check_words(job, data.facts);
+  if (data.words) check_words(job, *data.words);
   if (!data.chat.empty()) job.data.chat = data.chat;
   if (job.data.source == config::DataSource::kPreferences && data.text)
     chat::check_preferences(*data.text, job.preference.loss);

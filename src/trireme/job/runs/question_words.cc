@@ -1,5 +1,6 @@
 #include "trireme/job/runs/question_words.h"
 
+#include <array>
 #include <string_view>
 
 #include "trireme/base/error.h"
@@ -30,20 +31,28 @@ void add_words(const std::optional<text::Tokenizer>& words, config::DatasetFacts
   facts.tokens = text::picture_tokens(*words);
 }
 
-void check_words(const config::Job& job, const config::DatasetFacts& facts) {
-  const auto lacks = [&](std::size_t i) { return job.vlm.tokens[i] < 0 && facts.tokens[i] < 0; };
-  if (lacks(0))
+void check_words(const config::Job& job, const text::Tokenizer& words) {
+  std::array<std::int64_t, 2> tokens = text::picture_tokens(words);
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    if (job.vlm.tokens[i] >= 0) tokens[i] = job.vlm.tokens[i];
+  const std::string& named = job.data.tokenizer;
+  if (tokens[0] < 0)
     fail(ErrorKind::kUsage,
          "data.tokenizer={}: has no image token (<image>, <|image_pad|>, <image_soft_token> or "
          "[IMG]); add one to its added_tokens, or give the id of another special token as the "
          "first of vlm.tokens",
-         job.data.tokenizer);
-  if (lacks(1))
+         named);
+  if (!text::added_text(words, tokens[0]))
+    fail(ErrorKind::kUsage,
+         "vlm.tokens=[{}, {}]: id {} is no special token of data.tokenizer={}, so no text has it "
+         "at a picture's place; name the tokenizer of these ids, or other ids",
+         tokens[0], tokens[1], tokens[0], named);
+  if (tokens[1] < 0)
     fail(
         ErrorKind::kUsage,
         "data.tokenizer={}: has no end of text, as eos_token_id of a generation_config.json beside "
         "it says it; add that file, or give the id as the second of vlm.tokens",
-        job.data.tokenizer);
+        named);
 }
 
 }  // namespace trireme::runs

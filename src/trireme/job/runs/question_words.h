@@ -16,7 +16,8 @@ std::optional<text::Tokenizer> words_of(const config::Data& data);
 // Sets the ids of its vocabulary, of a picture's place and of the end of a text.
 void add_words(const std::optional<text::Tokenizer>& words, config::DatasetFacts& facts);
 
-// Throws Error{kUsage} where neither these facts nor vlm.tokens say the id of a picture's place, or of an answer's end.
-void check_words(const config::Job& job, const config::DatasetFacts& facts);
+// Throws Error{kUsage} where neither the tokenizer nor vlm.tokens say the id of a picture's place, or of an answer's end,
+// and where the first is no special token.
+void check_words(const config::Job& job, const text::Tokenizer& words);
 
 }  // namespace trireme::runs

@@ -74,13 +74,14 @@ Words::Words(const config::Job& job, const text::Tokenizer& tokenizer)
          "{}: data.tokenizer={} has {} ids, and none is {}; set the second to the id that ends a "
          "text",
          ids, named, known, end_);
-  if (image_ < known) mark_ = tokenizer.decode(std::vector{static_cast<std::int32_t>(image_)});
-  if (image_ >= known || tokenizer.find_added_token(mark_) != image_)
+  const std::optional<std::string> mark = text::added_text(tokenizer, image_);
+  if (!mark)
     fail(ErrorKind::kUsage,
          "{}: id {} is no special token of data.tokenizer={}, so no text can have it at a "
          "picture's "
          "place; set the first to the image token of the tokenizer, or add one to its added_tokens",
          ids, image_, named);
+  mark_ = *mark;
   tokenizer_ = tokenizer;
 }
 
