@@ -51,7 +51,7 @@ config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoi
     job.data.tokenizer = config::Data{}.tokenizer;
     // Text is cut into the model's own tokens; a dataset has its own vocabulary, which is compared.
     if (const auto vocabulary = text::find_vocabulary(checkpoint);
-        vocabulary && takes_vocabulary(job.data))
+        vocabulary && takes_vocabulary(job))
       job.data.tokenizer = vocabulary->string();
   }
   if (options.split == "all") job.data.validation = 0;
@@ -61,7 +61,7 @@ config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoi
 
 // Ids mean what they meant in training. Throws Error{kData} naming both vocabularies.
 void check_trained_vocabulary(const Path& checkpoint, const LocatedDataset& data) {
-  if (!data.text) return;
+  if (data.vocabulary() == nullptr) return;
   const std::optional<Path> file = text::find_vocabulary(checkpoint);
   if (!file) {
     print_error(
@@ -73,7 +73,7 @@ void check_trained_vocabulary(const Path& checkpoint, const LocatedDataset& data
     return;
   }
   const text::Tokenizer trained = text::read_vocabulary(*file);
-  const text::Tokenizer& found = data.text->tokenizer;
+  const text::Tokenizer& found = *data.vocabulary();
   if (trained.digest() == found.digest()) return;
   fail(ErrorKind::kData,
        "{}: its vocabulary ({} {}) is not the one that the model was trained with ({} of {}); "

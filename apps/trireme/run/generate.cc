@@ -47,7 +47,7 @@ void check_generates(const GenerateOptions& options, const config::Job& job,
   if (!options.image.empty() && !sees)
     fail(ErrorKind::kUsage, "--image {}: a model of family {} reads text alone; leave it out",
          options.image, config::name(job.model.family));
-  if (sees && !options.tokenizer.empty())
+  if (sees && !family.tokenizes_questions && !options.tokenizer.empty())
     fail(ErrorKind::kUsage,
          "--tokenizer {}: a model of family {} reads and writes bytes; leave it out",
          options.tokenizer, config::name(job.model.family));
@@ -175,6 +175,14 @@ std::vector<std::int32_t> chat_prompt(const GenerateOptions& options, const conf
       .ids;
 }
 
+// Whether a model that answers about pictures has a tokenizer; else its text is bytes.
+bool has_tokenizer(const GenerateOptions& options, const Path& checkpoint,
+                   const formats::Manifest& manifest, const config::Job& job) {
+  if (!config::info(job).tokenizes_questions) return false;
+  return !options.tokenizer.empty() || !manifest.vocabulary.empty() ||
+         job.data.tokenizer != config::Data{}.tokenizer || text::find_vocabulary(checkpoint);
+}
+
 }  // namespace
 
 int generate(const GenerateOptions& options) {
@@ -204,6 +212,10 @@ int generate(const GenerateOptions& options) {
   if (config::info(job).answers_about_pictures()) {
     if (!options.image.empty()) words.insert(words.end(), {"--image", options.image});
     say_stops();
+    if (has_tokenizer(options, checkpoint, manifest, job))
+      words.insert(words.end(),
+                   {"--vocabulary",
+                    job_in_memory(tokenizer_of(options, checkpoint, manifest, job).description())});
     become_worker(words, {});
   }
   text::Tokenizer tokenizer = tokenizer_of(options, checkpoint, manifest, job);

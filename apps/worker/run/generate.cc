@@ -232,16 +232,17 @@ std::vector<media::Image> pictures(const std::string& path) {
 }
 
 // Inputs of a multimodal family for a prompt and the answer so far; none where the answer has filled the context.
-std::vector<at::Tensor> prompt_inputs(const config::Job& job,
+std::vector<at::Tensor> prompt_inputs(const loaders::QuestionForm& form,
                                       const std::vector<media::Image>& images,
                                       const std::string& prompt,
                                       const std::vector<std::int64_t>& answered) {
+  const config::Job& job = form.job;
   if (config::info(job).pictures == config::Pictures::kRegions) {
     const bool full = std::ssize(prompt) + std::ssize(answered) > config::text_tokens(job);
     if (full && !answered.empty()) return {};
     return loaders::region_prompt(job, images.at(0), prompt, answered);
   }
-  std::vector<at::Tensor> inputs = loaders::prompt_batch(job, images, prompt, answered);
+  std::vector<at::Tensor> inputs = loaders::prompt_batch(form, images, prompt, answered);
   if (inputs[0].size(1) <= job.model.seq_len) return inputs;
   if (!answered.empty()) return {};
   fail(ErrorKind::kUsage,
@@ -267,6 +268,36 @@ void show_regions(const exec::Model& model, const config::Arrcoc& arrcoc,
   write(fmt::format("{}of {} tokens {} are used\n", rows, arrcoc.budget, sum));
 }
 
+// The text of an answer's ids: bytes, or a tokenizer's.
+class AnswerText {
+ public:
+  AnswerText(const loaders::Words& words, const std::vector<std::int64_t>& asked) : words_(words) {
+    if (words.tokenizer())
+      decoded_.emplace(*words.tokenizer(), std::vector<std::int32_t>(asked.begin(), asked.end()));
+  }
+
+  // What is certain with this id. Models may know more ids than have a text.
+  std::string add(std::int64_t id) {
+    constexpr std::int64_t kBytes = 256;
+    if (!decoded_) return id < kBytes ? std::string(1, static_cast<char>(id)) : "";
+    const bool has_text = id < words_.tokenizer()->vocab_size() && id != words_.image();
+    return has_text ? decoded_->add(static_cast<std::int32_t>(id)) : "";
+  }
+  std::string finish() { return decoded_ ? decoded_->finish() : ""; }
+
+ private:
+  const loaders::Words& words_;
+  std::optional<text::DecodeStream> decoded_;
+};
+
+loaders::QuestionForm form_of(config::Job job, const Arguments& arguments) {
+  const bool given = !arguments.text("vocabulary", "").empty();
+  if (!config::info(job).tokenizes_questions)
+    job.vlm.tokens = {config::kImageToken, config::kEndToken};
+  const loaders::Words words(job, given ? vocabulary_of(arguments) : text::Tokenizer::bytes());
+  return {job, words};
+}
+
 // The answer to a question, about an image where there is one, up to its end.
 void answer(const exec::Model& model, const config::Job& job, const Arguments& arguments,
             const GoOn& go_on) {
@@ -274,17 +305,19 @@ void answer(const exec::Model& model, const config::Job& job, const Arguments& a
   const std::vector<media::Image> images = pictures(arguments.text("image", ""));
   const blocks::Sampling sampling = sampling_of(arguments);
   const bool regions = config::info(job).pictures == config::Pictures::kRegions;
+  const loaders::QuestionForm form = form_of(job, arguments);
+  AnswerText said(form.words, form.words.asked(prompt, std::ssize(images), "the prompt"));
   if (!regions) write(prompt);
   TextUpTo text(arguments);
   std::vector<std::int64_t> answered;
   while (std::ssize(answered) < arguments.number<std::int64_t>("tokens") && go_on()) {
-    const std::vector<at::Tensor> inputs = prompt_inputs(job, images, prompt, answered);
+    const std::vector<at::Tensor> inputs = prompt_inputs(form, images, prompt, answered);
     if (inputs.empty()) {
       fmt::print(stderr,
                  "\ntrireme: note: the answer ends after {} tokens: image, prompt and answer fill "
                  "the context of the model (model.seq_len={})\n",
                  answered.size(), job.model.seq_len);
-      return;
+      break;
     }
     const std::vector<at::Tensor> values = blocks::values_of(model, inputs);
     if (regions && answered.empty()) {
@@ -293,10 +326,11 @@ void answer(const exec::Model& model, const config::Job& job, const Arguments& a
     }
     const std::int64_t token =
         blocks::sample(blocks::logits_of(model, values), sampling, std::ssize(answered));
-    if (token == config::kEndToken) return;
+    if (form.words.ends(token)) break;
     answered.push_back(token);
-    if (token < config::kImageToken && !text.add(std::string(1, static_cast<char>(token)))) return;
+    if (!text.add(said.add(token))) return;
   }
+  text.add(said.finish());
 }
 
 }  // namespace

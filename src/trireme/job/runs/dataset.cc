@@ -20,6 +20,7 @@
 #include "trireme/data/text/sources.h"
 #include "trireme/data/text/vocabulary.h"
 #include "trireme/job/runs/file_lock.h"
+#include "trireme/job/runs/question_words.h"
 #include "trireme/job/runs/verdicts.h"
 
 namespace trireme::runs {
@@ -255,6 +256,15 @@ LocatedDataset from_dataset(const config::Data& data, const DataPlaces& places,
   return located(std::move(dataset), from_file ? data.tokenizer : own, data.path);
 }
 
+LocatedDataset with_words(const config::Data& data, LocatedDataset located) {
+  located.words = words_of(data);
+  if (!located.words) return located;
+  add_words(located.words, located.facts);
+  located.digest += fmt::format(" tokenizer {}", located.words->digest());
+  located.what += fmt::format(", {} of {} ids", located.words->kind(), located.facts.vocab);
+  return located;
+}
+
 LocatedDataset from_nothing(const config::Data& data, const config::SyntheticSource& source) {
   const double share = is_count(data.validation) ? 1 : static_cast<double>(data.samples);
   return {.digest = config::digest(source),
@@ -271,7 +281,14 @@ config::DatasetFacts facts_of(const media::Splits& splits) {
 
 media::Splits open_splits(const config::Data& data, std::string_view source) {
   std::vector<Path> paths;
-  for (const config::DataSet& set : config::data_sets(data)) paths.emplace_back(set.path);
+  for (const config::DataSet& set : config::data_sets(data)) {
+    if (std::error_code cause; fs::exists(Path(set.path) / kDatasetFile, cause))
+      fail(ErrorKind::kUsage,
+           "data.path={}: {} is a data set of prepared tokens, and data.source={} reads files; "
+           "name the directory or list of these, whose questions are read with data.tokenizer",
+           data.path, set.path, source);
+    paths.emplace_back(set.path);
+  }
   return media::open_splits(source, paths, data.validation);
 }
 
@@ -305,15 +322,35 @@ LocatedDataset from_files(const config::Data& data, std::string_view source) {
   return located;
 }
 
+config::DatasetFacts facts_of_source(const config::Data& data) {
+  if (const config::SyntheticSource* source = config::synthetic_source(data.source))
+    return source->facts;
+  std::error_code cause;
+  if (const std::string_view files = config::files_of(data.source); !files.empty())
+    return std::ranges::all_of(
+               config::data_sets(data),
+               [&](const config::DataSet& set) { return fs::exists(set.path, cause); })
+               ? facts_of(open_splits(data, files))
+               : config::DatasetFacts{.vocab = 256};
+  if (!data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause))
+    return {.vocab = text::read_vocabulary(data.path).vocab_size()};
+  const text::TokenizerChoice choice = text::parse_tokenizer(data.tokenizer);
+  using By = text::TokenizerChoice::By;
+  if (choice.by == By::kBytes) return {.vocab = 256};
+  if (choice.by == By::kFile && text::find_vocabulary(choice.file))
+    return {.vocab = text::read_vocabulary(choice.file).vocab_size()};
+  return {.vocab = choice.vocab_size};
+}
+
 }  // namespace
 
 LocatedDataset locate_dataset(const config::Data& data, const DataPlaces& places,
                               const std::function<void(const std::string&)>& say) {
   if (const config::SyntheticSource* source = config::synthetic_source(data.source))
-    return from_nothing(data, *source);
+    return with_words(data, from_nothing(data, *source));
   // Where the path is missing, resolving the job says so.
   const std::string_view files = config::files_of(data.source);
-  if (!files.empty() && !data.path.empty()) return from_files(data, files);
+  if (!files.empty() && !data.path.empty()) return with_words(data, from_files(data, files));
   if (!files.empty()) return {};
   if (data.path.empty() && data.source == config::DataSource::kText)
     return from_quickstart(data, places, say);
@@ -336,6 +373,7 @@ LocatedDataset locate_dataset(const config::Data& data, const DataPlaces& places
 
 config::Job on_data(config::Job job, const LocatedDataset& data) {
   job.data.tokenizer = data.tokenizer;
+  if (data.words) check_words(job, *data.words);
   if (!data.chat.empty()) job.data.chat = data.chat;
   if (job.data.source == config::DataSource::kPreferences && data.text)
     chat::check_preferences(*data.text, job.preference.loss);
@@ -352,23 +390,12 @@ std::int64_t held_out_samples(const LocatedDataset& data, const config::Job& job
 }
 
 config::DatasetFacts known_facts(const config::Data& data) {
-  if (const config::SyntheticSource* source = config::synthetic_source(data.source))
-    return source->facts;
-  std::error_code cause;
-  if (const std::string_view files = config::files_of(data.source); !files.empty())
-    return std::ranges::all_of(
-               config::data_sets(data),
-               [&](const config::DataSet& set) { return fs::exists(set.path, cause); })
-               ? facts_of(open_splits(data, files))
-               : config::DatasetFacts{.vocab = 256};
-  if (!data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause))
-    return {.vocab = text::read_vocabulary(data.path).vocab_size()};
-  const text::TokenizerChoice choice = text::parse_tokenizer(data.tokenizer);
+  config::DatasetFacts facts = facts_of_source(data);
   using By = text::TokenizerChoice::By;
-  if (choice.by == By::kBytes) return {.vocab = 256};
+  const text::TokenizerChoice choice = text::parse_tokenizer(data.tokenizer);
   if (choice.by == By::kFile && text::find_vocabulary(choice.file))
-    return {.vocab = text::read_vocabulary(choice.file).vocab_size()};
-  return {.vocab = choice.vocab_size};
+    add_words(words_of(data), facts);
+  return facts;
 }
 
 config::DatasetFacts facts_without_text(const config::Job& job) {
