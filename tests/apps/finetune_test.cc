@@ -206,7 +206,7 @@ TEST_F(Finetune, ReadsRollouts) {
   EXPECT_EQ(lines[0]["clipped"].get<double>(), 0);
   EXPECT_GT(lines.back()["kl"].get<double>(), 0);
   answer("grpo");
-  EXPECT_THAT(done({"evaluate", "grpo"}), HasSubstr("reward"));
+  EXPECT_THAT(done({"evaluate", "grpo", "--split", "train"}), HasSubstr("reward"));
 
   desk_.write("singles.jsonl", singles);
   EXPECT_THAT(done({"finetune", "hf", "singles.jsonl", "--dry-run"}), HasSubstr("loss: grpo"));
@@ -232,8 +232,10 @@ TEST_F(Finetune, SampledAnswersHaveTrainingsLogProbabilities) {
     lines += line.dump() + "\n";
   }
   desk_.write("sampled.jsonl", lines);
-  const std::string out = done({"finetune", "hf", "sampled.jsonl", "--out", "run", "--ranks", "2",
-                                "optim.lr=1e-3", "--steps", "2", "run.global_batch=2"});
+  const std::string out =
+      done({"finetune", "hf", "sampled.jsonl", "--out", "run", "--ranks", "2", "optim.lr=1e-3",
+            "--steps", "2", "run.global_batch=2", "model.seq_len=256"});
+  EXPECT_THAT(out, ContainsRegex("; [1-7] rows an epoch"));  // several answers each
   EXPECT_THAT(out, Not(HasSubstr("reference log-probabilities of")));
   const std::vector<Json> steps = lines_of(desk_ / "run/metrics.jsonl");
   EXPECT_EQ(steps[0]["ratio"].get<double>(), 1);
