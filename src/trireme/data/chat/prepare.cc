@@ -10,6 +10,7 @@
 #include "trireme/base/held_out.h"
 #include "trireme/base/os/staging.h"
 #include "trireme/data/chat/encode.h"
+#include "trireme/data/chat/pack.h"
 #include "trireme/data/chat/rollouts.h"
 #include "trireme/data/text/dataset_files.h"
 #include "trireme/formats/shown.h"
@@ -343,6 +344,19 @@ config::Compares compared_by(const text::Dataset& dataset) {
     case config::Answer::kSampled: return config::Compares::kRewards;
     default: return config::Compares::kPairs;
   }
+}
+
+std::string samples_of(const text::Dataset& dataset, bool preferences) {
+  std::string_view samples = "conversations";
+  std::int64_t each = 1;
+  if (preferences) {
+    const config::Compares compares = compared_by(dataset);
+    samples = compares == config::Compares::kRewards ? "answers with rewards" : "comparisons";
+    each = documents_of(compares);
+  }
+  return fmt::format("{} {} to train on ({} tokens), {} held out",
+                     dataset.train_info.documents / each, samples, dataset.train_info.tokens,
+                     dataset.val_info.documents / each);
 }
 
 void check_preferences(const text::Dataset& dataset, config::PreferenceLoss loss) {

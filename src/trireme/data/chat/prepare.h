@@ -32,6 +32,8 @@ text::Dataset prepare(const PrepareOptions& options);
 
 // Of a data set of compared or rewarded answers.
 config::Compares compared_by(const text::Dataset& dataset);
+// "60 comparisons to train on (4000 tokens), 4 held out", or so many conversations or answers with rewards.
+std::string samples_of(const text::Dataset& dataset, bool preferences);
 // Throws Error{kUsage} where a data set's samples are not those that the loss compares.
 void check_preferences(const text::Dataset& dataset, config::PreferenceLoss loss);
 

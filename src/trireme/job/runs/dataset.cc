@@ -12,7 +12,6 @@
 #include "trireme/config/chat.h"
 #include "trireme/config/data_sets.h"
 #include "trireme/config/synthetic.h"
-#include "trireme/data/chat/pack.h"
 #include "trireme/data/chat/prepare.h"
 #include "trireme/data/chat/recognise.h"
 #include "trireme/data/media/split.h"
@@ -176,21 +175,6 @@ text::Tokenizer chat_tokenizer(const config::Data& data) {
        data.tokenizer);
 }
 
-// "pairs.jsonl: 60 comparisons to train on (4000 tokens), 4 held out, template chatml".
-std::string what_of(const text::Dataset& dataset, const config::Data& data,
-                    std::string_view shape) {
-  std::string_view samples = "conversations";
-  std::int64_t each = 1;  // documents of a sample
-  if (data.source == config::DataSource::kPreferences) {
-    const config::Compares compares = chat::compared_by(dataset);
-    samples = compares == config::Compares::kRewards ? "answers with rewards" : "comparisons";
-    each = chat::documents_of(compares);
-  }
-  return fmt::format("{}: {} {} to train on ({} tokens), {} held out, template {}", data.path,
-                     dataset.train_info.documents / each, samples, dataset.train_info.tokens,
-                     dataset.val_info.documents / each, shape);
-}
-
 LocatedDataset from_chat(const config::Data& data, const DataPlaces& places,
                          const std::function<void(const std::string&)>& say) {
   const text::Tokenizer tokenizer = chat_tokenizer(data);
@@ -221,7 +205,8 @@ LocatedDataset from_chat(const config::Data& data, const DataPlaces& places,
                         .facts = {.vocab = tokenizer.vocab_size()},
                         .tokenizer = data.tokenizer,
                         .chat = config::print(chat)};
-  result.what = what_of(dataset, data, chat.shape);
+  result.what = fmt::format("{}: {}, template {}", data.path, chat::samples_of(dataset, compares),
+                            chat.shape);
   result.text = std::move(dataset);
   return result;
 }
