@@ -235,7 +235,7 @@ TEST_F(Finetune, SampledAnswersHaveTrainingsLogProbabilities) {
   const std::string out =
       done({"finetune", "hf", "sampled.jsonl", "--out", "run", "--ranks", "2", "optim.lr=1e-3",
             "--steps", "2", "run.global_batch=2", "model.seq_len=256"});
-  EXPECT_THAT(out, ContainsRegex("; [1-7] rows an epoch"));  // several answers each
+  EXPECT_THAT(out, testing::ContainsRegex("; [1-7] rows an epoch"));  // several answers each
   EXPECT_THAT(out, Not(HasSubstr("reference log-probabilities of")));
   const std::vector<Json> steps = lines_of(desk_ / "run/metrics.jsonl");
   EXPECT_EQ(steps[0]["ratio"].get<double>(), 1);
