@@ -44,9 +44,9 @@ at::Tensor logits_of(const exec::Model& model, const std::vector<at::Tensor>& va
 double log_likelihood(const exec::Model& model, const std::vector<std::int64_t>& tokens,
                       std::size_t begin, std::int64_t context);
 
-// Natural logarithms of the probabilities of the tokens from `begin` (above 0) on, each given those before, by the kernels
-// of training: bit for bit those of a step on one rank, in rows of `row` tokens of which the first begins with them. The
-// model is a decoder whose head writes losses of tokens (source preferences). Throws Error{kData} for more tokens than
+// Natural logarithms of the probabilities of the tokens from `begin` (above 0) on, each given those before. Kernels are
+// those of training, over a row of `row` tokens that begins with them, so that a step on one rank computes the same bits.
+// The model is a decoder whose head writes losses of tokens (source preferences). Throws Error{kData} for more tokens than
 // row + 1, and Error{kNonFinite}.
 std::vector<double> token_log_probs(const exec::Model& model,
                                     const std::vector<std::int64_t>& tokens, std::size_t begin,
