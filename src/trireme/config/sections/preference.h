@@ -65,7 +65,7 @@ std::string_view name(PreferenceLoss loss);
 
 // Whether it compares log-probabilities with those of the model that training began with.
 bool uses_reference(PreferenceLoss loss);
-// What its samples are: pairs of answers, single answers with a label, or answers with rewards.
+// Samples of a loss: pairs of answers, single answers with a label, or answers with rewards.
 enum class Compares { kPairs, kLabels, kRewards };
 Compares compares(PreferenceLoss loss);
 inline bool labels_answers(PreferenceLoss loss) { return compares(loss) == Compares::kLabels; }
