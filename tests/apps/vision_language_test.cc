@@ -279,10 +279,12 @@ TEST_F(VisionLanguage, WhatATokenizerCannotSayIsRefused) {
     refused(more, why);
   };
   with({"<s>", "</s>", "<pad>"});
-  refused_with({"model.weights="}, {"other/tokenizer.json", "has no image token (<image>"});
+  refused_with({"model.weights=", "model.family=vlm"},
+               {"other/tokenizer.json", "has no image token (<image>"});
   refused_with({}, {"vlm.tokens=[260, 258]", "is no special token"});
   with(kSpecial);
-  refused_with({"model.weights="}, {"has no end of text", "generation_config.json"});
+  refused_with({"model.weights=", "model.family=vlm"},
+               {"has no end of text", "generation_config.json"});
   std::vector<std::string> many = kSpecial;
   for (int i = 0; i < 80; ++i) many.push_back("<extra" + std::to_string(i) + ">");
   with(many);

@@ -144,7 +144,6 @@ TEST(Vlm, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(vlm_refusal({"vision.frames=2"}), HasSubstr("set vision.frames=1"));
   EXPECT_THAT(vlm_refusal({"data.documents=true"}), HasSubstr("data.documents"));
   EXPECT_THAT(vlm_refusal({"model.vocab=256"}), HasSubstr("258"));
-  EXPECT_THAT(vlm_refusal({"lora.rank=2"}), HasSubstr("no adapters"));
   EXPECT_THAT(usage_error_of([] {
                 resolve(vlm_job({"parallel.cp=2", "parallel.context=ulysses"}), 2, {});
               }),

@@ -292,6 +292,7 @@ TEST(VlmSpec, AFrozenTowerHasNoBackward) {
 // Those of rank 16 on the decoder of Qwen3-VL 2B; what is before the first of them has no backward.
 TEST(VlmSpec, AdaptersAreOfTheDecoderAlone) {
   config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / "qwen3_vl_2b.yaml");
+  job.model.frozen.clear();
   job.lora.rank = 16;
   const ModelSpec spec = describe(config::resolve(job, 1, {}));
   std::int64_t trained = 0;

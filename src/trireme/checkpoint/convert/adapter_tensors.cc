@@ -38,7 +38,7 @@ const Names& names_of_base(const config::Job& job) {
   const Path base = job.model.weights;
   if (base.empty() || !is_hugging_face(base)) return *all.front();
   const HuggingFaceWeights weights(base);
-  const auto found = std::ranges::find(all, weights.names(), &Names::name);
+  const auto found = std::ranges::find(all, &weights.table());
   if (found == all.end())
     fail(ErrorKind::kUsage,
          "model.weights={}: has the layers of a {}, which PEFT would not find by the names of a "

@@ -127,7 +127,8 @@ FileReader question_reader(const config::Job& job) {
                      Draws* draws) { return read_question(form, samples, number, draws); },
       .collate = [job](const std::vector<Inputs>& rows) { return merged_questions(job, rows); },
       .weigh = answered_tokens,
-      .blank = forget_answer};
+      .blank = forget_answer,
+      .vocabulary = form.words.vocabulary()};
   if (job.vlm.pack)
     reader.packing = {
         .outline = [form](const media::Samples& samples,

@@ -322,9 +322,10 @@ std::vector<at::Tensor> prompt_batch(const QuestionForm& form, std::span<const m
                    sequence.size() - 1);
 }
 
-Sources open_questions(const config::Job& job) {
-  const QuestionForm form(job);
-  check_room(form);
+namespace {
+
+Sources open_questions_of(const QuestionForm& form) {
+  const config::Job& job = form.job;
   const double tile = job.vlm.balance ? question_work(job).tile : 0;
   if (!job.vlm.pack)
     return synthetic_sources(
@@ -340,6 +341,16 @@ Sources open_questions(const config::Job& job) {
       [packed](std::span<const std::int64_t> rows) { return packed->batch(rows); },
       [packed](std::int64_t row) { return packed->weight(row); },
       [packed, tile](std::int64_t row) { return tile * static_cast<double>(packed->tiles(row)); });
+}
+
+}  // namespace
+
+Sources open_questions(const config::Job& job) {
+  const QuestionForm form(job);
+  check_room(form);
+  Sources sources = open_questions_of(form);
+  add_vocabulary(form.words.vocabulary(), sources);
+  return sources;
 }
 
 }  // namespace trireme::loaders

@@ -241,15 +241,6 @@ LocatedDataset from_dataset(const config::Data& data, const DataPlaces& places,
   return located(std::move(dataset), from_file ? data.tokenizer : own, data.path);
 }
 
-LocatedDataset with_words(const config::Data& data, LocatedDataset located) {
-  located.words = words_of(data);
-  if (!located.words) return located;
-  add_words(located.words, located.facts);
-  located.digest += fmt::format(" tokenizer {}", located.words->digest());
-  located.what += fmt::format(", {} of {} ids", located.words->kind(), located.facts.vocab);
-  return located;
-}
-
 LocatedDataset from_nothing(const config::Data& data, const config::SyntheticSource& source) {
   const double share = is_count(data.validation) ? 1 : static_cast<double>(data.samples);
   return {.digest = config::digest(source),

@@ -31,6 +31,15 @@ void add_words(const std::optional<text::Tokenizer>& words, config::DatasetFacts
   facts.tokens = text::picture_tokens(*words);
 }
 
+LocatedDataset with_words(const config::Data& data, LocatedDataset located) {
+  located.words = words_of(data);
+  if (!located.words) return located;
+  add_words(located.words, located.facts);
+  located.digest += fmt::format(" tokenizer {}", located.words->digest());
+  located.what += fmt::format(", {} of {} ids", located.words->kind(), located.facts.vocab);
+  return located;
+}
+
 void check_words(const config::Job& job, const text::Tokenizer& words) {
   std::array<std::int64_t, 2> tokens = text::picture_tokens(words);
   for (std::size_t i = 0; i < tokens.size(); ++i)
@@ -48,11 +57,10 @@ void check_words(const config::Job& job, const text::Tokenizer& words) {
          "at a picture's place; name the tokenizer of these ids, or other ids",
          tokens[0], tokens[1], tokens[0], named);
   if (tokens[1] < 0)
-    fail(
-        ErrorKind::kUsage,
-        "data.tokenizer={}: has no end of text, as eos_token_id of a generation_config.json beside "
-        "it says it; add that file, or give the id as the second of vlm.tokens",
-        named);
+    fail(ErrorKind::kUsage,
+         "data.tokenizer={}: has no end of text, as eos_token_id of a generation_config.json in "
+         "its directory says it; add that file, or give the id as the second of vlm.tokens",
+         named);
 }
 
 }  // namespace trireme::runs

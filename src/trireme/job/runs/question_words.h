@@ -6,6 +6,7 @@
 #include "trireme/config/job.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/data/text/tokenizer.h"
+#include "trireme/job/runs/dataset.h"
 
 namespace trireme::runs {
 
@@ -15,6 +16,9 @@ std::optional<text::Tokenizer> words_of(const config::Data& data);
 
 // Sets the ids of its vocabulary, of a picture's place and of the end of a text.
 void add_words(const std::optional<text::Tokenizer>& words, config::DatasetFacts& facts);
+
+// Samples with that tokenizer, if they have one, which is then part of their digest.
+LocatedDataset with_words(const config::Data& data, LocatedDataset located);
 
 // Throws Error{kUsage} where neither the tokenizer nor vlm.tokens say the id of a picture's place, or of an answer's end,
 // and where the first is no special token.

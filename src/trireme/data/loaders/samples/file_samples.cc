@@ -18,6 +18,7 @@
 #include "trireme/data/loaders/parts.h"
 #include "trireme/data/loaders/read_ahead.h"
 #include "trireme/data/loaders/sample_order.h"
+#include "trireme/data/loaders/tokens/words.h"
 #include "trireme/data/loaders/weighted_order.h"
 
 namespace trireme::loaders {
@@ -289,10 +290,12 @@ Sources open_files(const config::Job& job, const FileReader& reader, Evaluated e
     train.push_back(split.train);
     held_out.push_back(evaluated == Evaluated::kHeldOut ? split.held_out : split.train);
   }
-  return {
+  Sources sources{
       .train = read_ahead(std::make_unique<TrainFiles>(job, Parts(std::move(train)), reader), job),
       .held_out = std::make_unique<HeldOutFiles>(job, Parts(std::move(held_out)), reader),
       .digest = fmt::format("{} {}", source, splits.digest)};
+  add_vocabulary(reader.vocabulary, sources);
+  return sources;
 }
 
 }  // namespace trireme::loaders

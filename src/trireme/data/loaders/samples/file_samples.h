@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "trireme/data/loaders/samples/synthetic.h"
@@ -48,6 +49,7 @@ struct FileReader {
       view{};
   // Whether samples have classes, which must then be those of all data sets.
   bool labelled = false;
+  std::string vocabulary{};  // digest of their tokenizer, if they have one
 };
 
 // data.path of a resolved job whose data.source reads files. Training: each sample once an epoch, in an order of its

@@ -145,4 +145,10 @@ std::vector<std::int64_t> Words::asked_in(const std::string& text, std::int64_t 
   return {read.begin(), read.end()};
 }
 
+void add_vocabulary(const std::string& vocabulary, Sources& sources) {
+  if (vocabulary.empty()) return;
+  sources.vocabulary = vocabulary;
+  sources.digest += fmt::format(" tokenizer {}", vocabulary);
+}
+
 }  // namespace trireme::loaders

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trireme/config/job.h"
+#include "trireme/data/loaders/source.h"
 #include "trireme/data/text/tokenizer.h"
 
 namespace trireme::loaders {
@@ -42,6 +43,8 @@ class Words {
   bool ends(std::int64_t id) const;
   // None: bytes.
   const std::optional<text::Tokenizer>& tokenizer() const { return tokenizer_; }
+  // Digest of the tokenizer; empty: bytes.
+  std::string vocabulary() const { return tokenizer_ ? tokenizer_->digest() : ""; }
 
  private:
   // As a tokenizer reads it, with the image token at each mark.
@@ -54,5 +57,8 @@ class Words {
   std::optional<text::Tokenizer> tokenizer_;
   std::string mark_{kImageMark};  // the image token's text
 };
+
+// Samples of other ids are other data: adds the digest of their tokenizer, if they have one.
+void add_vocabulary(const std::string& vocabulary, Sources& sources);
 
 }  // namespace trireme::loaders
