@@ -1,4 +1,4 @@
-#include "trireme/config/chat.h"
+#include "trireme/config/sections/chat.h"
 
 #include <gmock/gmock.h>
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/config/error_of.h"
-#include "trireme/config/mrope.h"
+#include "trireme/config/sections/mrope.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/families/vlm/keys_checks.h"
 

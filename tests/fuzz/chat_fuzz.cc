@@ -1,6 +1,6 @@
 // Conversations, in every template, compared answers, rollouts, and what data.chat says of them.
 #include "tests/fuzz/target.h"
-#include "trireme/config/chat.h"
+#include "trireme/config/sections/chat.h"
 #include "trireme/data/chat/conversation.h"
 #include "trireme/data/chat/recognise.h"
 #include "trireme/data/chat/rollouts.h"

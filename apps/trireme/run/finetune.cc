@@ -19,7 +19,7 @@
 #include "trireme/base/text.h"
 #include "trireme/checkpoint/convert/peft_weights.h"
 #include "trireme/checkpoint/convert/weights.h"
-#include "trireme/config/chat.h"
+#include "trireme/config/sections/chat.h"
 #include "trireme/config/families.h"
 #include "trireme/config/weights.h"
 #include "trireme/data/chat/pack.h"

@@ -10,7 +10,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/weights.h"
-#include "trireme/config/chat.h"
+#include "trireme/config/sections/chat.h"
 #include "trireme/config/families.h"
 #include "trireme/config/rope.h"
 #include "trireme/config/synthetic.h"

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "trireme/config/chat.h"
+#include "trireme/config/sections/chat.h"
 
 namespace trireme::config {
 

@@ -1,6 +1,6 @@
 // A family with its keys, and its samples.
 #include "trireme/base/error.h"
-#include "trireme/config/chat.h"
+#include "trireme/config/sections/chat.h"
 #include "trireme/config/families.h"
 #include "trireme/config/pixels.h"
 #include "trireme/config/resolve/resolve_conversations.h"

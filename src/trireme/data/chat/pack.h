@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/config/chat.h"
+#include "trireme/config/sections/chat.h"
 #include "trireme/config/sections/preference.h"
 #include "trireme/data/text/token_file.h"
 

@@ -9,7 +9,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/base/held_out.h"
 #include "trireme/base/os/file_facts.h"
-#include "trireme/config/chat.h"
+#include "trireme/config/sections/chat.h"
 #include "trireme/config/data_sets.h"
 #include "trireme/config/synthetic.h"
 #include "trireme/data/chat/prepare.h"

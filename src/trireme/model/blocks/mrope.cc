@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <span>
 
-#include "trireme/config/mrope.h"
+#include "trireme/config/sections/mrope.h"
 #include "trireme/families/llama/keys_attention.h"
 
 namespace trireme::blocks {

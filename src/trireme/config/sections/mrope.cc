@@ -1,4 +1,4 @@
-#include "trireme/config/mrope.h"
+#include "trireme/config/sections/mrope.h"
 
 #include <charconv>
 #include <numeric>
