@@ -88,6 +88,7 @@ class BoundModel {
     return context;
   }
   static at::Tensor draw(const model::ParamSpec& param, std::uint64_t seed) {
+    if (param.norms_of) return exec::initial_norms(param, seed).narrow(0, 0, param.numel());
     return exec::initial_values(param, 0, param.numel(), exec::initial_generator(param, seed))
         .reshape(param.shape);
   }

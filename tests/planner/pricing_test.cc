@@ -84,6 +84,16 @@ TEST(NodePrices, AdaptersAreProductsOfTheirOwn) {
                    node_seconds(plain, "block.0", Verb::kForward) + product(rows, 16, 1024) +
                        product(rows, 3 * 1024, 16) + product(rows, 16, 1024) +
                        product(rows, 1024, 16));
+  // Magnitudes: B A, the weight with it and its squares in fp32, then all results.
+  const config::Job scaled = job_with({"lora.rank=16", "lora.targets=attention", "lora.dora=true"});
+  double magnitudes = 0;
+  for (const double out : {3.0 * 1024, 1.0 * 1024})
+    magnitudes += seconds(gpu, gemm(Math::kFp32, out, 1024, 16)) +
+                  seconds(gpu, stream(out * 1024 * (2 + 5 * 4), 4)) +
+                  seconds(gpu, stream(rows * out * 2 * 2));
+  EXPECT_NEAR(node_seconds(scaled, "block.0", Verb::kForward) -
+                  node_seconds(adapted, "block.0", Verb::kForward),
+              magnitudes, 1e-9 * magnitudes);
   const double adapters = node_seconds(adapted, "block.0", Verb::kBackwardWeight);
   EXPECT_GT(adapters, 0);
   EXPECT_LT(adapters, 0.3 * node_seconds(plain, "block.0", Verb::kBackwardWeight));

@@ -124,6 +124,7 @@ std::vector<Layout> layouts() {
   add(1, {"precision.nodes=head=fp32", "precision.compute=bf16", "model.tied=false"});
   add(1, {"precision.compute=fp16", "run.micro_batch=8"});
   add(1, {"lora.rank=4", "run.micro_batch=8"});
+  both(1, {"lora.rank=4", "lora.dora=true", "run.micro_batch=8"});
   add(1, {"offload.optimizer=host", "run.micro_batch=8"});
   both(1, {"offload.optimizer=nvme", "offload.params=nvme", "offload.grads=nvme"});
   add(1, {"offload.activations=nvme", "recompute.policy=full", "run.micro_batch=4"});

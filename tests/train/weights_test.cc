@@ -150,6 +150,41 @@ TEST_F(WeightsTest, AdaptersComeAlongIfThereAreAny) {
   EXPECT_EQ(begin(write("tuned", lora), {"lora.rank=2"}), drawn(lora));
 }
 
+// Not with those of the values that would be drawn.
+TEST_F(WeightsTest, MagnitudesBeginWithNormsOfTheirRows) {
+  const Parameters base = drawn({});
+  for (const Sets& layout : std::vector<Sets>{
+           {}, {"parallel.tp=2"}, {"parallel.tp=4", "parallel.dp_shard=2", "parallel.zero=3"}}) {
+    Sets sets = {"lora.rank=2", "lora.dora=true", "run.seed=7"};
+    sets.insert(sets.end(), layout.begin(), layout.end());
+    const Path weights = write("base" + std::to_string(layout.size()), layout);
+    const Parameters begun = begin(weights, sets), own = drawn(sets);
+    int found = 0;
+    for (const auto& [name, values] : begun) {
+      const std::size_t at = name.find("lora_magnitude_vector.");
+      if (at == name.npos) continue;
+      ++found;
+      const auto norms = [&](const Parameters& of) {
+        const std::vector<double>& rows = of.at(name.substr(0, at) + "weight");
+        std::vector<double> squares(values.size());
+        for (std::size_t i = 0; i < rows.size(); ++i)
+          squares[i / (rows.size() / values.size())] += rows[i] * rows[i];
+        return squares;
+      };
+      const std::vector<double> loaded = norms(base), drawn_here = norms(own);
+      for (std::size_t row = 0; row < values.size(); ++row) {
+        EXPECT_NEAR(values[row], std::sqrt(loaded[row]), 1e-6 * values[row]) << name;
+        EXPECT_NEAR(own.at(name)[row], std::sqrt(drawn_here[row]), 1e-6 * values[row]) << name;
+      }
+    }
+    EXPECT_EQ(found, 14);
+    // Those of a model that has them come along.
+    EXPECT_EQ(begin(write("tuned" + std::to_string(layout.size()), sets),
+                    {"lora.rank=2", "lora.dora=true"}),
+              own);
+  }
+}
+
 TEST_F(WeightsTest, ThatDoNotFitAreNamed) {
   const Path weights = write("plain", {});
   EXPECT_THAT(refusal([&] { begin(weights, {"model.layers=3"}); }),

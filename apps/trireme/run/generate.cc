@@ -46,13 +46,19 @@ void check_generates(const GenerateOptions& options, const config::Job& job,
   if (!options.image.empty() && !sees)
     fail(ErrorKind::kUsage, "--image {}: a model of family {} reads text alone; leave it out",
          options.image, config::name(job.model.family));
-  if (sees && !options.tokenizer.empty())
+  if (sees && !family.tokenizes_questions && !options.tokenizer.empty())
     fail(ErrorKind::kUsage,
          "--tokenizer {}: a model of family {} reads and writes bytes; leave it out",
          options.tokenizer, config::name(job.model.family));
   if (sees && !options.chat.empty())
     fail(ErrorKind::kUsage, "--chat {}: a model of family {} has no chat template; leave it out",
          options.chat, config::name(job.model.family));
+  if (options.rollout && !family.packs_conversations)
+    fail(
+        ErrorKind::kUsage, "--rollout: family {} has no policy losses; {} do", family.name,
+        config::names_where([](const config::FamilyInfo& one) { return one.packs_conversations; }));
+  if (options.rollout && options.prompt.empty())
+    fail(ErrorKind::kUsage, "--rollout without --prompt; give the prompt that is answered");
   if (options.prompt.empty() && options.chat.empty())
     fail(ErrorKind::kUsage, "--prompt is empty; give the model a text to continue");
   for (const std::string& stop : options.stops)
@@ -123,6 +129,14 @@ std::vector<std::int32_t> chat_prompt(const GenerateOptions& options, const conf
       .ids;
 }
 
+// Whether a model that answers about pictures has a tokenizer; else its text is bytes.
+bool has_tokenizer(const GenerateOptions& options, const Path& checkpoint,
+                   const formats::Manifest& manifest, const config::Job& job) {
+  if (!config::info(job).tokenizes_questions) return false;
+  return !options.tokenizer.empty() || !manifest.vocabulary.empty() ||
+         job.data.tokenizer != config::Data{}.tokenizer || text::find_vocabulary(checkpoint);
+}
+
 }  // namespace
 
 int generate(const GenerateOptions& options) {
@@ -152,6 +166,10 @@ int generate(const GenerateOptions& options) {
   if (config::info(job).answers_about_pictures()) {
     if (!options.image.empty()) words.insert(words.end(), {"--image", options.image});
     say_stops();
+    if (has_tokenizer(options, checkpoint, manifest, job))
+      words.insert(words.end(),
+                   {"--vocabulary",
+                    job_in_memory(tokenizer_of(options, checkpoint, manifest, job).description())});
     become_worker(words, {});
   }
   text::Tokenizer tokenizer = tokenizer_of(options, checkpoint, manifest, job);
@@ -170,6 +188,7 @@ int generate(const GenerateOptions& options) {
     }
   }
   say_stops();
+  if (options.rollout) words.insert(words.end(), {"--rollout", "1"});
   words.insert(words.end(), {"--context", std::to_string(context_of(job, prompt, options.tokens))});
   words.insert(words.end(), {"--vocabulary", job_in_memory(tokenizer.description())});
   become_worker(words, {});

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -37,8 +38,12 @@ class Parameters {
   }
 
   bool has(const model::ParamSpec& param) const { return places_.contains(param.name); }
-  bool has_any(const model::UnitSpec& unit) const {
-    return std::ranges::any_of(unit.params, [&](const auto& param) { return has(param); });
+  // Whether the parameter begins with what is stored: itself, or the norms of the rows of a weight.
+  bool gives(const model::ParamSpec& param) const {
+    return has(param) || (param.norms_of && has(*param.norms_of));
+  }
+  bool gives_any(const model::UnitSpec& unit) const {
+    return std::ranges::any_of(unit.params, [&](const auto& param) { return gives(param); });
   }
   const Path& directory() const { return directory_; }
 
@@ -56,6 +61,10 @@ class Parameters {
   }
 
   at::Tensor read(const model::ParamSpec& param, at::ScalarType type) const {
+    if (!has(param)) {
+      const model::ParamSpec& weight = *param.norms_of;
+      return at::linalg_vector_norm(read(weight, at::kDouble).view(weight.shape), 2, {1}).to(type);
+    }
     const at::TensorOptions options = at::TensorOptions().dtype(type);
     const at::Tensor all = at::empty({param.numel()}, options);
     if (files_) {
@@ -135,7 +144,7 @@ void for_stored(const Parameters& stored, const exec::Units& units,
     const auto within =
         model::extents_within(spec, units.tp_rank(), units.tp(), slice.offset, slice.count);
     for (std::size_t p = 0; p < spec.params.size(); ++p) {
-      if (within[p].empty() || !stored.has(spec.params[p])) continue;
+      if (within[p].empty() || !stored.gives(spec.params[p])) continue;
       const at::Tensor all = stored.read(spec.params[p], value.scalar_type());
       for (const model::Extent& extent : within[p])
         value.narrow(0, extent.local, extent.count)
@@ -180,7 +189,7 @@ void load_weights(const Path& directory, exec::Units& units,
   const Parameters stored(directory);
   std::vector<plan::UnitId> wanted;
   for (plan::UnitId unit = 0; unit < std::ssize(specs); ++unit)
-    if (news == NewUnits::kRefused || !units.trains(unit) || stored.has_any(specs[unit]))
+    if (news == NewUnits::kRefused || !units.trains(unit) || stored.gives_any(specs[unit]))
       wanted.push_back(unit);
   fill(stored, units, specs, wanted);
 }

@@ -12,6 +12,7 @@ namespace trireme::exec {
 struct Past {
   std::int64_t rows = 0;
   std::vector<at::Tensor> kept{};  // in an order of the block's own; empty before the first row
+  std::vector<at::Tensor> constants{};  // what the block computes of its parameters once a sequence
 };
 
 }  // namespace trireme::exec

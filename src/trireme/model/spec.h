@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,8 @@ struct ParamSpec {
   Cut cut{};
   double lr = 1;  // multiplies the learning rate
   Bounds bounds{};
+  // A weight, [rows, columns]: this parameter, [rows], begins with the norms of its rows instead of `init`.
+  std::shared_ptr<const ParamSpec> norms_of{};
 
   std::int64_t numel() const;
 };
@@ -77,7 +80,8 @@ struct ModelSpec {
   std::vector<UnitSpec> units;  // parallel to program.units
   std::vector<std::vector<ParamRef>>
       node_params;  // parallel to program.nodes: what each block binds
-  // The same: indices of weights with an adapter, whose A and B follow the node's other parameters, in this order.
+  // The same: indices of weights with an adapter, whose parameters (Training::adapter_params) follow the node's other
+  // ones, in this order.
   std::vector<std::vector<int>> adapted;
   // The same: a block that runs layers one by one has them here.
   std::vector<std::vector<Layer>> layers;

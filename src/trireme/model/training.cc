@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
@@ -43,20 +44,28 @@ void Training::check(const std::vector<std::string>& units) const {
          named_, fmt::join(units, ", "));
 }
 
-std::vector<ParamSpec> adapter_params(const ParamSpec& weight, std::int64_t rank) {
+std::vector<ParamSpec> Training::adapter_params(const ParamSpec& weight, const Cut& whole) const {
   const std::size_t last = weight.name.rfind('.');
   const std::string layer = weight.name.substr(0, last), word = weight.name.substr(last);
   const bool by_outputs = weight.cut.dim == 0;
   const Cut part{.partial = true};
-  return {{.name = layer + ".lora_A" + word,
-           .shape = {rank, weight.shape[1]},
-           .init = {.kind = Init::Kind::kNormal,
-                    .std = 1 / std::sqrt(static_cast<double>(weight.shape[1]))},
-           .cut = by_outputs ? part : weight.cut},
-          {.name = layer + ".lora_B" + word,
-           .shape = {weight.shape[0], rank},
-           .init = {.kind = Init::Kind::kZeros},
-           .cut = by_outputs ? weight.cut : part}};
+  const std::int64_t out = weight.shape[0], in = weight.shape[1];
+  std::vector<ParamSpec> params = {
+      {.name = layer + ".lora_A" + word,
+       .shape = {lora_.rank, in},
+       .init = {.kind = Init::Kind::kNormal, .std = 1 / std::sqrt(static_cast<double>(in))},
+       .cut = by_outputs ? part : weight.cut},
+      {.name = layer + ".lora_B" + word,
+       .shape = {out, lora_.rank},
+       .init = {.kind = Init::Kind::kZeros},
+       .cut = by_outputs ? weight.cut : part}};
+  if (lora_.dora)
+    params.push_back({.name = layer + ".lora_magnitude_vector" + word,
+                      .shape = {out},
+                      .decay = 0,
+                      .cut = by_outputs ? weight.cut : whole,
+                      .norms_of = std::make_shared<const ParamSpec>(weight)});
+  return params;
 }
 
 }  // namespace trireme::model

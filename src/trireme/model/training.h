@@ -27,6 +27,13 @@ class Training {
   std::vector<int> adapted_attention(const std::vector<int>& layers) const;
   std::vector<int> adapted_mlp(const std::vector<int>& layers) const;
   bool dropout() const { return lora_.dropout > 0; }
+  // Parameters of an adapter of `weight`, [out, in], cut along with it and named as it is, with another word before its
+  // last one. `lora_A`, [rank, in], is drawn from N(0, 1/in), so that it keeps the variance of its input. `lora_B`, [out,
+  // rank], is zero, so that training begins with the unchanged model (Hu et al. 2021). With lora.dora,
+  // `lora_magnitude_vector`, [out], begins with the norms of the weight's rows (Liu et al. 2024); that of a layer shared
+  // by inputs is cut as `whole`.
+  std::vector<ParamSpec> adapter_params(const ParamSpec& weight, const Cut& whole) const;
+  bool dora() const { return lora_.dora; }
 
   // Throws Error{kUsage} if a pattern names none of the model's own units, or nothing trains.
   void check(const std::vector<std::string>& units) const;
@@ -40,10 +47,5 @@ class Training {
 inline bool holds_adapters(std::string_view unit) {
   return unit.ends_with(".lora") || unit.find(".lora.") != std::string_view::npos;
 }
-
-// The two parameters of an adapter of `weight`, [out, in] (Hu et al. 2021). A, [rank, in], is drawn from N(0, 1/in), so
-// that it keeps the variance of its input. B, [out, rank], is zero, so that training begins with the unchanged model.
-// Named as `weight`, with lora_A and lora_B before its last word. They are cut along with it.
-std::vector<ParamSpec> adapter_params(const ParamSpec& weight, std::int64_t rank);
 
 }  // namespace trireme::model

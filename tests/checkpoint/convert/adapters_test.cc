@@ -112,6 +112,50 @@ TEST_P(Adapters, AreAddedToTheirWeightsAlone) {
   }
 }
 
+// m / |W + s B A| * (W + s B A), with s = alpha / sqrt(rank) (DoRA, Liu et al. 2024).
+TEST_P(Adapters, RowsOfMergedWeightsHaveTheirMagnitudes) {
+  begin({"lora.dora=true", "lora.scaling=root_rank"});
+  to_peft(seed(), one_.job, one_.model, scratch_ / "peft");
+  const formats::SafetensorsFile peft(scratch_ / "peft/adapter_model.safetensors");
+  const Json config = parse_json(read_file(scratch_ / "peft/adapter_config.json"), "config");
+  EXPECT_EQ(config["use_dora"], true);
+  EXPECT_EQ(config["use_rslora"], true);
+  EXPECT_EQ(config["lora_alpha"], 3);
+  merged_to_hugging_face(seed(), one_.job, one_.model, scratch_ / "merged");
+  const formats::SafetensorsFile file(scratch_ / "merged/model.safetensors");
+  int scaled = 0;
+  for (const formats::Tensor& tensor : file.tensors()) {
+    const std::string layer = tensor.name.substr(0, tensor.name.rfind('.'));
+    const formats::Tensor* const there =
+        peft.find("base_model.model." + layer + ".lora_magnitude_vector");
+    if (there == nullptr || !tensor.name.ends_with(".weight")) continue;
+    ++scaled;
+    const std::vector<float> m = floats(there->bytes), found = floats(tensor.bytes),
+                             w = ours(tensor.name), a = ours(layer + ".lora_A.weight"),
+                             b = ours(layer + ".lora_B.weight");
+    EXPECT_EQ(m, ours(layer + ".lora_magnitude_vector.weight"));
+    const std::size_t rows = b.size() / 2, columns = a.size() / 2;
+    const bool turned = GetParam() == Family::kGpt;  // [in, out]
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::vector<double> whole(columns);
+      double squares = 0;
+      for (std::size_t column = 0; column < columns; ++column) {
+        const double sum = static_cast<double>(b[2 * row]) * a[column] +
+                           static_cast<double>(b[2 * row + 1]) * a[columns + column];
+        whole[column] = w[row * columns + column] + 3 / std::sqrt(2.0) * sum;
+        squares += whole[column] * whole[column];
+      }
+      for (std::size_t column = 0; column < columns; ++column) {
+        const double value = m[row] / std::sqrt(squares) * whole[column];
+        ASSERT_NEAR(found[turned ? column * rows + row : row * columns + column], value,
+                    2e-6 * std::abs(m[row]))
+            << tensor.name;
+      }
+    }
+  }
+  EXPECT_EQ(scaled, GetParam() == Family::kGpt ? 8 : 14);
+}
+
 TEST_P(Adapters, OtherUnitsThatTrainedNeedAMerge) {
   begin({"lora.also=head"});
   EXPECT_THAT(formats::refusal([&] { to_peft(seed(), one_.job, one_.model, scratch_ / "peft"); },
@@ -123,7 +167,7 @@ TEST_P(Adapters, OtherUnitsThatTrainedNeedAMerge) {
 
 TEST_P(Adapters, ComeBackFromPeftWithTheirBits) {
   for (const char* targets : {"all", "attention", "mlp"}) {
-    begin({std::string("lora.targets=") + targets});
+    begin({std::string("lora.targets=") + targets, "lora.scaling=root_rank", "lora.dora=true"});
     const Path peft = scratch_ / targets / "peft", base = scratch_ / targets / "base";
     to_peft(seed(), one_.job, one_.model, peft);
     const Target plain = target_of(decoder(GetParam(), 17), {});
@@ -187,12 +231,17 @@ TEST(PeftConfig, WhatNoJobSaysIsRefused) {
     return peft_config(start + more + "}", "a.json");
   };
   EXPECT_EQ(read("").lora.rank, 4);
-  EXPECT_EQ(read(R"(,"use_rslora":true)").lora.alpha, 16);
+  EXPECT_EQ(read("").lora.scaling, config::LoraScaling::kRank);
+  const config::Lora by_root = read(R"(,"use_rslora":true,"use_dora":true)").lora;
+  EXPECT_EQ(by_root,
+            (config::Lora{
+                .rank = 4, .alpha = 8, .scaling = config::LoraScaling::kRootRank, .dora = true}));
+  EXPECT_EQ(config::lora_scale(by_root), 4);
+  EXPECT_EQ(config::lora_scale(read("").lora), 2);
   EXPECT_EQ(read(R"(,"lora_dropout":0.1,"base_model_name_or_path":"a/b")").base, "a/b");
   EXPECT_EQ(read(R"(,"base_model_name_or_path":null,"use_dora":false,"rank_pattern":{})").base, "");
   for (const char* more :
-       {R"("use_dora":true)", R"("bias":"all")", R"("modules_to_save":["lm_head"])",
-        R"("rank_pattern":{"q_proj":8})", R"("alpha_pattern":{"q_proj":8})", R"("lora_bias":true)",
+       {R"("bias":"all")", R"("modules_to_save":["lm_head"])", R"("lora_bias":true)",
         R"("layer_replication":[[0,1]])", R"("target_parameters":["x"])"}) {
     const std::string key = std::string(more).substr(1, std::string(more).find(':') - 2);
     EXPECT_THAT(formats::refusal([&] { read(std::string(",") + more); }, ErrorKind::kData),

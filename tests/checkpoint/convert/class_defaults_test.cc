@@ -53,15 +53,20 @@ TEST(ClassDefaults, PublishedLlavaIsUnderstood) {
   const std::string text = R"({"model_type": "llava", "image_token_index": 32000,
       "projector_hidden_act": "gelu", "vision_feature_layer": -2,
       "vision_feature_select_strategy": "default", "text_config": {"max_position_embeddings": 4096,
-      "model_type": "llama", "rms_norm_eps": 1e-05, "vocab_size": 32000}, )";
+      "model_type": "llama", "rms_norm_eps": 1e-05, "vocab_size": 32064}, )";
   const config::Job job = config::resolve(job_of_config(text + vision, ""), 1, {});
   // LLaVA 1.5 7B without the tower's last block and norm, with a newline.
-  EXPECT_EQ(model::describe(job).parameters(), 7'062'902'784 - 12'596'224 - 2'048 + 4'096);
+  EXPECT_EQ(model::describe(job).parameters(), 7'063'427'072 - 12'596'224 - 2'048 + 4'096);
+  using Tokens = std::array<std::int64_t, 2>;
+  EXPECT_EQ(job.vlm.tokens, (Tokens{32000, 257})) << "no tokenizer says how a text ends";
   const auto with = [&](const char* key, const Json& value) {
     Json json = Json::parse(text + vision);
     json[Json::json_pointer(key)] = value;
     return json.dump();
   };
+  EXPECT_EQ(job_of_config(with("/text_config/eos_token_id", {2, 7}), "").vlm.tokens,
+            (Tokens{32000, 2}));
+  EXPECT_THAT(refused(with("/image_token_index", -3)), HasSubstr("image_token_index"));
   EXPECT_THAT(refused(with("/vision_feature_layer", -1)), HasSubstr("vision_feature_layer is -1"));
   EXPECT_THAT(refused(with("/vision_feature_layer", 0)), HasSubstr("before the last, such as -2"));
   EXPECT_THAT(refused(with("/vision_feature_select_strategy", "full")),

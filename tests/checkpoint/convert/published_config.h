@@ -15,7 +15,7 @@
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/families/describe.h"
 
-namespace trireme::convert::published_config {
+namespace trireme::convert::published_classes {
 
 // hidden, layers, ffn, heads, key-value heads, vocabulary.
 using Sizes = std::array<std::int64_t, 6>;
@@ -79,4 +79,4 @@ inline std::string refused(const char* type, const Json& more) {
   return formats::refusal([&] { read(tiny(type, more)); });
 }
 
-}  // namespace trireme::convert::published_config
+}  // namespace trireme::convert::published_classes

@@ -11,13 +11,13 @@
 namespace trireme::convert::published_decoders_test {
 namespace {
 
-using published_config::config;
-using published_config::expect_published;
-using published_config::Published;
-using published_config::read;
-using published_config::refused;
-using published_config::Sizes;
-using published_config::tiny;
+using published_classes::config;
+using published_classes::expect_published;
+using published_classes::Published;
+using published_classes::read;
+using published_classes::refused;
+using published_classes::Sizes;
+using published_classes::tiny;
 using testing::HasSubstr;
 
 Json llama3(double factor) {

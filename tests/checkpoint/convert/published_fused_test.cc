@@ -10,13 +10,13 @@
 namespace trireme::convert::published_fused_test {
 namespace {
 
-using published_config::config;
-using published_config::expect_published;
-using published_config::Published;
-using published_config::read;
-using published_config::refused;
-using published_config::tiny;
-using published_config::unordered;
+using published_classes::config;
+using published_classes::expect_published;
+using published_classes::Published;
+using published_classes::read;
+using published_classes::refused;
+using published_classes::tiny;
+using published_classes::unordered;
 using testing::HasSubstr;
 
 // Lists of a file of Phi-3, and what a job says of them: 131072 tokens are 32 times those of pretraining.

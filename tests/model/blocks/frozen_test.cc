@@ -52,7 +52,10 @@ const std::vector<Sets> kTraining = {{"model.frozen=embed"},
                                      {"lora.rank=8", "lora.targets=attention"},
                                      {"lora.rank=8", "lora.targets=mlp"},
                                      {"lora.rank=8", "lora.also=block.1,head"},
-                                     {"lora.rank=8", "lora.also=embed"}};
+                                     {"lora.rank=8", "lora.also=embed"},
+                                     {"lora.rank=8", "lora.dora=true"},
+                                     {"lora.rank=8", "lora.dora=true", "lora.targets=mlp"},
+                                     {"lora.rank=8", "lora.dora=true", "lora.also=block.1,head"}};
 
 const std::vector<Sets> kLayouts = {{},
                                     {"parallel.tp=2"},
@@ -371,30 +374,6 @@ TEST(Frozen, NodesHoldWhileTheyRunWhatTheySay) {
     }
 }
 #endif
-
-// A frozen block's backward costs one forward, not two.
-TEST(Frozen, BackwardCostsWhatItComputes) {
-  const auto block = [](const Sets& training, std::size_t node) {
-    return build(job_of({Family::kGpt}, training, {})).spec.program.nodes[node];
-  };
-  const double tokens = 3 * 160, attention = 2 * tokens * 160 * 128;
-  const double products = 2 * tokens * (4 * 128 * 128 + 2 * 128 * 320);
-  const plan::Node whole = block({}, 2);
-  EXPECT_FALSE(whole.backward_flops);
-  EXPECT_EQ(whole.flops, products + attention);
-  const plan::Node frozen = block({"model.frozen=block.1"}, 2);
-  EXPECT_EQ(frozen.flops, whole.flops);
-  EXPECT_EQ(plan::flops(frozen, Verb::kBackward), products + 2 * attention);
-  EXPECT_FALSE(frozen.split);
-  const double adapters = 2 * tokens * 8 * (128 + 3 * 128 + 128 + 128 + 128 + 320 + 320 + 128);
-  const plan::Node adapted = block({"lora.rank=8"}, 2);
-  EXPECT_EQ(adapted.flops, whole.flops + adapters);
-  EXPECT_EQ(plan::flops(adapted, Verb::kBackward), products + 2 * attention + 2 * adapters);
-  EXPECT_EQ(adapted.split->weight_flops, adapters);
-  // The first one gives no gradient to what its first layer reads.
-  EXPECT_EQ(plan::flops(block({"lora.rank=8"}, 1), Verb::kBackward),
-            plan::flops(adapted, Verb::kBackward) - 2 * tokens * (3 * 128 + 8) * 128);
-}
 
 }  // namespace
 }  // namespace trireme::blocks::frozen_test

@@ -122,6 +122,25 @@ TEST(Lora, IsTheModelWithMergedWeights) {
     }
 }
 
+// rsLoRA: the scale is alpha / sqrt(rank).
+TEST(Lora, ScaleIsOfTheRankOrOfItsRoot) {
+  for (const auto& [scaling, scale] :
+       {std::pair("rank", 6.0 / 4), std::pair("root_rank", 6.0 / 2)}) {
+    const config::Job job = job_of(
+        Family::kLlama, {"lora.rank=4", "lora.alpha=6", std::string("lora.scaling=") + scaling});
+    BoundModel model(build(job), at::kDouble),
+        merged(build(job_of(Family::kLlama, {})), at::kDouble);
+    move_adapters(model);
+    const std::map<std::string, at::Tensor> whole = by_name(merged);
+    const at::NoGradGuard no_grad;
+    for (const Pair& pair : adapters_of(model))
+      whole.at(pair.weight).add_(at::mm(pair.up, pair.down), scale);
+    const at::Tensor tokens = tokens_of(job, 1);
+    EXPECT_NEAR(model.loss(tokens, tokens).item<double>(),
+                merged.loss(tokens, tokens).item<double>(), 1e-10);
+  }
+}
+
 TEST(Lora, DropoutIsOfWhatAdaptersRead) {
   for (const Family family : kFamilies) {
     const config::Job job = job_of(family, {"lora.rank=3", "lora.dropout=0.3"});

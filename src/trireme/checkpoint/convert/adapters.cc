@@ -1,5 +1,7 @@
 #include "trireme/checkpoint/convert/adapters.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -17,6 +19,7 @@
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/adapter_tensors.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
+#include "trireme/checkpoint/convert/preprocessor.h"
 #include "trireme/checkpoint/convert/state_reader.h"
 #include "trireme/checkpoint/convert/turn.h"
 #include "trireme/checkpoint/convert/values.h"
@@ -51,14 +54,6 @@ void check_peft(const std::string& what, const config::Job& job, const model::Mo
           "weights with --merge",
           what, model.units[unit].name, job.lora.also);
   hugging_face_config(without_adapters(job));
-  const Path base = job.model.weights;
-  if (base.empty() || !is_hugging_face(base)) return;
-  const std::string_view names = names_of(job).front()->name;
-  if (const HuggingFaceWeights weights(base); weights.names() != names)
-    fail(ErrorKind::kUsage,
-         "{}: its model, {}, has the layers of a {}, which PEFT would not find by the names of a "
-         "{}; write merged weights with --merge",
-         what, base.string(), weights.names(), names);
 }
 
 template <typename TypeOf>  // (unit)
@@ -67,8 +62,8 @@ std::vector<formats::TensorInfo> infos_of(const std::vector<AdapterTensor>& tens
   std::vector<formats::TensorInfo> infos;
   for (const AdapterTensor& tensor : tensors)
     infos.push_back({.name = tensor.name,
-                     .dtype = type_of(tensor.slot.unit),
-                     .shape = tensor.slot.param->shape});
+                     .dtype = type_of(tensor.pieces.front().slot.unit),
+                     .shape = tensor.shape});
   return infos;
 }
 
@@ -84,19 +79,41 @@ Json whole_if_whole(double number) {
   return number == std::floor(number) ? Json(static_cast<std::int64_t>(number)) : Json(number);
 }
 
-std::string adapter_config(const config::Job& job, const std::set<std::string>& targets,
-                           bool turned) {
+// target_modules: these ends of names. Where a model's tower has layers of such names too, an expression for the whole
+// names of the decoder's, whether its module is the model's or that of its base.
+Json target_modules(const Names& names, const std::set<std::string>& ends) {
+  if (names.decoder.empty()) return ends;
+  return fmt::format(R"((.*\.)?{}\..*\.({}))", names.decoder, fmt::join(ends, "|"));
+}
+
+std::string adapter_config(const config::Job& job, const Names& names,
+                           const std::vector<AdapterTensor>& tensors) {
+  const config::Lora& lora = job.lora;
+  const bool by_root = lora.scaling == config::LoraScaling::kRootRank;
+  std::set<std::string> targets;
+  Json ranks = Json::object(), alphas = Json::object();
+  for (const AdapterTensor& tensor : tensors) {
+    const std::string target = target_of(config::info(job).decoder->fused_heads, tensor.layer);
+    targets.insert(target);
+    if (tensor.ranks() == 1) continue;
+    // The scale stays the same.
+    const auto times = static_cast<double>(tensor.ranks());
+    ranks[target] = tensor.ranks() * lora.rank;
+    alphas[target] = whole_if_whole((by_root ? std::sqrt(times) : times) * lora.alpha);
+  }
   const Json json = {{"peft_type", "LORA"},
                      {"task_type", "CAUSAL_LM"},
                      {"base_model_name_or_path", job.model.weights},
-                     {"r", job.lora.rank},
-                     {"lora_alpha", whole_if_whole(job.lora.alpha)},
-                     {"lora_dropout", job.lora.dropout},
-                     {"target_modules", targets},
+                     {"r", lora.rank},
+                     {"lora_alpha", whole_if_whole(lora.alpha)},
+                     {"lora_dropout", lora.dropout},
+                     {"target_modules", target_modules(names, targets)},
                      {"bias", "none"},
-                     {"fan_in_fan_out", turned},
-                     {"use_rslora", false},
-                     {"use_dora", false},
+                     {"fan_in_fan_out", tensors.front().turned},
+                     {"use_rslora", by_root},
+                     {"use_dora", lora.dora},
+                     {"rank_pattern", ranks},
+                     {"alpha_pattern", alphas},
                      {"modules_to_save", nullptr},
                      {"inference_mode", true}};
   return json.dump(2) + "\n";
@@ -184,9 +201,9 @@ class Parameters {
   std::optional<StateReader> base_;
 };
 
-// W + scale B A, W of `out` rows and A of `rank`.
+// W + scale B A, W of `out` rows and A of `rank`; with magnitudes its rows have these norms.
 void add_product(std::vector<float>& w, const std::vector<float>& b, const std::vector<float>& a,
-                 std::size_t rank, float scale) {
+                 std::size_t rank, float scale, const std::vector<float>& magnitudes) {
   const std::size_t rows = b.size() / rank, columns = a.size() / rank;
   std::vector<float> sum(columns);
   for (std::size_t row = 0; row < rows; ++row) {
@@ -196,6 +213,12 @@ void add_product(std::vector<float>& w, const std::vector<float>& b, const std::
         sum[column] += b[row * rank + k] * a[k * columns + column];
     for (std::size_t column = 0; column < columns; ++column)
       w[row * columns + column] += scale * sum[column];
+    if (magnitudes.empty()) continue;
+    const std::span<float> whole(w.data() + row * columns, columns);
+    double squares = 0;
+    for (const float value : whole) squares += static_cast<double>(value) * value;
+    const double factor = magnitudes[row] / std::sqrt(squares);
+    for (float& value : whole) value = static_cast<float>(factor * value);
   }
 }
 
@@ -234,10 +257,13 @@ std::vector<Merged> merged_tensors(const config::Job& job, const model::ModelSpe
 std::vector<float> merged_values(const std::string& name, const Parameters& parameters,
                                  const config::Lora& lora) {
   std::vector<float> values = parameters.read(name);
-  if (const std::string a = adapter_name(name, "lora_A"); parameters.has(a))
-    add_product(values, parameters.read(adapter_name(name, "lora_B")), parameters.read(a),
-                static_cast<std::size_t>(lora.rank),
-                static_cast<float>(lora.alpha / static_cast<double>(lora.rank)));
+  const std::string a = adapter_name(name, "lora_A");
+  if (!parameters.has(a)) return values;
+  std::vector<float> magnitudes;
+  if (lora.dora) magnitudes = parameters.read(adapter_name(name, "lora_magnitude_vector"));
+  add_product(values, parameters.read(adapter_name(name, "lora_B")), parameters.read(a),
+              static_cast<std::size_t>(lora.rank), static_cast<float>(config::lora_scale(lora)),
+              magnitudes);
   return values;
 }
 
@@ -265,7 +291,7 @@ std::vector<formats::TensorInfo> peft_tensors(const config::Job& job,
                                               const model::ModelSpec& model) {
   check_peft("the job", job, model);
   const plan::Recipe recipe = model::recipe_of(job);
-  return infos_of(adapter_tensors(job, model), [&](std::size_t unit) {
+  return infos_of(adapter_tensors(job, model, names_of_base(job)), [&](std::size_t unit) {
     return plan::stored_type(recipe, model.program.units[unit]);
   });
 }
@@ -274,7 +300,7 @@ std::vector<formats::TensorInfo> peft_tensors(const Path& checkpoint, const conf
                                               const model::ModelSpec& model) {
   check_peft(checkpoint.string(), job, model);
   const StateReader stored(checkpoint, model.units);
-  return infos_of(adapter_tensors(job, model),
+  return infos_of(adapter_tensors(job, model, names_of_base(job)),
                   [&](std::size_t unit) { return kind_of_params(stored, unit).type; });
 }
 
@@ -282,22 +308,21 @@ void to_peft(const Path& checkpoint, const config::Job& job, const model::ModelS
              const Path& out) {
   check_peft(checkpoint.string(), job, model);
   const StateReader stored(checkpoint, model.units);
-  const std::vector<AdapterTensor> tensors = adapter_tensors(job, model);
+  const Names& names = names_of_base(job);
+  const std::vector<AdapterTensor> tensors = adapter_tensors(job, model, names);
   const std::vector<formats::TensorInfo> infos =
       infos_of(tensors, [&](std::size_t unit) { return kind_of_params(stored, unit).type; });
-  std::set<std::string> targets;
-  for (const AdapterTensor& tensor : tensors)
-    targets.insert(target_of(config::info(job).decoder->fused_heads, tensor.layer));
   make_new(out);
   Bytes now;
-  formats::stream_safetensors(out / kAdapterModelName, infos, {{"format", "pt"}},
-                              formats::TensorOrder::kOfficial, [&](std::size_t index) {
-                                const Slot& slot = tensors[index].slot;
-                                now = stored.read_whole(slot.unit, slot.index,
-                                                        kind_of_params(stored, slot.unit));
-                                return std::span<const std::byte>(now);
-                              });
-  write_file_synced(out / kAdapterConfigName, adapter_config(job, targets, tensors.front().turned));
+  formats::stream_safetensors(
+      out / kAdapterModelName, infos, {{"format", "pt"}}, formats::TensorOrder::kOfficial,
+      [&](std::size_t index) {
+        now = tensors[index].joined(size_of(infos[index].dtype), [&](const Slot& slot) {
+          return stored.read_whole(slot.unit, slot.index, kind_of_params(stored, slot.unit));
+        });
+        return std::span<const std::byte>(now);
+      });
+  write_file_synced(out / kAdapterConfigName, adapter_config(job, names, tensors));
 }
 
 void merged_to_hugging_face(const Path& checkpoint, const config::Job& job,
@@ -317,6 +342,8 @@ void merged_to_hugging_face(const Path& checkpoint, const config::Job& job,
                                 return std::span<const std::byte>(now);
                               });
   write_file_synced(out / kConfigName, config);
+  if (const char* name = preprocessor_name(job))
+    write_file_synced(out / name, preprocessor_config(plain));
 }
 
 }  // namespace trireme::convert

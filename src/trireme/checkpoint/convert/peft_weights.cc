@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -25,6 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::int64_t kMostRank = 1 << 20;
+
 bool is_empty(const Json& value) {
   return value.is_null() || value == false ||
          ((value.is_array() || value.is_object()) && value.empty());
@@ -40,11 +43,29 @@ void refuse_other_adapters(const formats::JsonFields& fields) {
     refuse("peft_type", "only LORA is read; merge the adapter into its model with PEFT");
   if (fields.has("bias") && fields.any("bias") != "none")
     refuse("bias", "trained biases have no place among adapters; merge them with PEFT");
-  for (const char* key :
-       {"use_dora", "lora_bias", "modules_to_save", "rank_pattern", "alpha_pattern",
-        "layer_replication", "target_parameters", "trainable_token_indices"})
+  for (const char* key : {"lora_bias", "modules_to_save", "layer_replication", "target_parameters",
+                          "trainable_token_indices"})
     if (fields.has(key) && !is_empty(fields.any(key)))
       refuse(key, "no key of a job says this; merge the adapter into its model with PEFT");
+}
+
+// The name of a layer, or its end after a dot.
+bool fits(std::string_view pattern, std::string_view layer) {
+  return layer == pattern ||
+         (layer.ends_with(pattern) && layer[layer.size() - pattern.size() - 1] == '.');
+}
+
+void read_patterns(const formats::JsonFields& fields, PeftConfig& config) {
+  for (const char* key : {"rank_pattern", "alpha_pattern"}) {
+    if (!fields.has(key) || is_empty(fields.any(key))) continue;
+    const formats::JsonFields patterns(fields.object(key), fields.where() + ": " + key);
+    for (const auto& [layer, number] : fields.object(key).items()) {
+      if (*key == 'r')
+        config.ranks[layer] = patterns.integer(layer.c_str(), 1, kMostRank);
+      else
+        config.alphas[layer] = patterns.number(layer.c_str());
+    }
+  }
 }
 
 Path base_of(const PeftConfig& config, const Path& directory, const Path& given) {
@@ -88,16 +109,26 @@ std::optional<config::Job> with_adapters(const config::Job& base, config::Lora l
   }
 }
 
-// Names of adapters in PEFT's files; nothing where these have no place for one of them.
-std::optional<std::set<std::string>> names_there(const config::Job& job,
-                                                 const model::ModelSpec& model) {
-  std::set<std::string> names;
+// Nothing where PEFT's files have no place for one of the adapters.
+std::optional<std::vector<AdapterTensor>> tensors_there(const config::Job& job,
+                                                        const model::ModelSpec& model,
+                                                        const Names& names, FusedForm form) {
   try {
-    for (const AdapterTensor& adapter : adapter_tensors(job, model)) names.insert(adapter.name);
+    return adapter_tensors(job, model, names, form);
   } catch (const Error&) {
     return std::nullopt;
   }
-  return names;
+}
+
+using Shapes = std::map<std::string, std::vector<std::int64_t>>;
+Shapes shapes_of(const std::vector<AdapterTensor>& tensors) {
+  Shapes shapes;
+  for (const AdapterTensor& tensor : tensors) shapes[tensor.name] = tensor.shape;
+  return shapes;
+}
+
+bool same_names(const Shapes& a, const Shapes& b) {
+  return std::ranges::equal(a, b, {}, &Shapes::value_type::first, &Shapes::value_type::first);
 }
 
 }  // namespace
@@ -121,12 +152,12 @@ PeftConfig peft_config(const std::string& text, const std::string& what) {
   const formats::JsonFields fields(json, what);
   refuse_other_adapters(fields);
   PeftConfig config;
-  constexpr std::int64_t kMostRank = 1 << 20;
   config.lora.rank = fields.integer("r", 1, kMostRank);
   config.lora.alpha = fields.number("lora_alpha");
-  // Adapters of rank-stabilised LoRA (Kalajdzievski 2023) are scaled by alpha over the root of the rank.
   if (fields.has("use_rslora") && fields.boolean("use_rslora"))
-    config.lora.alpha *= std::sqrt(static_cast<double>(config.lora.rank));
+    config.lora.scaling = config::LoraScaling::kRootRank;
+  config.lora.dora = fields.has("use_dora") && fields.boolean("use_dora");
+  read_patterns(fields, config);
   if (fields.has("lora_dropout")) config.lora.dropout = fields.number("lora_dropout");
   if (fields.has("base_model_name_or_path") && fields.any("base_model_name_or_path").is_string())
     config.base = fields.string("base_model_name_or_path");
@@ -157,11 +188,52 @@ PeftWeights::PeftWeights(const Path& directory, const Path& base, const PeftConf
   add_adapters(config);
 }
 
+void PeftWeights::check_scale(const PeftConfig& config, const AdapterTensor& tensor) const {
+  std::int64_t rank = config.lora.rank;
+  double alpha = config.lora.alpha;
+  for (const auto& [layer, own] : config.ranks)
+    if (fits(layer, tensor.layer)) rank = own;
+  for (const auto& [layer, own] : config.alphas)
+    if (fits(layer, tensor.layer)) alpha = own;
+  config::Lora there = config.lora;
+  there.rank = rank;
+  there.alpha = alpha;
+  const double scale = config::lora_scale(config.lora);
+  constexpr double kRounded = 1e-9;
+  if (rank == tensor.ranks() * config.lora.rank &&
+      std::abs(config::lora_scale(there) - scale) <= kRounded * scale)
+    return;
+  fail(ErrorKind::kData,
+       "{}: rank_pattern and alpha_pattern give {} rank {} and alpha {:.6g}, and r={} with "
+       "lora_alpha={:.6g}: a job has one rank and one scale. Merge the adapter into its model with "
+       "PEFT",
+       (directory_ / kAdapterConfigName).string(), formats::shown(tensor.layer), rank, alpha,
+       config.lora.rank, config.lora.alpha);
+}
+
+void PeftWeights::check_blocks(const AdapterTensor& adapter, const formats::Tensor& tensor) const {
+  if (adapter.matrix != AdapterMatrix::kUp || adapter.ranks() == 1) return;
+  const std::size_t width = size_of(tensor.dtype);
+  std::vector<std::vector<std::byte>> own;
+  for (std::size_t of = 0; of < adapter.pieces.size(); ++of)
+    own.push_back(adapter.piece(of, tensor.bytes, width));
+  std::size_t of = 0;
+  const std::vector<std::byte> blocks =
+      adapter.joined(width, [&](const Slot&) { return own[of++]; });
+  if (!std::ranges::equal(blocks, tensor.bytes))
+    fail(ErrorKind::kData,
+         "{}: {} is not zero outside of its {} blocks, so that its layers share an adapter of rank "
+         "{}; merge it into its model with PEFT",
+         (directory_ / kAdapterModelName).string(), formats::shown(adapter.name), adapter.ranks(),
+         adapter.shape[1]);
+}
+
 void PeftWeights::add_adapters(const PeftConfig& config) {
   std::set<std::string> layers;
-  for (const AdapterTensor& adapter : adapter_tensors(job_, model_)) {
+  for (std::size_t index = 0; index < tensors_.size(); ++index) {
+    const AdapterTensor& adapter = tensors_[index];
     const formats::Tensor& tensor = *file_.find(adapter.name);
-    const std::vector<std::int64_t>& needed = adapter.slot.param->shape;
+    const std::vector<std::int64_t>& needed = adapter.shape;
     if (tensor.shape != needed)
       fail(ErrorKind::kData, "{}: {} is [{}], rank {} of this model needs [{}]",
            (directory_ / kAdapterModelName).string(), formats::shown(adapter.name),
@@ -170,7 +242,10 @@ void PeftWeights::add_adapters(const PeftConfig& config) {
       fail(ErrorKind::kData, "{}: {} is {}; needs F32, BF16 or F16",
            (directory_ / kAdapterModelName).string(), formats::shown(adapter.name),
            formats::safetensors_type(tensor.dtype));
-    adapters_[adapter.slot.param->name] = &tensor;
+    check_scale(config, adapter);
+    check_blocks(adapter, tensor);
+    for (std::size_t of = 0; of < adapter.pieces.size(); ++of)
+      adapters_[adapter.pieces[of].slot.param->name] = {index, of};
     layers.insert("." + adapter.layer);
   }
   for (const std::string& target : config.targets)
@@ -180,53 +255,61 @@ void PeftWeights::add_adapters(const PeftConfig& config) {
            (directory_ / kAdapterConfigName).string(), formats::shown(target), kAdapterModelName);
 }
 
-// The targets whose adapters are exactly the tensors of the file.
+// The targets, and the form of fused layers, whose adapters are exactly the tensors of the file; or with its names alone,
+// for shapes to be refused one by one.
 void PeftWeights::choose_targets(const PeftConfig& config) {
-  std::set<std::string> there;
-  for (const formats::Tensor& tensor : file_.tensors()) there.insert(tensor.name);
-  std::set<std::string> of_all;
+  Shapes there;
+  for (const formats::Tensor& tensor : file_.tensors()) there[tensor.name] = tensor.shape;
+  Shapes of_all;
+  bool named = false;
   for (const config::LoraTargets targets : kTargets) {
     std::optional<config::Job> job = as_job((directory_ / kAdapterConfigName).string(), [&] {
       return with_adapters(base_.job(), config.lora, targets);
     });
     if (!job) continue;
-    model::ModelSpec model = model::describe(*job);
-    std::optional<std::set<std::string>> names = names_there(*job, model);
-    if (!names) continue;
-    if (*names == there) {
-      job_ = std::move(*job);
-      model_ = std::move(model);
-      return;
+    const auto model = std::make_shared<const model::ModelSpec>(model::describe(*job));
+    for (const FusedForm form : {FusedForm::kStacked, FusedForm::kShared}) {
+      std::optional<std::vector<AdapterTensor>> tensors =
+          tensors_there(*job, *model, base_.table(), form);
+      if (!tensors) continue;
+      const Shapes shapes = shapes_of(*tensors);
+      if (targets == config::LoraTargets::kAll) of_all = shapes;
+      const bool same = shapes == there;
+      if (!same && (named || !same_names(shapes, there))) continue;
+      named = true;
+      job_ = *job;
+      model_ = model;
+      tensors_ = *std::move(tensors);
+      if (same) return;
     }
-    if (targets == config::LoraTargets::kAll) of_all = *std::move(names);
   }
+  if (!named) refuse_tensors(there, of_all);
+}
+
+void PeftWeights::refuse_tensors(const Shapes& there, const Shapes& of_all) const {
   const std::string where = (directory_ / kAdapterModelName).string();
-  if (of_all.empty())
-    fail(ErrorKind::kData,
-         "{}: of this model, whose queries, keys and values are one layer there, adapters of all "
-         "feed-forward layers can be read (lora.targets=mlp); merge these into their model with "
-         "PEFT",
-         where);
-  for (const std::string& name : there)
+  for (const auto& [name, shape] : there)
     if (!of_all.contains(name))
       fail(ErrorKind::kData, "{}: {} is no adapter of a linear layer of this model", where,
            formats::shown(name));
-  const auto lacking =
-      std::ranges::find_if(of_all, [&](const auto& name) { return !there.contains(name); });
+  const auto lacking = std::ranges::find_if(
+      of_all, [&](const auto& tensor) { return !there.contains(tensor.first); });
   fail(
       ErrorKind::kData,
       "{}: has no {}; lora.targets are all layers of a block (all), attention, mlp, or queries and "
       "values (query_value). Merge other adapters into their model with PEFT",
-      where, *lacking);
+      where, lacking == of_all.end() ? "adapter of any layer" : lacking->first);
 }
 
 std::vector<std::byte> PeftWeights::read(const model::ParamSpec& param) const {
   const auto found = adapters_.find(param.name);
   if (found == adapters_.end()) return base_.read(param);
-  const formats::Tensor& tensor = *found->second;
-  std::vector<std::byte> values(static_cast<std::size_t>(tensor.numel()) * sizeof(float));
-  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
-    const auto value = static_cast<float>(value_at(tensor.bytes, tensor.dtype, i));
+  const auto& [index, of] = found->second;
+  const formats::Tensor& tensor = *file_.find(tensors_[index].name);
+  const std::vector<std::byte> own = tensors_[index].piece(of, tensor.bytes, size_of(tensor.dtype));
+  std::vector<std::byte> values(static_cast<std::size_t>(param.numel()) * sizeof(float));
+  for (std::int64_t i = 0; i < param.numel(); ++i) {
+    const auto value = static_cast<float>(value_at(own, tensor.dtype, i));
     std::memcpy(values.data() + static_cast<std::size_t>(i) * sizeof(float), &value, sizeof value);
   }
   return values;

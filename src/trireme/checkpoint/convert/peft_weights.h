@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trireme/base/fs.h"
@@ -25,6 +28,9 @@ struct PeftConfig {
   config::Lora lora;                 // except its targets, which the tensors show
   std::string base;                  // base_model_name_or_path
   std::vector<std::string> targets;  // target_modules, if they are a list of names
+  // Ranks and alphas of layers that have their own, by patterns of their names.
+  std::map<std::string, std::int64_t> ranks;
+  std::map<std::string, double> alphas;
 };
 // Throws Error{kData} naming a kind of adapter that a job cannot describe.
 PeftConfig peft_config(const std::string& text, const std::string& what);
@@ -38,7 +44,7 @@ class PeftWeights {
 
   // The job of the base with lora.*, resolved.
   const config::Job& job() const { return job_; }
-  const model::ModelSpec& model() const { return model_; }
+  const model::ModelSpec& model() const { return *model_; }
   const Path& base() const { return base_path_; }
   // The elements of a parameter of model() in fp32.
   std::vector<std::byte> read(const model::ParamSpec& param) const;
@@ -47,13 +53,20 @@ class PeftWeights {
   PeftWeights(const Path& directory, const Path& base, const PeftConfig& config);
   void choose_targets(const PeftConfig& config);
   void add_adapters(const PeftConfig& config);
+  using Shapes = std::map<std::string, std::vector<std::int64_t>>;
+  [[noreturn]] void refuse_tensors(const Shapes& there, const Shapes& of_all) const;
+  // That the layer of an adapter has the rank and the scale of the job, and that each of ours reads its own A alone.
+  void check_scale(const PeftConfig& config, const AdapterTensor& tensor) const;
+  void check_blocks(const AdapterTensor& adapter, const formats::Tensor& tensor) const;
 
   Path directory_, base_path_;
   formats::SafetensorsFile file_;
   HuggingFaceWeights base_;
   config::Job job_;
-  model::ModelSpec model_;
-  std::map<std::string, const formats::Tensor*> adapters_;  // by our names
+  std::shared_ptr<const model::ModelSpec> model_;  // whose parameters the tensors name
+  std::vector<AdapterTensor> tensors_;
+  std::map<std::string, std::pair<std::size_t, std::size_t>>
+      adapters_;  // by our names: a tensor and its piece
 };
 
 }  // namespace trireme::convert

@@ -104,7 +104,8 @@ Field source_field() {
   return fixed(choice(
       KEY(data.source),
       "Source of samples. Text: text (token data sets and text files), chat (conversations, "
-      "docs/chat.md), preferences (compared answers, docs/preferences.md). Synthetic text: words "
+      "docs/chat.md), preferences (compared answers, docs/preferences.md, and rollouts, "
+      "docs/rollouts.md). Synthetic text: words "
       "(random words), affine (sequences x <- (a x + 1) mod 251). Synthetic images: stripes "
       "(labelled patterns), scenes (shapes with captions or questions), quadrants (patterns "
       "and a question). Synthetic clips: squares (moving squares), arm (a square moved by "
@@ -177,6 +178,9 @@ std::vector<Field> lora_fields() {
       compared(
           fixed(number(KEY(lora.alpha), "LoRA alpha: adapter outputs are scaled by alpha / rank.",
                        above(0, 1e6)))),
+      compared(fixed(choice(
+          KEY(lora.scaling), "Divisor of lora.alpha: the rank, or the root of the rank (rsLoRA).",
+          {{"rank", LoraScaling::kRank}, {"root_rank", LoraScaling::kRootRank}}))),
       fixed(
           number(KEY(lora.dropout), "Dropout probability of the adapter inputs.", half_open(0, 1))),
       compared(fixed(choice(KEY(lora.targets), "Linear layers of a block with an adapter.",
@@ -184,6 +188,9 @@ std::vector<Field> lora_fields() {
                              {"attention", LoraTargets::kAttention},
                              {"query_value", LoraTargets::kQueryValue},
                              {"mlp", LoraTargets::kMlp}}))),
+      compared(fixed(boolean(KEY(lora.dora),
+                             "DoRA: adapted weights are scaled to trained magnitudes of their "
+                             "rows, which begin at those of the weights."))),
       fixed(text(KEY(lora.also),
                  "Units that train in addition to the adapters, as patterns like model.frozen's.")),
   };

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/expm1.h>
 #include <ATen/ops/log.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
@@ -54,6 +55,21 @@ at::Tensor initial_values(const model::ParamSpec& param, std::int64_t first, std
       return inverse_softplus(uniform(std::log(init.low), std::log(init.high)).exp_());
   }
   TRIREME_CHECK(false, "initial values of kind {}", static_cast<int>(init.kind));
+}
+
+at::Tensor initial_norms(const model::ParamSpec& param, std::uint64_t seed) {
+  const model::ParamSpec& weight = *param.norms_of;
+  const std::int64_t columns = weight.shape[1];
+  const at::Generator generator = initial_generator(weight, seed);
+  at::Tensor norms = at::zeros({weight.shape[0]}, at::TensorOptions().dtype(at::kDouble));
+  double* const squares = norms.data_ptr<double>();
+  for (std::int64_t begin = 0; begin < weight.numel(); begin += kDrawn) {
+    const std::int64_t count = std::min(kDrawn, weight.numel() - begin);
+    const at::Tensor values = initial_values(weight, begin, count, generator);
+    const double* const value = values.data_ptr<double>();
+    for (std::int64_t i = 0; i < count; ++i) squares[(begin + i) / columns] += value[i] * value[i];
+  }
+  return norms.sqrt_();
 }
 
 }  // namespace trireme::exec

@@ -40,10 +40,7 @@ struct Units::Pages {
 };
 
 namespace {
-
 constexpr plan::TensorKind kPersistent[] = {plan::TensorKind::kParams, plan::TensorKind::kStates};
-
-constexpr std::int64_t kDrawn = 1 << 20;  // elements of initial values that exist at a time
 
 // States of outer steps besides their weights, which are "param".
 constexpr const char* kVelocity = "outer_velocity";
@@ -85,7 +82,8 @@ void Units::initialise(std::uint64_t seed,
     const plan::UnitId source = followed >= 0 ? followed : id;
     for (std::size_t p = 0; p < unit.spec->params.size(); ++p) {
       const model::ParamSpec& param = this->at(source).spec->params[p];
-      const at::Tensor given = initial(source, static_cast<int>(p));
+      const at::Tensor given =
+          param.norms_of ? initial_norms(param, seed) : initial(source, static_cast<int>(p));
       TRIREME_CHECK(!given.defined() || given.sizes() == at::IntArrayRef(param.shape),
                     "the initial value of {} has another shape", param.name);
       const at::Generator generator = initial_generator(param, seed);

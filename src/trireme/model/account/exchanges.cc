@@ -52,6 +52,11 @@ std::vector<NodeExchange> Exchanges::row_numbers(int count, bool back) const {
   return {over_tp(Exchange::kAllReduce, sizes_.tokens * sizes_.statistic, count, back * count)};
 }
 
+std::vector<NodeExchange> Exchanges::norms(int count) const {
+  if (rank_.tp == 1 || count == 0) return {};
+  return {over_tp(Exchange::kAllReduce, sizes_.d * sizes_.statistic, count, 0)};
+}
+
 std::vector<NodeExchange> Exchanges::embed() const {
   if (rank_.tp == 1) return {};
   if (!sequence()) return {over_tp(Exchange::kAllReduce, activation_, 1, 0)};

@@ -29,6 +29,8 @@ class Exchanges {
   std::vector<plan::NodeExchange> attention() const;
   // So many sums over tp ranks of a number a token, and with `back` as many in backward.
   std::vector<plan::NodeExchange> row_numbers(int count, bool back) const;
+  // So many sums over tp ranks of a number a feature.
+  std::vector<plan::NodeExchange> norms(int count) const;
   // Each rank looks up the tokens of its rows of the table.
   std::vector<plan::NodeExchange> embed() const;
   // Two numbers a token, and the gradient of the last activation.

@@ -1,6 +1,10 @@
 #include "trireme/model/blocks/adapters.h"
 
+#include <ATen/ops/zeros_like.h>
+
 #include <algorithm>
+
+#include "trireme/exec/past.h"
 
 namespace trireme::blocks {
 namespace {
@@ -15,13 +19,10 @@ bool AdaptedBlock::is_adapted(int weight) const {
 
 ops::Adapter AdaptedBlock::adapter(std::size_t weight, const std::vector<at::Tensor>& inputs,
                                    const exec::BlockContext& context, Columns columns) const {
-  const auto found = std::ranges::find(adapted_, static_cast<int>(weight));
-  if (found == adapted_.end()) return {};
-  const auto place = static_cast<std::size_t>(found - adapted_.begin());
-  const std::size_t down = params() - 2 * adapted_.size() + 2 * place;
-  ops::Adapter adapter{.down = param(down),
-                       .up = param(down + 1),
-                       .scale = lora_.alpha / static_cast<double>(lora_.rank)};
+  if (!is_adapted(static_cast<int>(weight))) return {};
+  const std::size_t place = place_of(static_cast<int>(weight)), down = first_of(place);
+  ops::Adapter adapter{
+      .down = param(down), .up = param(down + 1), .scale = config::lora_scale(lora_)};
   if (lora_.dropout > 0 && context.training)
     adapter.noise = {.p = lora_.dropout,
                      .key = context.generator(kFirstDraw + static_cast<int>(place)).current_seed(),
@@ -29,6 +30,31 @@ ops::Adapter AdaptedBlock::adapter(std::size_t weight, const std::vector<at::Ten
                      .columns = columns.all,
                      .first = columns.first};
   return adapter;
+}
+
+std::size_t AdaptedBlock::place_of(int weight) const {
+  return static_cast<std::size_t>(std::ranges::find(adapted_, weight) - adapted_.begin());
+}
+
+at::Tensor AdaptedBlock::bias_within(int weight, const at::Tensor& bias) const {
+  return bias.defined() && is_scaled(weight) ? at::zeros_like(bias) : bias;
+}
+
+Magnitude AdaptedBlock::magnitude(std::size_t weight, const ops::Adapter& adapter,
+                                  const at::Tensor& bias, const exec::BlockContext& context,
+                                  const ops::TensorParallel& tp) const {
+  const std::size_t place = place_of(static_cast<int>(weight));
+  Magnitude magnitude{.values = param(first_of(place) + 2), .bias = bias};
+  const auto computed = [&] { return row_norms(param(weight), adapter, tp); };
+  if (context.past == nullptr) {
+    magnitude.norms = computed();
+    return magnitude;
+  }
+  std::vector<at::Tensor>& norms = context.past->constants;
+  norms.resize(adapted_.size());
+  if (!norms[place].defined()) norms[place] = computed();
+  magnitude.norms = norms[place];
+  return magnitude;
 }
 
 ops::Keep AdaptedBlock::keep_normed(std::size_t up, const Kept& kept) const {

@@ -16,6 +16,7 @@
 #include "trireme/ops/norm.h"
 #include "trireme/ops/norm_across.h"
 #include "trireme/ops/pointwise.h"
+#include "trireme/ops/tensor_parallel_rows.h"
 
 namespace trireme::blocks {
 namespace {
@@ -48,6 +49,13 @@ ops::Gate gate_of(config::GateActivation gate) {
 
 ops::Gain gain_of(const model::Layer& layer) {
   return layer.from_one ? ops::Gain::kFromOne : ops::Gain::kWhole;
+}
+
+// Rows of this rank between parallel regions, without padding, of all rows x inside one. -1: all.
+std::int64_t rows_outside(const at::Tensor& x, const ops::TensorParallel& tp) {
+  if (!tp.shares_rows()) return -1;
+  const std::int64_t all = x.numel() / x.size(-1), most = ops::rows_per_rank(all, tp);
+  return std::clamp(all - tp.rank() * most, std::int64_t{0}, most);
 }
 
 // softmax(q k^T / sqrt(w) + bias) v: heads get one channel more, in which queries are 1 and keys the bias.
@@ -135,14 +143,23 @@ void LayeredBlock::norm(const model::Layer& layer, Run& run) const {
 }
 
 void LayeredBlock::columns(const model::Layer& layer, Run& run) const {
+  const ops::WeightGradientsPtr& gradients = run.context.weight_gradients;
+  const ops::Keep keep = layer.wide ? kept_.mlp : ops::Keep::kYes;
   std::vector<ops::Projection> all;
-  for (std::size_t i = 0; i < layer.weights.size(); ++i)
-    all.push_back({.weight = param(layer.weights[i]),
-                   .bias = bias(layer, i),
-                   .adapter = adapter(layer.weights[i], run.inputs, run.context)});
+  std::vector<Magnitude> magnitudes(layer.weights.size());
+  for (std::size_t i = 0; i < layer.weights.size(); ++i) {
+    const int weight = layer.weights[i];
+    all.push_back({.weight = param(weight),
+                   .bias = bias_within(weight, bias(layer, i)),
+                   .adapter = adapter(weight, run.inputs, run.context)});
+    if (is_scaled(weight))
+      magnitudes[i] = magnitude(weight, all[i].adapter, bias(layer, i), run.context);
+  }
   std::vector<ops::Operand> written =
-      ops::column_linears(run.tensors[layer.reads[0]], all, tp(), run.context.weight_gradients,
-                          layer.wide ? kept_.mlp : ops::Keep::kYes);
+      ops::column_linears(run.tensors[layer.reads[0]], all, tp(), gradients, keep);
+  for (std::size_t i = 0; i < written.size(); ++i)
+    if (is_scaled(layer.weights[i]))
+      written[i] = scaled(written[i], magnitudes[i], gradients, keep);
   if (layer.writes.size() > written.size()) {
     const auto parts = written[0].value.chunk(static_cast<std::int64_t>(layer.writes.size()), -1);
     written.clear();
@@ -238,23 +255,34 @@ void LayeredBlock::mix(const model::Layer& layer, Run& run) const {
       mixer_(run.tensors[layer.reads[0]], weights, run.inputs, run.context);
 }
 
-void LayeredBlock::rows(const model::Layer& layer, Run& run) const {
+at::Tensor LayeredBlock::row_linear(const model::Layer& layer, const at::Tensor& bias,
+                                    const ops::Adapter& adapter, const Run& run) const {
   const ops::Operand& x = run.tensors[layer.reads[0]];
-  const at::Tensor &weight = param(layer.weights[0]), bias = this->bias(layer, 0);
+  const at::Tensor& weight = param(layer.weights[0]);
   const ops::WeightGradientsPtr& gradients = run.context.weight_gradients;
-  const bool gated = layer.reads.size() > 1, active = gated || layer.activation;
+  if (layer.reads.size() > 1)
+    return ops::gated_linear(x, run.tensors[layer.reads[1]], weight, tp(), gradients, adapter,
+                             gate_of(layer.gate), bias);
+  if (layer.activation)
+    return ops::gelu_linear(x, weight, bias, tp(), gradients, adapter, gelu_of(*layer.activation));
+  return ops::row_linear(x, weight, bias, tp(), gradients, adapter);
+}
+
+void LayeredBlock::rows(const model::Layer& layer, Run& run) const {
+  const int weight = layer.weights[0];
+  const at::Tensor bias = this->bias(layer, 0);
   ops::Adapter adapter;
-  if (is_adapted(layer.weights[0]))
-    adapter = this->adapter(layer.weights[0], run.inputs, run.context,
-                            active ? across().feature_columns() : across().head_columns());
-  at::Tensor y;
-  if (gated)
-    y = ops::gated_linear(x, run.tensors[layer.reads[1]], weight, tp(), gradients, adapter,
-                          gate_of(layer.gate), bias);
-  else if (active)
-    y = ops::gelu_linear(x, weight, bias, tp(), gradients, adapter, gelu_of(*layer.activation));
-  else
-    y = ops::row_linear(x, weight, bias, tp(), gradients, adapter);
+  if (is_adapted(weight))
+    adapter = this->adapter(weight, run.inputs, run.context,
+                            layer.reads.size() > 1 || layer.activation ? across().feature_columns()
+                                                                       : across().head_columns());
+  Magnitude magnitude;
+  if (is_scaled(weight)) {
+    magnitude = this->magnitude(weight, adapter, bias, run.context, tp());
+    magnitude.rows = rows_outside(run.tensors[layer.reads[0]].value, tp());
+  }
+  at::Tensor y = row_linear(layer, bias_within(weight, bias), adapter, run);
+  if (is_scaled(weight)) y = scaled(y, magnitude, run.context.weight_gradients).value;
   if (layer.multiplier != 1) y = y * layer.multiplier;
   if (drops(layer, run))
     y = ops::dropout(y, dropout_, run.context.generator(*layer.draw).current_seed(),

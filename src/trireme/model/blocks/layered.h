@@ -62,6 +62,9 @@ class LayeredBlock : public AdaptedBlock {
   void columns(const model::Layer& layer, Run& run) const;
   void attention(const model::Layer& layer, Run& run) const;
   void rows(const model::Layer& layer, Run& run) const;
+  // The layer's product, after its activation if there is one.
+  at::Tensor row_linear(const model::Layer& layer, const at::Tensor& bias,
+                        const ops::Adapter& adapter, const Run& run) const;
   void mix(const model::Layer& layer, Run& run) const;
   at::Tensor bias(const model::Layer& layer, std::size_t of) const {
     return layer.biases.empty() ? at::Tensor() : param(layer.biases[of]);

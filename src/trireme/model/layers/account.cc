@@ -32,6 +32,10 @@ class Account : public LayerBytes {
   double product_flops(double elements) const {
     return 2.0 * static_cast<double>(sizes_.tokens) * elements;
   }
+  // Products of adapters, for the norms of rows.
+  double norm_flops(const Layer& layer) const {
+    return 2.0 * static_cast<double>(scaled(layer) * read(layer) * trained_.adapter_rank);
+  }
   double attention_flops(const Layer& layer) const {
     return (layer.causal ? 1 : 2) *
            model::attention_flops(model_, sizes_, rank_.tp, layer.attends.window);
@@ -39,14 +43,16 @@ class Account : public LayerBytes {
   std::int64_t split_bytes() const;
 };
 
-// Of layers that train what they read and gradients of what they write; of norms, and of biases of rows that are shared,
-// gradients as sums.
+// Of layers that train what they read and gradients of what they write; of norms, of magnitudes with their biases, and of
+// biases of rows that are shared, gradients as sums.
 std::int64_t Account::split_bytes() const {
-  std::int64_t tokens = 0, rows = 0, sums = 0, adapters = 0;
+  std::int64_t tokens = 0, rows = 0, sums = 0, adapters = 0, magnitudes = 0;
   std::set<int> closed;  // gradients that layers which close regions keep
   for (const Layer& layer : block_.layers) {
     if (layer.op == Op::kNorm) sums += (layer.biases.empty() ? 1 : 2) * sizes_.d;
-    if (layer.op == Op::kRows && rank_.sequence && !layer.biases.empty()) sums += sizes_.d;
+    if (!layer.biases.empty())
+      sums += layer.op == Op::kRows && rank_.sequence ? sizes_.d : scaled(layer);
+    magnitudes += scaled(layer);
     if (norms_heads(layer) && flow_.flows(layer))
       for (const int heads : {layer.reads[0], layer.reads[1]})
         sums += layer.whole_heads ? block_.tensors[heads].features : config::head_width(model_);
@@ -54,13 +60,13 @@ std::int64_t Account::split_bytes() const {
     if (!is_linear(layer) || !flow_.trains(layer) || !flow_.flows(layer)) continue;
     // Of gate and up, the activation.
     (layer.op == Op::kColumns ? rows : tokens) += features({layer.reads[0]});
-    // Layers that close regions may have one gradient, unless each gathers it.
-    if (layer.op == Op::kColumns || tape_.shared ||
+    // Layers that close regions may have one gradient, unless each gathers it or has its own.
+    if (layer.op == Op::kColumns || tape_.shared || scaled(layer) > 0 ||
         closed.insert(flow_.gradient_of(layer.writes[0])).second)
       tokens += features(layer.writes);
   }
   return (sizes_.tokens * tokens + sizes_.rows * rows) * sizes_.element + 2 * adapters +
-         (trained_.gradients.own ? sums : 0) * sizes_.statistic;
+         (magnitudes + (trained_.gradients.own ? sums : 0)) * sizes_.statistic;
 }
 
 Work Account::work() const {
@@ -97,12 +103,12 @@ Work Account::work() const {
       up += own.up;
       weights += (trained_.gradients.own ? whole : 0) + own.down + own.up;
     }
-    work.flops += product_flops(elements);
+    work.flops += product_flops(elements) + norm_flops(layer);
     if (flow_.flows(layer))
       backward += product_flops(up + (flow_.reaches(layer.reads[0]) ? on : 0));
     adapted = adapted || flow_.adapts(layer);
     if (layer.wide) {
-      shape.inner = flow_.flows(layer) ? features(layer.writes) : 0;
+      shape.inner = flow_.flows(layer) ? features(layer.writes) + scaled(layer) : 0;
       shape.inner_flops = product_flops(elements);
       shape.up_trains = flow_.trains(layer);
       shape.up_normed = std::ranges::any_of(block_.layers, [&](const Layer& other) {
@@ -125,6 +131,7 @@ Work Account::work() const {
 std::vector<plan::NodeExchange> Account::exchanges() const {
   const Exchanges exchanges(sizes_, rank_);
   RegionCounts counts;
+  int norms = 0;
   std::vector<plan::NodeExchange> all, of_mixers;
   const auto add = [&](std::vector<plan::NodeExchange>& to, std::vector<plan::NodeExchange> more) {
     to.insert(to.end(), more.begin(), more.end());
@@ -145,11 +152,13 @@ std::vector<plan::NodeExchange> Account::exchanges() const {
       counts.trained += flow_.trains(layer);
       counts.again += layer.wide;
     }
+    if (layer.op == Op::kRows) norms += scaled(layer) > 0;
     if (layer.op == Op::kRows || mixes) {
       ++counts.closed;
       counts.closed_back += flows;
     }
   }
+  add(all, exchanges.norms(norms));
   add(all, exchanges.regions(counts));
   add(all, std::move(of_mixers));
   return all;

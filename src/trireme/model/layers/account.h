@@ -25,6 +25,7 @@ struct TrainedLayers {
   std::vector<int> adapted{};
   std::int64_t adapter_rank = 0;
   bool dropout = false;  // of what adapters read
+  bool dora = false;     // adapted weights have trained magnitudes
 };
 
 // The block frees a tensor after its last reader, unless backward reads it.

@@ -35,6 +35,8 @@ bool LayerFlow::is_adapted(int weight) const {
   return std::ranges::find(trained_.adapted, weight) != trained_.adapted.end();
 }
 
+bool LayerFlow::scales(int weight) const { return trained_.dora && is_adapted(weight); }
+
 bool LayerFlow::adapts(const Layer& layer) const {
   return std::ranges::any_of(layer.weights, [&](int weight) { return is_adapted(weight); });
 }

@@ -39,6 +39,8 @@ class LayerFlow {
   bool flows(const Layer& layer) const;
   bool is_adapted(int weight) const;
   bool adapts(const Layer& layer) const;
+  // Whether a trained magnitude scales what the weight gives.
+  bool scales(int weight) const;
   bool trains(const Layer& layer) const;
   // Whether the block keeps the tensor for backward; what the node reads is kept by others.
   bool saved(int tensor) const { return tensor != 0 && saved_[tensor]; }

@@ -59,6 +59,27 @@ std::int64_t LayerBytes::inner(const Layer& layer) const {
   return ranks * sizes_.tokens * sizes_.element;
 }
 
+std::int64_t LayerBytes::given(const Layer& layer, std::size_t of) const {
+  return features(layer.writes.size() == layer.weights.size() ? std::vector{layer.writes[of]}
+                                                              : layer.writes);
+}
+
+std::int64_t LayerBytes::scaled(const Layer& layer, std::size_t of) const {
+  return is_linear(layer) && flow_.scales(layer.weights[of]) ? given(layer, of) : 0;
+}
+
+std::int64_t LayerBytes::scaled(const Layer& layer) const {
+  std::int64_t all = 0;
+  for (std::size_t of = 0; of < layer.weights.size(); ++of) all += scaled(layer, of);
+  return all;
+}
+
+std::int64_t LayerBytes::magnitudes(const Layer& layer) const {
+  const std::int64_t rows = layer.op == Op::kRows ? sizes_.rows : sizes_.tokens;
+  const std::int64_t zeros = layer.biases.empty() ? 0 : sizes_.element;
+  return scaled(layer) * (rows * sizes_.element + sizes_.statistic + zeros);
+}
+
 std::int64_t LayerBytes::head_statistics(const Layer& layer, int heads) const {
   const std::int64_t norms =
       layer.whole_heads ? 1 : block_.tensors[heads].features / config::head_width(model_);
@@ -72,7 +93,7 @@ std::int64_t LayerBytes::hidden(const Layer& layer) const {
     case Op::kAttention:
       return attention_.made() - (layer.key_bias ? 0 : attention_.result()) + own_heads(layer);
     case Op::kColumns:
-    case Op::kRows: return inner(layer);
+    case Op::kRows: return inner(layer) + magnitudes(layer);
     case Op::kActivation: return gate_bytes(layer);
     case Op::kMixer: return block_.mixer.saved_bytes;
     case Op::kAdd: return 0;

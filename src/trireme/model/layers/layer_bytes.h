@@ -28,6 +28,16 @@ class LayerBytes {
   LinearLayers linear(int weight) const;
   // Adapters' inner rows.
   std::int64_t inner(const Layer& layer) const;
+  // Features of a token that a linear layer reads, and those that its weight `of` gives.
+  std::int64_t read(const Layer& layer) const {
+    return layer.op == Layer::Op::kColumns ? sizes_.d : features({layer.reads[0]});
+  }
+  std::int64_t given(const Layer& layer, std::size_t of) const;
+  // Of those, all that magnitudes scale; of the weight `of`, or of every weight together.
+  std::int64_t scaled(const Layer& layer, std::size_t of) const;
+  std::int64_t scaled(const Layer& layer) const;
+  // What magnitudes keep: results as they come, norms of rows, and zeros in place of biases.
+  std::int64_t magnitudes(const Layer& layer) const;
   // What norms of queries, or of keys, keep.
   std::int64_t head_statistics(const Layer& layer, int heads) const;
   // The sigmoid that an activation multiplies by.

@@ -40,11 +40,14 @@ void LayerOperations::adapters(const Layer& layer, All& all) const {
   for (std::size_t i = 0; i < layer.weights.size(); ++i) {
     const LinearLayers own = linear(layer.weights[i]);
     if (!own.adapted()) continue;
-    Operation adapter = pass(What::kAdapter, sizes_.tokens, features({layer.reads[0]}));
-    const bool apart = layer.writes.size() == layer.weights.size();
-    adapter.outs = {number(features(apart ? std::vector{layer.writes[i]} : layer.writes))};
+    Operation adapter = pass(What::kAdapter, sizes_.tokens, read(layer));
+    adapter.outs = {number(given(layer, i))};
     adapter.inner = number(own.inner);
     adapter.wide = layer.wide;
+    all.push_back(adapter);
+    if (!flow_.scales(layer.weights[i])) continue;
+    adapter.what = What::kMagnitude;
+    if (layer.op == Op::kRows) adapter.rows = number(sizes_.rows);
     all.push_back(std::move(adapter));
   }
 }

@@ -13,8 +13,10 @@ void LayerTransients::forward(const Layer& layer, Tape& tape, bool keeps) const 
       if (!keeps || hidden(layer) == 0) tape.give(tape_.statistics);
       return;
     case Op::kColumns:
+      norms(layer, tape);
       if (keeps) tape.take(inner(layer));
       tape_.column_forward(tape, written(layer));
+      scale(layer, tape, keeps);
       // Side by side, before each is a tensor.
       if (layer.writes.size() > layer.weights.size()) tape.pass(written(layer));
       return drop(layer, tape, 1);
@@ -35,11 +37,13 @@ void LayerTransients::forward(const Layer& layer, Tape& tape, bool keeps) const 
       return keeps && flow_.flows(layer) ? gate.keep() : gate.give();
     }
     case Op::kRows: {
+      norms(layer, tape);
       if (keeps) tape.take(inner(layer));
       Held active(tape, activates(layer) ? bytes(layer.reads[0]) : 0);
       drop(layer, tape, 1);
       tape_.row_forward(tape);
       active.give();
+      scale(layer, tape, keeps);
       tape.pass(dropped(layer));
       return;
     }
@@ -51,6 +55,39 @@ void LayerTransients::forward(const Layer& layer, Tape& tape, bool keeps) const 
       return tape.take(tape_.row);
     case Op::kAdd: return tape.take(tape_.row);
   }
+}
+
+void LayerTransients::norms(const Layer& layer, Tape& tape) const {
+  for (std::size_t of = 0; of < layer.weights.size(); ++of) {
+    const std::int64_t rows = scaled(layer, of), rank = trained_.adapter_rank;
+    tape.take(rows * sizes_.statistic);
+    const std::int64_t wide = rank * (read(layer) + std::min(rows, kSumRows)) * sizes_.statistic;
+    if (rows > 0) tape.pass(some_rows(rows, read(layer)) + (narrow() ? wide : 0));
+  }
+  if (!layer.biases.empty()) tape.take(scaled(layer) * sizes_.element);
+}
+
+void LayerTransients::scale(const Layer& layer, Tape& tape, bool keeps) const {
+  const std::int64_t rows = layer.op == Op::kRows ? sizes_.rows : sizes_.tokens;
+  for (std::size_t of = 0; of < layer.weights.size(); ++of) {
+    Held results(tape, rows * scaled(layer, of) * sizes_.element);
+    if (narrow()) tape.pass(some_rows(rows, scaled(layer, of)));
+    if (keeps)
+      results.keep();
+    else
+      results.give();
+  }
+  if (!keeps) tape.give(magnitudes(layer) - rows * scaled(layer) * sizes_.element);
+}
+
+void LayerTransients::scale_back(const Layer& layer, Tape& tape) const {
+  const std::int64_t rows = layer.op == Op::kRows ? sizes_.rows : sizes_.tokens;
+  for (std::size_t of = layer.weights.size(); of-- > 0;) {
+    const std::int64_t bytes = rows * scaled(layer, of) * sizes_.element;
+    tape.pass(bytes + some_rows(rows, scaled(layer, of)));
+    tape.give(bytes);
+  }
+  tape.give(magnitudes(layer) - rows * scaled(layer) * sizes_.element);
 }
 
 // Queries, then keys: each normed, then turned, before what was is gone.
@@ -106,6 +143,9 @@ void LayerTransients::rows_backward(const Layer& layer, Tape& tape, GradientTape
                                     Half half) const {
   const int x = layer.reads[0];
   Held undropped(tape, dropped(layer));
+  scale_back(layer, tape);
+  undropped.give();
+  Held gradient(tape, scaled(layer) > 0 ? tape_.row : dropped(layer));
   tape_.row_backward(tape, bytes(x), !layer.biases.empty());
   drop(layer, tape, 2);
   for (const int t : layer.reads) gradients.begin(t, bytes(t));
@@ -117,7 +157,7 @@ void LayerTransients::rows_backward(const Layer& layer, Tape& tape, GradientTape
     drop(layer, tape, 1);
     active.give();
   }
-  undropped.give();
+  gradient.give();
   if (!gone(layer, half)) return;
   tape.give(tape_.gathered + inner(layer));
   // Attention reads its result after the layer that closes it.
@@ -159,6 +199,7 @@ void LayerTransients::columns_backward(const Layer& layer, Tape& tape, GradientT
   const int x = layer.reads[0];
   const bool goes_on = flow_.reaches(x);
   if (layer.writes.size() > layer.weights.size()) tape.pass(written(layer));
+  scale_back(layer, tape);
   tape_.column_backward(tape, biased_features(layer), static_cast<int>(layer.weights.size()), half,
                         flow_.trains(layer), goes_on);
   drop(layer, tape, 2);

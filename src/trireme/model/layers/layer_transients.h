@@ -1,6 +1,8 @@
 // LayerTransients: memory of a list of layers while it runs, tensor by tensor.
 #pragma once
 
+#include <algorithm>
+
 #include "trireme/model/account/tape.h"
 #include "trireme/model/layers/gradient_tape.h"
 #include "trireme/model/layers/layer_bytes.h"
@@ -54,6 +56,16 @@ class LayerTransients : public LayerBytes {
     if (trained_.dropout && flow_.adapts(layer))
       tape.pass(copies * (layer.op == Layer::Op::kColumns ? tape_.partial : bytes(layer.reads[0])));
   }
+  // Rows of at most 256 results at a time, in the type of sums; those of a narrow type twice.
+  std::int64_t some_rows(std::int64_t rows, std::int64_t width) const {
+    return (narrow() ? 2 : 1) * std::min(rows, kSumRows) * width * sizes_.statistic;
+  }
+  bool narrow() const { return sizes_.element < sizes_.statistic; }
+  // Norms of the rows of weights with magnitudes, and results as these scale them.
+  void norms(const Layer& layer, Tape& tape) const;
+  void scale(const Layer& layer, Tape& tape, bool keeps) const;
+  // Gradients of what is scaled, in the place of those of results.
+  void scale_back(const Layer& layer, Tape& tape) const;
   // Whether a tensor that backward reads is gone with this layer: no other reads it later.
   bool gone(const Layer& layer, Half half) const {
     return half == Half::kWhole || !flow_.trains(layer);

@@ -12,6 +12,8 @@ struct Operation {
   enum class What : std::uint8_t {
     kProduct,    // of a linear layer: [rows, in] x [in, sum of outs]
     kAdapter,    // of one of its weights: [rows, in] x [in, inner] x [inner, outs[0]]
+    kMagnitude,  // of one of its weights, outs[0] rows of `in`: their norms, with `inner` ranks of its adapter added, and
+                 // `rows` of its results times magnitude / norm
     kLogits,     // kProduct of the output layer
     kAttention,  // of `rows` queries, in sequences of `tokens`
     kLayerNorm,  // of rows of `in` numbers, as all below

@@ -52,6 +52,7 @@ class Lowering {
 
   void linear(const Operation& one);
   void adapter(const Operation& one);
+  void magnitude(const Operation& one);
   void logits(const Operation& one);
   void attention(const Operation& one);
   // Leave the gradients' in attention_input.
@@ -121,6 +122,18 @@ void Lowering::adapter(const Operation& one) {
     node_.weight.push_back(weight_gradient(math_, rows, in, to));
   }
   node_.weight.push_back(added(practice_, numbers_, one.inner * (one.in + out)));
+}
+
+// In the type of sums: the weight with its adapter's product, and squares. Then all results; on the way back gradients.
+void Lowering::magnitude(const Operation& one) {
+  const double results = rows(one) * one.out(), elements = one.in * one.out();
+  const std::vector<Kernel> forward = {product(Math::kFp32, one.out(), one.inner, one.in),
+                                       stream(elements * (element_ + 5 * kWide), 4),
+                                       stream(results * 2 * element_)};
+  node_.forward.insert(node_.forward.end(), forward.begin(), forward.end());
+  for (const Kernel& kernel : forward)
+    if (one.wide) part(model::kMlp).push_back(kernel);
+  node_.input.push_back(stream(results * (4 * element_ + kWide), 3));
 }
 
 void Lowering::logits(const Operation& one) {
@@ -315,6 +328,7 @@ void Lowering::add(const Operation& one) {
   switch (one.what) {
     case What::kProduct: return linear(one);
     case What::kAdapter: return adapter(one);
+    case What::kMagnitude: return magnitude(one);
     case What::kLogits: return logits(one);
     case What::kAttention: return attention(one);
     case What::kLayerNorm:

@@ -6,6 +6,7 @@
 #include "trireme/model/account/transients.h"
 #include "trireme/model/answers.h"
 #include "trireme/model/layers/account.h"
+#include "trireme/model/layers/decoder_params.h"
 #include "trireme/plan/mesh/token_layout.h"
 
 namespace trireme::model {
@@ -76,7 +77,8 @@ void Chain::block(BlockLayers block) {
   TrainedLayers trained{.gradients = {.input = graph_.reached(x_), .own = training_.trains(name)},
                         .adapted = training_.adapted_attention(block.attention),
                         .adapter_rank = training_.adapter_rank(),
-                        .dropout = training_.dropout()};
+                        .dropout = training_.dropout(),
+                        .dora = training_.dora()};
   const std::vector<int> mlp = training_.adapted_mlp(block.mlp);
   trained.adapted.insert(trained.adapted.end(), mlp.begin(), mlp.end());
   ++blocks_;
@@ -97,7 +99,7 @@ void Chain::block(BlockLayers block) {
 void Chain::adapt(const std::vector<ParamSpec>& params, std::vector<int> weights) {
   std::vector<ParamSpec> adapters;
   for (const int weight : weights)
-    for (ParamSpec& param : adapter_params(params[weight], training_.adapter_rank()))
+    for (ParamSpec& param : training_.adapter_params(params[weight], Cuts(model_, rank_).whole))
       adapters.push_back(std::move(param));
   graph_.adapt(std::move(weights),
                {.name = fmt::format("block.{}.lora", blocks_ - 1), .params = std::move(adapters)});
