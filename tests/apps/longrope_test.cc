@@ -42,13 +42,21 @@ TEST(LongRope, ATextHasTheFrequenciesOfItsWholeLength) {
   config["rope_scaling"]["long_factor"] = {60, 0.01};
   replace_file(desk / "other/config.json", config.dump());
   const auto generate = [&](const char* model, const char* prompt, const char* tokens) {
-    return std::vector<std::string>{"generate",    "--checkpoint", model,         "--tokenizer",
-                                    "bytes",       "--prompt",     prompt,        "--tokens",
-                                    tokens,        "--temperature", "0"};
+    return std::vector<std::string>{"generate", "--checkpoint",  model,  "--tokenizer",
+                                    "bytes",    "--prompt",      prompt, "--tokens",
+                                    tokens,     "--temperature", "0"};
   };
   EXPECT_EQ(done(generate("theirs", "the oars", "8")), done(generate("other", "the oars", "8")));
   const char* longer = "the oars of a trireme pull";
   EXPECT_NE(done(generate("theirs", longer, "30")), done(generate("other", longer, "30")));
+  desk.write("questions.jsonl",
+             R"({"query": "the oars", "choices": ["of a", "pull in"], "gold": 0})");
+  const auto likelihoods = [&](const char* model) {
+    std::filesystem::copy(desk / "run/vocabulary.json", desk / model);
+    done({"evaluate", model, "--choices", "questions.jsonl", "--json", "found.json"});
+    return Json::parse(read_file(desk / "found.json")).at("answers");
+  };
+  EXPECT_EQ(likelihoods("theirs"), likelihoods("other"));
   const Result crossing = desk.run(generate("run", "the oars", "9"));
   EXPECT_EQ(crossing.exit_code, 2) << crossing.out;
   EXPECT_THAT(crossing.err,

@@ -101,7 +101,7 @@ const std::map<std::string_view, Breaking> kBreaking = {
      {llama({"llama.whole_qk_norm=true", "model.qk_norm=true", "llama.gains_from_one=true"})}},
     {"sliding-base", {llama({"llama.sliding_theta=1"})}},
     {"sliding-layers", {llama({"llama.sliding_theta=10000"})}},
-    {"partial-rotation", {llama({"llama.rotary_fraction=0.4"})}},
+    {"partial-rotation", {llama({"llama.rotary_fraction=0.45"})}},
     {"rotated-channels", {of({"neox"}, {"neox.rotary_fraction=0.2"})}},
     {"stages", {of({"hnet"}, {"hnet.layout=T2"})}},
     {"source", {{"model.family=vit"}}},

@@ -1,4 +1,5 @@
 // trireme evaluate: any checkpoint on any data set; the worker computes.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -7,6 +8,7 @@
 #include "apps/trireme/commands.h"
 #include "apps/trireme/environment.h"
 #include "apps/trireme/output.h"
+#include "apps/trireme/run/context.h"
 #include "apps/trireme/summary.h"
 #include "apps/trireme/workers.h"
 #include "trireme/base/error.h"
@@ -139,8 +141,10 @@ void check_split(const EvaluateOptions& options, const config::Job& job) {
          "{}: no vocabulary.json or tokenizer.json lies in it or in its run directory; keep them "
          "together",
          checkpoint.string());
+  std::int64_t longest = 0;
   for (const text::Question& question : text::read_questions(options.choices))
-    text::continuations(question, *tokenizer);
+    for (const text::Continuation& one : text::continuations(question, *tokenizer))
+      longest = std::max(longest, std::ssize(one.ids) - 1);  // the last is not read
   fmt::print("{:<14} {}\n{:<14} {}\n", "checkpoint", checkpoint.string(), "choices",
              options.choices);
   std::vector<std::string> words = {"choices",
@@ -150,6 +154,8 @@ void check_split(const EvaluateOptions& options, const config::Job& job) {
                                     options.choices,
                                     "--vocabulary",
                                     job_in_memory(tokenizer->description())};
+  if (short_tokens(job) > 0)
+    words.insert(words.end(), {"--context", std::to_string(context_of(job, longest, 0))});
   if (!options.json.empty()) words.insert(words.end(), {"--json", options.json});
   become_worker(words, {});
 }

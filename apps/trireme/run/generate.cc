@@ -5,6 +5,7 @@
 
 #include "apps/trireme/commands.h"
 #include "apps/trireme/environment.h"
+#include "apps/trireme/run/context.h"
 #include "apps/trireme/summary.h"
 #include "apps/trireme/workers.h"
 #include "trireme/base/error.h"
@@ -12,13 +13,11 @@
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/config/sections/chat.h"
 #include "trireme/config/families.h"
-#include "trireme/config/rope.h"
 #include "trireme/config/synthetic.h"
 #include "trireme/data/chat/encode.h"
 #include "trireme/data/chat/recognise.h"
 #include "trireme/data/text/tokenizer.h"
 #include "trireme/data/text/vocabulary.h"
-#include "trireme/families/llama/keys_attention.h"
 
 namespace trireme::app {
 
@@ -92,51 +91,6 @@ text::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& checkpo
         "--tokenizer",
         name, tokenizer.digest(), checkpoint.string(), manifest.vocabulary);
   return tokenizer;
-}
-
-// Length of pretraining, up to which frequencies of longrope are those of short texts; 0 for other kinds.
-std::int64_t short_tokens(const config::Job& job) {
-  const config::RopeScaling scaling = config::parse_rope_scaling(job.model.rope_scaling);
-  return scaling.kind == config::RopeScaling::Kind::kLongRope
-             ? static_cast<std::int64_t>(scaling.original)
-             : 0;
-}
-
-// Positions of a published model that was fine-tuned in shorter rows, as far as these turned its queries and keys in the
-// same way; else those of the rows.
-std::int64_t most_context(const config::Job& job) {
-  const Path weights = job.model.weights;
-  const config::FamilyInfo& family = config::info(job);
-  const bool turns = family.chain && config::is_rotary(job);
-  const std::int64_t trained = job.model.seq_len;
-  if (!turns || !convert::is_hugging_face(weights)) return trained;
-  const std::int64_t published =
-      config::parse_job(convert::manifest_of_weights(weights).job, weights.string()).model.seq_len;
-  const config::Rope here = config::rope_of(job);
-  for (const std::int64_t tokens : {published, std::min(published, short_tokens(job))}) {
-    config::Job longer = job;
-    longer.model.seq_len = tokens;
-    const config::Rope there = config::rope_of(longer);
-    if (tokens > trained && here.frequencies == there.frequencies &&
-        here.amplitude == there.amplitude)
-      return tokens;
-  }
-  return trained;
-}
-
-// With longrope, keys of a text that grows beyond the length of pretraining would have turned by frequencies of short
-// ones. `prompt` tokens begin the text; none: those of a conversation are not known yet.
-std::int64_t context_of(const config::Job& job, std::optional<std::int64_t> prompt,
-                        std::int64_t tokens) {
-  const std::int64_t most = most_context(job), shorter = short_tokens(job);
-  if (shorter == 0 || most <= shorter) return most;
-  if (!prompt || *prompt + tokens <= shorter) return shorter;
-  if (*prompt > shorter) return most;
-  fail(ErrorKind::kUsage,
-       "a prompt of {} tokens and --tokens {} cross the {} tokens at which longrope "
-       "(model.rope_scaling) changes its frequencies; needs a text that stays on one side: choose "
-       "--tokens {} or less, or a prompt of more than {} tokens",
-       *prompt, tokens, shorter, shorter - *prompt, shorter);
 }
 
 // Template that --chat names; auto: the one that the model was trained on, or published with.

@@ -38,7 +38,8 @@ struct Accuracy {
 
 int choices(const Arguments& arguments) {
   const Interrupts interrupts;
-  const LoadedModel loaded(arguments.text("checkpoint"));
+  const LoadedModel loaded(arguments.text("checkpoint"),
+                           arguments.number<std::int64_t>("context", 0));
   const Path vocabulary = arguments.text("vocabulary");
   const text::Tokenizer tokenizer =
       text::Tokenizer::from_description(read_file(vocabulary), vocabulary.string());

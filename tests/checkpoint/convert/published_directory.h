@@ -47,7 +47,8 @@ inline Json published_config(const std::string& type) {
       {"llama", "LlamaForCausalLM"}, {"mistral", "MistralForCausalLM"},
       {"qwen2", "Qwen2ForCausalLM"}, {"qwen3", "Qwen3ForCausalLM"},
       {"phi3", "Phi3ForCausalLM"},   {"gemma3_text", "Gemma3ForCausalLM"},
-      {"olmo2", "Olmo2ForCausalLM"}, {"gpt_neox", "GPTNeoXForCausalLM"}};
+      {"olmo2", "Olmo2ForCausalLM"}, {"gpt_neox", "GPTNeoXForCausalLM"},
+      {"gemma2", "Gemma2ForCausalLM"}};
   Json json{{"architectures", {classes.at(type)}},
             {"model_type", type},
             {"hidden_size", 16},
@@ -61,13 +62,13 @@ inline Json published_config(const std::string& type) {
     json.update({{"hidden_act", "gelu"}, {"rotary_pct", 0.5}, {"layer_norm_eps", 1e-5}});
     return json;
   }
-  json[type == "gemma3_text" ? "hidden_activation" : "hidden_act"] =
-      type == "gemma3_text" ? "gelu_pytorch_tanh" : "silu";
+  const bool gemma = type.starts_with("gemma");
+  json[gemma ? "hidden_activation" : "hidden_act"] = gemma ? "gelu_pytorch_tanh" : "silu";
   json.update({{"num_key_value_heads", 2},
                {"head_dim", 4},
                {"rms_norm_eps", 1e-5},
                {"rope_theta", 10000.0},
-               {"tie_word_embeddings", type == "gemma3_text"}});
+               {"tie_word_embeddings", gemma}});
   return json;
 }
 

@@ -188,7 +188,6 @@ void read_phi3(const JsonFields& fields, Job& job) {
 
 void write_phi3(const Job& job, Json& json) {
   write_mistral(job, json);
-  json.erase("head_dim");
   json["attention_bias"] = false;
   json["partial_rotary_factor"] = job.llama.rotary_fraction;
 }
