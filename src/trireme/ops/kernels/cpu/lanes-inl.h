@@ -63,7 +63,8 @@ HWY_INLINE void store(c10::BFloat16* p, Vector<float> x) {
 #if HWY_TARGET <= HWY_AVX3
   if (rounds_to_bf16) {
     __m256i rounded;
-    asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(x.raw));
+    // Volatile, or the compiler may run it before it knows whether the CPU has it.
+    asm volatile("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(x.raw));
     hn::StoreU(hn::Vec<decltype(half)>{rounded}, half, reinterpret_cast<std::uint16_t*>(p));
     return;
   }
