@@ -146,12 +146,12 @@ struct GenerateOptions {
   std::string image;  // that the prompt asks about; empty: none
   std::int64_t tokens = 400;
   double temperature = 0.8;
-  std::int64_t top_k = 0;
+  std::int64_t top_k = 0, seed = 1;
   double top_p = 1;
-  std::int64_t seed = 1;
   std::string tokenizer;  // "bytes" or a path that has a vocabulary; empty: the checkpoint's own
   std::vector<std::string> stops;  // texts that end it
   std::string chat;                // a chat template and its options; empty: none
+  bool rollout = false;            // token ids and log-probabilities in place of text
 };
 
 struct EvaluateOptions {

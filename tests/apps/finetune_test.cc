@@ -179,6 +179,70 @@ TEST_F(Finetune, ComparesAnswers) {
           {"bad.jsonl:1: needs chosen and rejected"});
 }
 
+// Answers with rewards are a policy loss's: one epoch, nothing held out, and a first step on policy.
+TEST_F(Finetune, ReadsRollouts) {
+  std::string groups, singles;
+  for (int i = 0; i < 48; ++i) {
+    groups += fmt::format(
+        R"({{"prompt": "number {}", "completions": ["yes", "no {}"], "rewards": [1, 0]}})"
+        "\n",
+        i, i % 3);
+    for (const char* answer : {"yes", "no"})
+      singles += fmt::format(R"({{"prompt": "number {}", "completion": "{}", "reward": {}}})"
+                             "\n",
+                             i, answer, answer[0] == 'y' ? 1 : 0);
+  }
+  desk_.write("rollouts.jsonl", groups);
+  const std::string out =
+      done({"finetune", "hf", "rollouts.jsonl", "--out", "grpo", "--ranks", "2", "optim.lr=1e-3",
+            "run.global_batch=4", "preference.scale=none", "preference.kl=0.04"});
+  EXPECT_THAT(out, HasSubstr("96 answers with rewards to train on"));
+  EXPECT_THAT(out, HasSubstr("tokens, as the longest answer has"));
+  EXPECT_THAT(out, HasSubstr(": 1 epochs"));
+  EXPECT_THAT(out, HasSubstr("reference log-probabilities of"));
+  const std::vector<Json> lines = lines_of(desk_ / "grpo/metrics.jsonl");
+  EXPECT_EQ(lines[0]["ratio"].get<double>(), 1);
+  EXPECT_EQ(lines[0]["kl"].get<double>(), 0);
+  EXPECT_EQ(lines[0]["clipped"].get<double>(), 0);
+  EXPECT_GT(lines.back()["kl"].get<double>(), 0);
+  answer("grpo");
+  EXPECT_THAT(done({"evaluate", "grpo"}), HasSubstr("reward"));
+
+  desk_.write("singles.jsonl", singles);
+  EXPECT_THAT(done({"finetune", "hf", "singles.jsonl", "--dry-run"}), HasSubstr("loss: grpo"));
+  refused({"finetune", "hf", "singles.jsonl", "--dry-run", "preference.loss=kto"}, 2,
+          {"preference.loss=kto compares answers with labels", "answers with rewards"});
+  desk_.write("bad.jsonl", R"({"prompt": "a", "completions": ["yes"], "rewards": [1, 2]})");
+  refused({"finetune", "hf", "bad.jsonl", "--dry-run"}, 3,
+          {"bad.jsonl:1: rewards has 2 entries", "1 answers"});
+}
+
+// The log-probabilities that generate prints are those of the first step, bit for bit: every ratio is 1.
+TEST_F(Finetune, SampledAnswersHaveTrainingsLogProbabilities) {
+  std::string lines;
+  for (int i = 0; i < 8; ++i) {
+    Json line =
+        parse_json(done({"generate", "--checkpoint", "hf", "--chat", "auto", "--prompt",
+                         fmt::format("number {}", i / 2), "--temperature", "1", "--seed",
+                         std::to_string(i), "--tokens", std::to_string(5 + 4 * i), "--rollout"}),
+                   "a line");
+    EXPECT_EQ(line["logprobs"].size(), line["completion_ids"].size());
+    EXPECT_TRUE(line["completion"].is_string());
+    line["reward"] = i % 2;
+    lines += line.dump() + "\n";
+  }
+  desk_.write("sampled.jsonl", lines);
+  const std::string out = done({"finetune", "hf", "sampled.jsonl", "--out", "run", "--ranks", "2",
+                                "optim.lr=1e-3", "--steps", "2", "run.global_batch=2"});
+  EXPECT_THAT(out, Not(HasSubstr("reference log-probabilities of")));
+  const std::vector<Json> steps = lines_of(desk_ / "run/metrics.jsonl");
+  EXPECT_EQ(steps[0]["ratio"].get<double>(), 1);
+  EXPECT_EQ(steps[0]["kl_old"].get<double>(), 0);
+  EXPECT_GT(steps[1]["kl_old"].get<double>(), 0);
+  refused({"generate", "--checkpoint", "hf", "--chat", "auto", "--rollout"}, 2,
+          {"--rollout without --prompt"});
+}
+
 // One tensor of a file in fp32.
 std::vector<float> values(const formats::SafetensorsFile& file, const std::string& name) {
   const formats::Tensor* tensor = file.find(name);

@@ -4,7 +4,7 @@
 
 #include "tests/config/error_of.h"
 #include "trireme/config/resolve/resolve.h"
-#include "trireme/families/neox/keys_rope.h"
+#include "trireme/config/rope.h"
 
 namespace trireme::config::neox_test {
 namespace {
@@ -20,14 +20,18 @@ Job job_with(const std::vector<std::string>& sets) {
 TEST(Neox, ResolvedJobsAreReadAgain) {
   const Job job = resolve(job_with({"neox.rotary_fraction=0.5"}), 1, {});
   EXPECT_EQ(job.model.ffn, 256);
-  EXPECT_EQ(rotated_channels(job), 8);
+  EXPECT_EQ(rotated_channels(job.model, job.neox.rotary_fraction), 8);
   EXPECT_EQ(resolve(parse_job(print_yaml(job), ""), 1, {}), job);
 }
 
 TEST(Neox, ChannelsThatDoNotTurnHaveFrequencyZero) {
   const Job job = resolve(job_with({"model.rope_theta=16"}), 1, {});
-  EXPECT_EQ(neox_frequencies(job), (std::vector<double>{1, 0.25, 0, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(neox_frequencies(job_with({"neox.rotary_fraction=0"})), std::vector<double>(8));
+  const auto frequencies = [&](double fraction) {
+    return rope_of(job.model, fraction).frequencies;
+  };
+  EXPECT_EQ(frequencies(job.neox.rotary_fraction),
+            (std::vector<double>{1, 0.25, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(frequencies(0), std::vector<double>(8));
 }
 
 TEST(Neox, WhatItCannotHaveIsRefusedByKey) {
@@ -43,7 +47,8 @@ TEST(Neox, WhatItCannotHaveIsRefusedByKey) {
               HasSubstr("are 29, which is odd"));
   const std::string text = refused({"model.hidden=208", "neox.rotary_fraction=0.56"});
   const std::string remedy = text.substr(text.find("neox.rotary_fraction=", text.find("set ")));
-  EXPECT_EQ(rotated_channels(resolve(job_with({"model.hidden=208", remedy}), 1, {})), 30);
+  const Job even = resolve(job_with({"model.hidden=208", remedy}), 1, {});
+  EXPECT_EQ(rotated_channels(even.model, even.neox.rotary_fraction), 30);
   EXPECT_THAT(refused({"model.hidden=60"}),
               HasSubstr("15 per head: rotary positions need a multiple of 2; nearest that work: "
                         "model.hidden=56"));

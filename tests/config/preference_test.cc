@@ -48,6 +48,42 @@ TEST(Preference, KeysBelongToLosses) {
   EXPECT_THAT(refusal({"preference.label_smoothing=0.5"}), HasSubstr("preference.label_smoothing"));
 }
 
+// What a policy loss leaves out is that of its paper.
+TEST(Preference, PolicyLossesHaveTheirClip) {
+  using Pair = std::array<double, 2>;
+  const auto clip = [](const char* loss) { return resolved({loss}).preference.clip; };
+  EXPECT_EQ(clip("preference.loss=grpo"), (Pair{0.2, 0.2}));
+  EXPECT_EQ(clip("preference.loss=dapo"), (Pair{0.2, 0.28}));
+  EXPECT_EQ(clip("preference.loss=gspo"), (Pair{3e-4, 4e-4}));
+  EXPECT_EQ(clip("preference.loss=cispo"), (Pair{0, 5}));
+  EXPECT_EQ(clip("preference.loss=dpo"), (Pair{0, 0}));
+  const Job own = resolved({"preference.loss=dapo", "preference.clip=[0.1, 0]"});
+  EXPECT_EQ(own.preference.clip, (Pair{0.1, 0}));
+  const Job counted = resolved({"preference.loss=dr_grpo"});
+  EXPECT_EQ(counted.preference.answer_tokens, counted.model.seq_len);
+  EXPECT_FALSE(divides_advantages(counted.preference));
+  EXPECT_TRUE(divides_advantages(resolved({"preference.loss=grpo"}).preference));
+  EXPECT_FALSE(
+      divides_advantages(resolved({"preference.loss=grpo", "preference.scale=none"}).preference));
+  EXPECT_TRUE(divides_advantages(
+      resolved({"preference.loss=dr_grpo", "preference.scale=group"}).preference));
+}
+
+TEST(Preference, KeysOfPolicyLossesBelongToThem) {
+  EXPECT_THAT(refusal({"preference.clip=[0.1, 0.1]"}),
+              HasSubstr("preference.clip=[0.1, 0.1] with preference.loss=dpo: it has no effect"));
+  EXPECT_THAT(refusal({"preference.loss=kto", "preference.kl=0.1"}),
+              HasSubstr("set preference.loss=grpo"));
+  EXPECT_THAT(refusal({"preference.loss=grpo", "preference.beta=0.2"}),
+              HasSubstr("preference.beta=0.2 with preference.loss=grpo: it has no effect"));
+  EXPECT_THAT(refusal({"preference.loss=grpo", "preference.answer_tokens=9"}),
+              HasSubstr("set preference.loss=dr_grpo"));
+  EXPECT_THAT(
+      refusal({"preference.loss=cispo", "preference.clip=[0.2, 0.2]"}),
+      HasSubstr("preference.clip=[0.2, 0.2] with preference.loss=cispo: the second number"));
+  EXPECT_THAT(refusal({"preference.loss=gspo", "model.dropout=0.1"}), HasSubstr("model.dropout"));
+}
+
 TEST(Preference, RefusalsSayTheWayOut) {
   EXPECT_THAT(refusal({"data.source=chat", "preference.beta=1"}),
               HasSubstr("preference.beta=1 with data.source=chat: it has no effect"));

@@ -133,11 +133,29 @@ TEST(Rope, DynamicFollowsTheSequenceLength) {
               1e-12);
 }
 
+// Phi-3 with 128k tokens: one choice of divisors by the length, one factor of cosines and sines for both.
+TEST(Rope, LongRopeHasADivisorForEachFrequency) {
+  const char* scaling = "longrope factor=32 original=4096 short=1,2,4,8 long=2,3,4,5";
+  const Rope brief = rope(8, 16, scaling, 4096), longer = rope(8, 16, scaling, 4097);
+  EXPECT_EQ(brief.frequencies, (std::vector<double>{1, 0.25, 0.0625, 0.015625}));
+  EXPECT_EQ(longer.frequencies, (std::vector<double>{0.5, 0.5 / 3, 0.0625, 0.025}));
+  for (const Rope& one : {brief, longer}) EXPECT_NEAR(one.amplitude, 1.190238071, 1e-9);
+  EXPECT_EQ(rope(8, 16, fmt::format("{} attention=1.5", scaling)).amplitude, 1.5);
+}
+
+TEST(Rope, APartOfAHeadHasFrequenciesOfItsOwnWidth) {
+  const Model model{.heads = 1, .head_dim = 16, .seq_len = 64, .rope_theta = 16};
+  EXPECT_EQ(rope_of(model, 0.55).frequencies,
+            (std::vector<double>{1, 0.5, 0.25, 0.125, 0, 0, 0, 0}))
+      << "8 of 16 channels";
+}
+
 TEST(Rope, TextComesBackWithoutDefaults) {
   for (const char* text :
        {"", "linear factor=8", "dynamic factor=2.5 original=2048", "llama3 factor=8 original=8192",
         "llama3 factor=8 original=8192 low=2 high=3",
-        "yarn factor=32 original=4096 fast=16 slow=2 attention=1.25 truncate=0"})
+        "yarn factor=32 original=4096 fast=16 slow=2 attention=1.25 truncate=0",
+        "longrope factor=32 original=4096 attention=1.2 short=1,1.05 long=1.5,64.25"})
     EXPECT_EQ(print(parse_rope_scaling(text)), text);
   EXPECT_EQ(print(parse_rope_scaling("llama3  high=4 original=8192 factor=8")),
             "llama3 factor=8 original=8192");
@@ -163,9 +181,17 @@ TEST(Rope, RefusedTextNamesWhatIsWrong) {
       resolve(job, 1, {});
     });
   };
-  EXPECT_THAT(refused("longrope factor=4"),
-              HasSubstr("model.rope_scaling=longrope factor=4: \"longrope\" is no kind; needs a "
+  EXPECT_THAT(refused("spiral factor=4"),
+              HasSubstr("model.rope_scaling=spiral factor=4: \"spiral\" is no kind; needs a "
                         "kind and its numbers, such as linear factor=8"));
+  const std::string lists = "longrope factor=2 original=8 short=1,1,1,1,1,1,1,1 ";
+  EXPECT_THAT(refused(lists), HasSubstr("long is missing"));
+  EXPECT_THAT(refused(lists + "long=1,2"), HasSubstr("short has 8 numbers and long 2"));
+  EXPECT_THAT(refused(lists + "long=1,2,"), HasSubstr("\"\" is not a number from 1e-06 to"));
+  EXPECT_THAT(refused(lists + "long=1,0"), HasSubstr("\"0\" is not a number from 1e-06 to"));
+  EXPECT_THAT(
+      refused("longrope factor=2 original=8 short=1 long=2"),
+      HasSubstr("short and long have 1 numbers for 8 frequencies, half of the 16 channels"));
   EXPECT_THAT(refused("linear"), HasSubstr("factor is missing"));
   EXPECT_THAT(refused("llama3 factor=8"), HasSubstr("original is missing"));
   EXPECT_THAT(refused("linear factor=8 original=8"), HasSubstr("\"original=8\" is no number of"));

@@ -59,6 +59,35 @@ TEST(Vlm, QueriesTakeThePlaceOfATilesTokens) {
   EXPECT_EQ(vlm_resolved({}).model.vocab, kVlmVocab);
 }
 
+// Bytes and two more ids, a tokenizer's, or those that the job names.
+TEST(Vlm, TokensAndVocabularyAreThoseOfTheTokenizer) {
+  using Tokens = std::array<std::int64_t, 2>;
+  EXPECT_EQ(vlm_resolved({}).vlm.tokens, (Tokens{kImageToken, kEndToken}));
+  const auto resolved = [](const std::vector<std::string>& sets, const DatasetFacts& facts) {
+    Job job;
+    for (const char* set : {"model.family=vlm", "data.source=scenes", "data.tokenizer=t.json"})
+      apply_set(job, set);
+    for (const std::string& set : sets) apply_set(job, set);
+    return resolve(job, 1, facts);
+  };
+  const DatasetFacts facts{.vocab = 32002, .tokens = {32000, 2}};
+  EXPECT_EQ(resolved({}, facts).vlm.tokens, (Tokens{32000, 2}));
+  EXPECT_EQ(resolved({}, facts).model.vocab, 32002);
+  EXPECT_EQ(resolved({"model.vocab=32064"}, facts).model.vocab, 32064);
+  EXPECT_EQ(resolved({"vlm.tokens=[32001, -1]"}, facts).vlm.tokens, (Tokens{32001, 2}));
+  EXPECT_THAT(
+      usage_error_of([&] { resolved({"model.vocab=32001"}, facts); }),
+      HasSubstr("model.vocab=32001 is smaller than the 32002 ids of data.tokenizer=t.json"));
+  EXPECT_THAT(vlm_refusal({"model.vocab=300", "vlm.tokens=[300, 2]"}),
+              HasSubstr("model.vocab=300 is less than 301 for vlm.tokens=[300, 2]"));
+}
+
+TEST(Vlm, KeptFeaturesNeedATowerThatAdaptersFreeze) {
+  EXPECT_EQ(vlm_resolved({"vlm.features=x", "lora.rank=2"}).lora.rank, 2);
+  EXPECT_THAT(vlm_refusal({"vlm.features=x", "lora.rank=2", "lora.also=vision.block.0"}),
+              HasSubstr("vision.block.0 is trainable; leave it out of lora.also"));
+}
+
 TEST(Vlm, AMergerMakesATokenOfTwoByTwo) {
   const Job job = vlm_resolved({"projector.kind=merger", "vlm.layer=-1"});
   EXPECT_EQ(tile_side(job), 2);

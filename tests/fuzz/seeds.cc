@@ -103,12 +103,15 @@ std::string dataset() {
 }
 
 Seeds chats() {
-  return {R"({"messages": [{"role": "user", "content": "a"},)"
-          R"({"role": "assistant", "content": "b"}]})",
-          R"({"prompt": "a", "completion": [{"role": "assistant", "content": "</think>"}]})",
-          R"({"prompt": "a", "chosen": "b", "rejected": "c"})",
-          R"({"prompt": "a", "completion": "b", "label": true})",
-          "llama3.2 date=2026-03-09 long=split special=forbid"};
+  return {
+      R"({"messages": [{"role": "user", "content": "a"},)"
+      R"({"role": "assistant", "content": "b"}]})",
+      R"({"prompt": "a", "completion": [{"role": "assistant", "content": "</think>"}]})",
+      R"({"prompt": "a", "chosen": "b", "rejected": "c"})",
+      R"({"prompt": "a", "completion": "b", "label": true})",
+      R"({"prompt": "a", "completions": ["b", "c"], "rewards": [1, 0], "logprobs": [[-1], [-2]]})",
+      R"({"prompt_ids": [1], "completion_ids": [2, 3], "reward": 0.5, "group": "x"})",
+      "llama3.2 date=2026-03-09 long=split special=forbid"};
 }
 
 Json byte_level_file(const Json& pre_tokenizer, const Json& normalizer) {

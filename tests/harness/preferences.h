@@ -1,4 +1,4 @@
-// Small data sets of compared answers in bytes.
+// Small data sets of compared and of rewarded answers in bytes.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -45,6 +45,24 @@ inline std::vector<Json> labels(int count) {
                      {"completion", std::string(static_cast<std::size_t>(1 + i % 6),
                                                 static_cast<char>('a' + i % 26))},
                      {"label", i % 3 != 0}});
+  return lines;
+}
+
+// Groups of answers with rewards, of unlike numbers and lengths; letters of the prompt are rewarded.
+inline std::vector<Json> rollouts(int count) {
+  std::vector<Json> lines;
+  for (int i = 0; i < count; ++i) {
+    Json answers = Json::array(), rewards = Json::array();
+    for (int k = 0; k < 2 + i % 3; ++k) {
+      const char letter = static_cast<char>(k % 2 == 0 ? 'a' + i % 26 : 'z');
+      answers.push_back(std::string(static_cast<std::size_t>(1 + (i + 2 * k) % 7), letter));
+      rewards.push_back(k % 2 == 0 ? 1.0 : -0.25 * k);
+    }
+    lines.push_back(
+        {{"prompt", std::string(1, static_cast<char>('a' + i % 26)) + std::to_string(i)},
+         {"completions", answers},
+         {"rewards", rewards}});
+  }
   return lines;
 }
 

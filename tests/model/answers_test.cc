@@ -54,9 +54,26 @@ TEST(Answers, RanksOfASequenceExchangeNumbers) {
   EXPECT_EQ(half.values[half.nodes.back().reads[0]].type, DType::kF32);
 }
 
+// A policy loss reads the sampler's log-probabilities, advantages and rewards as well.
+TEST(Answers, RewardsAreInputs) {
+  const plan::Program program = described({"preference.loss=grpo"}).program;
+  std::vector<std::string> inputs;
+  for (std::size_t i = 3; i < 8; ++i) inputs.push_back(program.values[i].name);
+  EXPECT_EQ(inputs,
+            (std::vector<std::string>{"answers", "reference", "old", "advantages", "rewards"}));
+  const plan::Node& loss = program.nodes.back();
+  ASSERT_EQ(loss.reads.size(), 6u);
+  for (std::size_t i = 1; i < 6; ++i) EXPECT_EQ(loss.reads[i], static_cast<plan::ValueId>(2 + i));
+  const plan::Node shared =
+      described({"preference.loss=grpo", "parallel.cp=2"}, 2).program.nodes.back();
+  EXPECT_EQ(shared.exchanges[0].bytes, 2 * 6 * 64 * 8);
+}
+
 TEST(Answers, MetricsAndLabelAreTheLosses) {
-  EXPECT_EQ(described({}).metrics, config::preference_metrics(config::PreferenceLoss::kDpo));
+  EXPECT_EQ(described({}).metrics, config::preference_metrics({}));
   EXPECT_EQ(described({"preference.loss=kto"}).metrics.back(), "kl");
+  EXPECT_EQ(described({"preference.loss=gspo"}).metrics.back(), "nll");
+  EXPECT_EQ(described({"preference.loss=gspo", "preference.kl=0.1"}).metrics.back(), "kl");
   config::Job job;
   job.data.source = config::DataSource::kPreferences;
   job.preference.loss = config::PreferenceLoss::kOrpo;

@@ -289,5 +289,23 @@ TEST(VlmSpec, AFrozenTowerHasNoBackward) {
     EXPECT_EQ(through.node_has_backward[n], !stage1.program.nodes[n].name.starts_with("vision."));
 }
 
+// Those of rank 16 on the decoder of Qwen3-VL 2B; what is before the first of them has no backward.
+TEST(VlmSpec, AdaptersAreOfTheDecoderAlone) {
+  config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / "qwen3_vl_2b.yaml");
+  job.lora.rank = 16;
+  const ModelSpec spec = describe(config::resolve(job, 1, {}));
+  std::int64_t trained = 0;
+  for (const plan::Unit& unit : spec.program.units)
+    if (unit.trainable) trained += unit.numel;
+  EXPECT_EQ(trained, 17'432'576);
+  const plan::GradientFlow flow = plan::gradient_flow(spec.program);
+  for (std::size_t n = 0; n < spec.program.nodes.size(); ++n) {
+    const std::string& name = spec.program.nodes[n].name;
+    const bool decodes = name.starts_with("block.") || name.starts_with("seen.") || name == "head";
+    EXPECT_EQ(flow.node_has_backward[n], decodes) << name;
+    EXPECT_EQ(spec.adapted[n].size(), name.starts_with("block.") ? 7U : 0U) << name;
+  }
+}
+
 }  // namespace
 }  // namespace trireme::model::vlm_test

@@ -56,8 +56,9 @@ inline at::Tensor naive_attention(const Tensors& in, const AttentionHeads& given
   const at::Tensor keys = split(k, heads.kv_heads).index_select(1, of);
   const at::Tensor values = split(v, heads.kv_heads).index_select(1, of);
   const at::Tensor seen = visible(mask, q.size(0), q.size(1));
-  const at::Tensor scores =
+  at::Tensor scores =
       split(q, heads.heads).matmul(keys.transpose(2, 3)) / std::sqrt(static_cast<double>(width));
+  if (heads.cap > 0) scores = heads.cap * (scores / heads.cap).tanh();
   const at::Tensor probs = scores.masked_fill(seen.logical_not(), -1e30).softmax(-1) * seen;
   return probs.matmul(values).transpose(1, 2).reshape(q.sizes());
 }
@@ -88,6 +89,7 @@ inline const std::vector<AttentionHeads>& ways_of_heads() {
       {.heads = 4, .kv_heads = 2, .dropout = 0.3, .key = 7},
       {.heads = 6, .kv_heads = 2},
       {.heads = 3, .kv_heads = 1},
+      {.heads = 2, .kv_heads = 1, .dropout = 0.1, .key = 9, .cap = 0.8},
       // Heads 2 .. 6 of 9, three to a key-value head.
       {.heads = 5,
        .kv_heads = 3,

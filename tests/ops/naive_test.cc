@@ -139,6 +139,15 @@ TEST(Ops, GegluLinear) {
       {normal({3, 17, 41}, 1, 2), normal({3, 17, 41}, 2), normal({5, 41}, 3)});
 }
 
+TEST(Ops, GatedLinearWithABias) {
+  expect_equal(
+      [](const Tensors& in) {
+        return gated_linear(in[0], in[1], in[2], {}, {}, {}, Gate::kSilu, in[3]);
+      },
+      [](const Tensors& in) { return (in[0] * in[0].sigmoid() * in[1]).matmul(in[2].t()) + in[3]; },
+      {normal({3, 17, 41}, 1, 2), normal({3, 17, 41}, 2), normal({5, 41}, 3), normal({5}, 4)});
+}
+
 TEST(Ops, GainsFromOne) {
   expect_equal(
       [](const Tensors& t) {

@@ -177,12 +177,13 @@ TEST(Pairs, SoftmaxBackwardEqualsThatOfRows) {
   }
   const std::vector<float> log_sums = {1, 2, -std::numeric_limits<float>::infinity(), 0.5, 3},
                            delta = {0.1f, -0.2f, 0, 0.3f, 0};
-  for (bool drop : {false, true}) {
+  for (const auto& [drop, cap] : {std::pair(false, 0.0), {true, 0.0}, {false, 2.0}, {true, 2.0}}) {
     const kernels::ScoreBlock block{.rows = kRows,
                                     .columns = kColumns,
                                     .stride = kStride,
                                     .seen = seen.data(),
                                     .scale = 0.3,
+                                    .cap = cap,
                                     .place = 70,
                                     .first_column = 11,
                                     .drop = drop,

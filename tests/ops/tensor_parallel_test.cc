@@ -118,6 +118,15 @@ TEST(TensorParallel, FeedForward) {
                    .run = [](const Tensors& in, const TensorParallel& tp) {
                      return Tensors{gated_linear(in[0], in[1], in[2], tp)};
                    }});
+  expect_parallel({.inputs = {inner(1),
+                              inner(2),
+                              {normal({kWidth, kInner}, 3), Shared::kLast},
+                              {normal({kWidth}, 4), Shared::kSummed}},
+                   .output = Shared::kStream,
+                   .run = [](const Tensors& in, const TensorParallel& tp) {
+                     return Tensors{
+                         gated_linear(in[0], in[1], in[2], tp, {}, {}, Gate::kSilu, in[3])};
+                   }});
 }
 
 TEST(TensorParallel, NormOverFeaturesOfAllRanks) {
@@ -151,7 +160,7 @@ TEST(TensorParallel, Embedding) {
   }
 }
 
-Layer head(std::int64_t vocab, Logits logits, bool sum = true) {
+Layer head(std::int64_t vocab, Logits logits, bool sum = true, double cap = 0) {
   at::Tensor targets = drawn_ids(vocab, 5);
   targets[0][0] = 0;
   targets[1][3] = vocab - 1;
@@ -161,14 +170,15 @@ Layer head(std::int64_t vocab, Logits logits, bool sum = true) {
           .run = [=](const Tensors& in, const TensorParallel& tp) {
             const std::int64_t first = bound(vocab, tp.rank(), tp.size());
             const auto loss = sum ? linear_cross_entropy : linear_token_losses;
-            return Tensors{loss(in[0], in[1], targets, first, tp, logits, {})};
+            return Tensors{loss(in[0], in[1], targets, first, tp, logits, {}, cap)};
           }};
 }
 
 TEST(TensorParallel, LinearCrossEntropy) {
   for (const std::int64_t vocab : {3, 127, 31123})  // 3: one of four ranks has none
     for (const Logits logits : {Logits::kKept, Logits::kRecomputed})
-      for (const bool sum : {true, false}) expect_parallel(head(vocab, logits, sum), 2e-2);
+      for (const bool sum : {true, false})
+        for (const double cap : {0.0, 4.0}) expect_parallel(head(vocab, logits, sum, cap), 2e-2);
 }
 
 // Of vocabularies of several pieces, under any tp; with and without memory for the weight's gradient.

@@ -110,9 +110,9 @@ std::vector<Op> ops_with_parameters() {
        }},
       {"gated_linear",
        {rows(19, 1), rows(19, 2)},
-       {normal({7, 19}, 3)},
+       {normal({7, 19}, 3), normal({7}, 4)},
        [](const Tensors& in, const Tensors& p, const WeightGradientsPtr& later) {
-         return gated_linear(in[0], in[1], p[0], {}, later);
+         return gated_linear(in[0], in[1], p[0], {}, later, {}, {}, p[1]);
        }},
       {"layer_norm",
        {rows(19, 1)},

@@ -170,6 +170,41 @@ TEST(NodePrices, DropoutAndDocumentsLeaveFusedAttention) {
               0.5, 0.01);
 }
 
+// Of 64 x 512 x 512 scores in fp32 and of 4096 x 32000 logits in bf16, by what operators of LibTorch read and write; on
+// cores of a tanh a score.
+TEST(NodePrices, SoftCapsCostAPassOverScoresAndLogits) {
+  const config::Job plain = job_with({"model.family=llama"}),
+                    capped = job_with(
+                        {"model.family=llama", "llama.attention_cap=50", "llama.logits_cap=30"});
+  EXPECT_EQ(unfused(capped), "llama.attention_cap=50");
+  EXPECT_EQ(asked({}, capped, true).attention, AttentionKernel::kRows);
+  const auto sum = [](const std::vector<Kernel>& kernels) {
+    double all = 0;
+    for (const Kernel& one : kernels)
+      all += one.kind == Kernel::Kind::kStream      ? one.bytes * one.count
+             : one.kind == Kernel::Kind::kAttention ? one.flops
+                                                    : 0;
+    return all;
+  };
+  const auto more = [&](const char* node, const Practice& practice, auto kernels) {
+    return sum(node_kernels(capped, practice, node).*kernels) -
+           sum(node_kernels(plain, practice, node).*kernels);
+  };
+  const double scores = 64.0 * 512 * 512, logits = 4096.0 * 32000;
+  const Practice rows{.attention = AttentionKernel::kRows},
+      cores{.attention = AttentionKernel::kTiles};
+  EXPECT_DOUBLE_EQ(more("block.0", rows, &NodeKernels::forward), 4 * 6 * scores);
+  EXPECT_DOUBLE_EQ(more("block.0", rows, &NodeKernels::input), 4 * (6 + 11) * scores);
+  EXPECT_DOUBLE_EQ(more("head", rows, &NodeKernels::forward), 2 * 6 * logits);
+  EXPECT_DOUBLE_EQ(more("head", rows, &NodeKernels::input), (2 + 4 * 11) * logits);
+  EXPECT_GT(more("block.0", cores, &NodeKernels::forward), 0);
+  EXPECT_DOUBLE_EQ(
+      more("block.0", cores, &NodeKernels::input) / more("block.0", cores, &NodeKernels::forward),
+      2.5);
+  EXPECT_DOUBLE_EQ(more("head", cores, &NodeKernels::forward), 2 * 2 * logits);
+  EXPECT_EQ(more("head", cores, &NodeKernels::input), 0);
+}
+
 // A layer with a window is priced by what it shows, one without rotary positions without the rotation.
 TEST(NodePrices, LayersCostWhatTheyAttendTo) {
   const config::Job job = job_with({"model.family=llama", "model.seq_len=8192", "run.micro_batch=1",

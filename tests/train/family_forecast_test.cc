@@ -112,6 +112,7 @@ TEST(FamilyForecast, IsEnoughOnRandomLayoutsOfEveryFamily_slow) {
       {"vit_tiny", 4},
       {"clip_tiny", 4, true},
       {"vlm_tiny", 2},
+      {"vlm_tiny", 2, false, {"lora.rank=4", "lora.also=projector"}},
       {"vjepa_tiny", 4},
       {"hvjepa_tiny", 4, true},
       {"probe_tiny", 4},

@@ -1,26 +1,20 @@
-// OLMo 2 and 3, Gemma 3 and Granite: against a few lines of plain operators on tensors as Hugging Face names them, written
-// from the models' reports; any layout trains the same model, in fp64 to 1e-12 and data-parallel to the bit.
+// OLMo 2 and 3, Gemma 2 and 3, Granite, Phi-3 and biases: against a few lines of plain operators on tensors as Hugging Face
+// names them, written from the models' reports.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/formats/scratch.h"
 #include "tests/harness/model_directory.h"
-#include "tests/harness/small_jobs.h"
 #include "trireme/base/json.h"
 #include "trireme/model/blocks/build.h"
 
 namespace trireme::train::llama_relatives_test {
 namespace {
-
-using harness::expect_parity;
-using harness::NamedLayout;
-using harness::Sets;
-using harness::operator+;
-
-// ---- the function -------------------------------------------------------------------------------------
 
 constexpr std::int64_t kLayers = 3, kHidden = 32, kHeads = 4, kKeyHeads = 2, kWidth = 12,
                        kInner = 40, kVocab = 61, kTokens = 14;
@@ -34,7 +28,69 @@ struct Relative {
   std::vector<std::int64_t> windows = {0, 0, 0};
   bool tower = false;  // a model that sees, of which the decoder is read
   double theta = 1e4, sliding_theta = 1e4, linear = 1;  // linear: full layers turn so much slower
+  double score_cap = 0, logits_cap = 0;
+  bool attention_bias = false, mlp_bias = false;
+  bool fused = false;             // layers of Phi-3's files
+  std::int64_t rotated = kWidth;  // the first channels of a head, which turn
+  std::vector<double> factors = std::vector<double>(kWidth / 2, 1.0);  // divisors of frequencies
+  double amplitude = 1;                                                // of cosines and sines
 };
+
+// Files of Phi-3: six channels of twelve turn, by the factors of long texts, as 14 tokens are more than 8; or all do, by
+// those of short ones.
+std::vector<Relative> phis() {
+  const std::vector<double> some = {1.1, 1.5, 4}, many = {1, 1.2, 1.5, 2, 3, 5};
+  const Json none = Json::array({9, 9, 9});
+  const double length = kTokens / 8.0;
+  return {{.type = "phi3",
+           .more = {{"partial_rotary_factor", 0.55},
+                    {"original_max_position_embeddings", 8},
+                    {"sliding_window", 5},
+                    {"rope_scaling",
+                     {{"type", "longrope"}, {"short_factor", none}, {"long_factor", some}}}},
+           .windows = {5, 5, 5},
+           .fused = true,
+           .rotated = 6,
+           .factors = some,
+           .amplitude = std::sqrt(1 + std::log(length) / std::log(8.0))},
+          {.type = "phi3",
+           .more = {{"rope_parameters",
+                     {{"rope_type", "su"},
+                      {"rope_theta", 500.0},
+                      {"short_factor", many},
+                      {"long_factor", std::vector<double>(6, 9)},
+                      {"attention_factor", 1.25}}}},
+           .theta = 500,
+           .sliding_theta = 500,
+           .fused = true,
+           .factors = many,
+           .amplitude = 1.25}};
+}
+
+// Gemma 2; Llama and `plain` with biases.
+std::vector<Relative> capped_and_biased(const Relative& plain) {
+  std::vector<Relative> all;
+  all.push_back({.type = "gemma2",
+                 .more = {{"hidden_activation", "gelu_pytorch_tanh"},
+                          {"sliding_window", 4},
+                          {"attn_logit_softcapping", 1.5},
+                          {"final_logit_softcapping", 2.5},
+                          {"query_pre_attn_scalar", 7}},
+                 .after = true,
+                 .gemma = true,
+                 .scores = 1 / std::sqrt(7.0),
+                 .embedding = std::sqrt(static_cast<double>(kHidden)),
+                 .windows = {4, 0, 4},
+                 .score_cap = 1.5,
+                 .logits_cap = 2.5});
+  const Json biases{{"attention_bias", true}, {"mlp_bias", true}};
+  all.push_back({.type = "llama", .more = biases, .attention_bias = true, .mlp_bias = true});
+  Relative granite = plain;
+  granite.more.update(biases);
+  granite.attention_bias = granite.mlp_bias = true;
+  all.push_back(granite);
+  return all;
+}
 
 std::vector<Relative> relatives() {
   const Json types{"sliding_attention", "sliding_attention", "full_attention"};
@@ -83,6 +139,8 @@ std::vector<Relative> relatives() {
   seeing.type = "gemma3";
   seeing.tower = true;
   all.push_back(seeing);
+  for (std::vector<Relative> more : {capped_and_biased(all[3]), phis()})
+    std::ranges::move(more, std::back_inserter(all));
   return all;
 }
 
@@ -94,6 +152,10 @@ Tensors drawn(const Relative& of) {
   const auto add = [&](const std::string& name, std::vector<std::int64_t> shape) {
     auto generator = at::make_generator<at::CPUGeneratorImpl>(all.size());
     all[name + ".weight"] = at::empty(shape, at::kFloat).normal_(0, 0.3, generator);
+    const bool biased = name.find("self_attn") != name.npos ? of.attention_bias && shape.size() > 1
+                        : name.find("mlp") != name.npos     ? of.mlp_bias
+                                                            : false;
+    if (biased) all[name + ".bias"] = at::empty({shape[0]}, at::kFloat).normal_(0, 0.3, generator);
   };
   add("model.embed_tokens", {kVocab, kHidden});
   for (std::int64_t layer = 0; layer < kLayers; ++layer) {
@@ -125,6 +187,19 @@ void write(const Tensors& tensors, const Relative& of, const Path& directory) {
   for (const auto& [name, tensor] : tensors)
     written[(of.tower ? "language_model." : "") + name] = tensor;
   if (of.tower) written["vision_tower.norm.weight"] = tensors.at("model.norm.weight");
+  for (std::int64_t layer = 0; of.fused && layer < kLayers; ++layer) {
+    const std::string name = fmt::format("model.layers.{}.", layer);
+    const auto fuse = [&](const std::string& one, const std::vector<const char*>& parts) {
+      Tensors::mapped_type& whole = written[name + one + ".weight"];
+      for (const char* part : parts) {
+        const auto found = written.find(name + part + ".weight");
+        whole = whole.defined() ? at::cat({whole, found->second}) : found->second;
+        written.erase(found);
+      }
+    };
+    fuse("self_attn.qkv_proj", {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"});
+    fuse("mlp.gate_up_proj", {"mlp.gate_proj", "mlp.up_proj"});
+  }
   Json json{{"model_type", of.type},
             {"hidden_size", kHidden},
             {"num_hidden_layers", kLayers},
@@ -140,16 +215,21 @@ void write(const Tensors& tensors, const Relative& of, const Path& directory) {
   harness::write_model(written, json.dump(), directory);
 }
 
-// [heads, tokens, width]: channel i turns with channel i + width / 2.
-at::Tensor turned(const at::Tensor& x, double theta, double slower) {
-  const std::int64_t half = kWidth / 2;
+// [heads, tokens, width]: of the channels that turn, i turns with i + half of them.
+at::Tensor turned(const Relative& of, const at::Tensor& x, double theta, double slower) {
+  const std::int64_t half = of.rotated / 2;
   const at::Tensor frequencies =
-      at::pow(theta, at::arange(half, at::kDouble) * -2.0 / static_cast<double>(kWidth)) / slower;
+      at::pow(theta, at::arange(half, at::kDouble) * -2.0 / static_cast<double>(of.rotated)) /
+      slower / at::tensor(of.factors, at::kDouble).narrow(0, 0, half);
   const at::Tensor angles = at::arange(kTokens, at::kDouble).unsqueeze(1) * frequencies;
-  const at::Tensor low = x.narrow(2, 0, half), high = x.narrow(2, half, half);
-  return at::cat(
-      {low * angles.cos() - high * angles.sin(), high * angles.cos() + low * angles.sin()}, 2);
+  const at::Tensor low = x.narrow(2, 0, half), high = x.narrow(2, half, half),
+                   cosines = angles.cos() * of.amplitude, sines = angles.sin() * of.amplitude;
+  return at::cat({low * cosines - high * sines, high * cosines + low * sines,
+                  x.narrow(2, of.rotated, kWidth - of.rotated)},
+                 2);
 }
+
+at::Tensor capped(const at::Tensor& x, double cap) { return cap > 0 ? cap * (x / cap).tanh() : x; }
 
 class Plain {
  public:
@@ -170,7 +250,8 @@ class Plain {
       x = x + branch * of_.residual;
     }
     const at::Tensor head = p(of_.gemma ? "model.embed_tokens" : "lm_head");
-    const at::Tensor logits = at::matmul(norm(x, "model.norm"), head.t()) / of_.logits;
+    const at::Tensor logits =
+        capped(at::matmul(norm(x, "model.norm"), head.t()) / of_.logits, of_.logits_cap);
     return -at::log_softmax(logits, 1).gather(1, targets.unsqueeze(1)).sum().item<double>();
   }
 
@@ -179,7 +260,9 @@ class Plain {
     return tensors_.at(name + ".weight").to(at::kDouble);
   }
   at::Tensor linear(const at::Tensor& x, const std::string& name) const {
-    return at::matmul(x, p(name).t());
+    const at::Tensor y = at::matmul(x, p(name).t());
+    const auto bias = tensors_.find(name + ".bias");
+    return bias == tensors_.end() ? y : y + bias->second.to(at::kDouble);
   }
   at::Tensor norm(const at::Tensor& x, const std::string& name) const {
     const at::Tensor gain = of_.gemma ? 1 + p(name) : p(name);
@@ -198,12 +281,12 @@ class Plain {
     const std::int64_t window = of_.windows[static_cast<std::size_t>(layer)];
     const double theta = window > 0 ? of_.sliding_theta : of_.theta,
                  slower = window > 0 ? 1 : of_.linear;
-    const at::Tensor q = turned(heads(x, name, 'q'), theta, slower),
-                     k = turned(heads(x, name, 'k'), theta, slower);
+    const at::Tensor q = turned(of_, heads(x, name, 'q'), theta, slower),
+                     k = turned(of_, heads(x, name, 'k'), theta, slower);
     at::Tensor hidden = at::ones({kTokens, kTokens}, at::kBool).triu(1);
     if (window > 0) hidden = hidden | at::ones({kTokens, kTokens}, at::kBool).tril(-window);
     const double factor = of_.scores > 0 ? of_.scores : 1 / std::sqrt(static_cast<double>(kWidth));
-    const at::Tensor scores = at::matmul(q, k.transpose(1, 2)) * factor;
+    const at::Tensor scores = capped(at::matmul(q, k.transpose(1, 2)) * factor, of_.score_cap);
     const at::Tensor weights =
         at::softmax(scores.masked_fill(hidden, -std::numeric_limits<double>::infinity()), 2);
     return linear(at::matmul(weights, heads(x, name, 'v')).transpose(0, 1).reshape({kTokens, -1}),
@@ -226,11 +309,13 @@ TEST(LlamaRelatives, ComputeWhatTheirFilesDescribe) {
   const auto options = at::TensorOptions().dtype(at::kLong);
   const at::Tensor tokens = at::randint(kVocab, {kTokens}, generator, options),
                    targets = at::randint(kVocab, {kTokens}, generator, options);
+  int made = 0;
   for (const Relative& relative : relatives()) {
     SCOPED_TRACE(relative.type);
     const Tensors tensors = drawn(relative);
-    write(tensors, relative, scratch / relative.type);
-    const convert::HuggingFaceWeights weights(scratch / relative.type);
+    const Path directory = scratch / std::to_string(made++);
+    write(tensors, relative, directory);
+    const convert::HuggingFaceWeights weights(directory);
     config::Job job = weights.job();
     job.precision.compute = DType::kF64;
     harness::BoundModel model(blocks::build(job), at::kDouble);
@@ -239,88 +324,6 @@ TEST(LlamaRelatives, ComputeWhatTheirFilesDescribe) {
     const double loss = model.loss(tokens.unsqueeze(0), targets.unsqueeze(0)).item<double>();
     EXPECT_NEAR(loss, Plain(relative, tensors).loss(tokens, targets), 1e-10);
   }
-}
-
-// ---- layouts --------------------------------------------------------------------------------------------
-
-// Heads that are wider than hidden / heads, of which two read one key-value head.
-config::Job job_of(DType compute, const Sets& sets) {
-  return harness::small_llama(compute, Sets{"model.head_dim=12"} + sets);
-}
-
-const Sets kOlmo = {"llama.norms=after", "model.qk_norm=true", "llama.whole_qk_norm=true",
-                    "model.tied=false"};
-const Sets kGemma = {"llama.norms=both",
-                     "model.qk_norm=true",
-                     "llama.gains_from_one=true",
-                     "llama.gate=gelu_tanh",
-                     "llama.embedding_multiplier=5.6",
-                     "llama.sliding_theta=100",
-                     "model.attention_layers=sliding:6,full",
-                     "model.rope_scaling=linear factor=4"};
-const Sets kGranite = {"llama.embedding_multiplier=12", "llama.residual_multiplier=0.22",
-                       "llama.attention_multiplier=0.05", "llama.logits_divisor=8",
-                       "model.attention_layers=full,nope"};
-const Sets kLora = {"lora.rank=3", "lora.dropout=0.1"};
-const Sets kFrozen = {"model.frozen=embed,block.0", "model.tied=false"};
-const Sets kDocuments = {"data.documents=true"};
-
-const std::vector<NamedLayout> kLayouts = {
-    {"tp 2", {"parallel.tp=2"}},
-    {"tp 3", {"parallel.tp=3"}},
-    {"tp 4 without shared rows", {"parallel.tp=4", "parallel.sequence_parallel=false"}},
-    {"tp 2, ZeRO-3", {"parallel.tp=2", "parallel.dp_shard=2", "parallel.zero=3"}},
-    {"tp 2, recompute",
-     {"parallel.tp=2", "parallel.dp_shard=2", "parallel.zero=2", "recompute.policy=full"}},
-    {"parts computed again", {"recompute.policy=selective", "recompute.parts=attention,mlp"}},
-    {"cp 2", {"parallel.cp=2"}},
-    {"Ulysses 2, ZeRO-3", {"parallel.cp=2", "parallel.context=ulysses", "parallel.zero=3"}},
-    {"tp 2, cp 2 by all_gather", {"parallel.tp=2", "parallel.cp=2", "parallel.context=all_gather"}},
-    {"pp 2, weights later", {"parallel.pp=2", "parallel.schedule=zb_h1", "parallel.tp=2"}}};
-
-TEST(LlamaRelativesParity, EveryLayoutTrainsTheSameModel) {
-  const auto expect = [](const Sets& family, const std::vector<NamedLayout>& layouts) {
-    SCOPED_TRACE(harness::print(family));
-    expect_parity([&](const Sets& layout) { return job_of(DType::kF64, family + layout); },
-                  layouts);
-  };
-  for (const Sets& family : {kOlmo, kGemma, kGranite}) expect(family, kLayouts);
-  const std::vector<NamedLayout> few = {
-      {"tp 2, cp 2", {"parallel.tp=2", "parallel.cp=2"}},
-      {"pp 2, weights later", {"parallel.pp=2", "parallel.schedule=zb_h1", "parallel.tp=2"}}};
-  for (const Sets& family :
-       {kOlmo + kLora, kGemma + kFrozen, kGranite + kDocuments, kGemma + kDocuments})
-    expect(family, few);
-}
-
-TEST(LlamaRelativesParity, LayoutsWithoutTensorRanksHaveTheBitsOfOneRank) {
-  // Stages add the two gradients of a tied embedding in another order.
-  const Sets untied = {"model.tied=false"};
-  for (const Sets& family : {kOlmo, kGemma, kGranite}) {
-    const harness::JobTrace one = harness::run_job(job_of(DType::kBF16, family + untied), 2);
-    for (const Sets& layout :
-         {Sets{"parallel.dp_shard=4"}, Sets{"parallel.dp_shard=2", "parallel.zero=3"},
-          Sets{"parallel.pp=2"}, Sets{"recompute.policy=selective"}}) {
-      SCOPED_TRACE(harness::print(family + layout));
-      harness::expect_same(one,
-                           harness::run_job(job_of(DType::kBF16, family + untied + layout), 2));
-    }
-  }
-}
-
-TEST(LlamaRelativesParity, WhatIsTheirOwnChangesTheFunction) {
-  const Sets base = {"model.qk_norm=true", "model.attention_layers=sliding:6,full"};
-  const harness::JobTrace plain = harness::run_job(job_of(DType::kF64, base), 2);
-  for (const char* set :
-       {"llama.norms=after", "llama.norms=both", "llama.whole_qk_norm=true", "llama.gate=gelu_tanh",
-        "llama.sliding_theta=100", "llama.attention_multiplier=0.05",
-        "llama.embedding_multiplier=3", "llama.residual_multiplier=0.3", "llama.logits_divisor=8"})
-    EXPECT_NE(plain.losses, harness::run_job(job_of(DType::kF64, base + Sets{set}), 2).losses)
-        << set;
-  // Gains begin at 0 and are added to 1: the same function.
-  const harness::JobTrace from_one =
-      harness::run_job(job_of(DType::kF64, base + Sets{"llama.gains_from_one=true"}), 1);
-  EXPECT_NEAR(plain.losses[0], from_one.losses[0], 1e-12);
 }
 
 }  // namespace

@@ -86,6 +86,7 @@ TEST(RowsOfVlm, TrainWhatOneRankTrains) {
                     "model.vocab=260",  "vlm.layer=-1",       "run.micro_batch=1"};
   expect_parity(vlm + Sets{"model.qk_norm=true", "vlm.mrope=2,1,1"}, {kTwo, kWithTp, kRecomputed});
   expect_parity(vlm, {kTwo, kThree, kSharded});
+  expect_parity(vlm + Sets{"lora.rank=2", "lora.also=projector"}, {kTwo});
 }
 
 // A scan sees all rows of its sequence, attention those that are here and the keys of all.

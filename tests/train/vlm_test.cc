@@ -38,6 +38,35 @@ TEST(VlmParity, AFrozenTowerTrainsTheSameModel) {
   expect_parity({"model.frozen=vision.*"}, {harness::kZero3, harness::kTpDp, harness::kPpDp});
 }
 
+TEST(VlmParity, AdaptersOfTheDecoderTrainTheSameModel) {
+  expect_parity({"lora.rank=3", "lora.dropout=0.1"}, harness::kLayouts);
+  expect_parity({"lora.rank=2", "lora.targets=query_value", "vlm.deepstack=0",
+                 "lora.also=projector,newline,deepstack.0,vision.block.1"},
+                {harness::kZero3, harness::kTpDp, harness::kPpDp});
+  expect_parity({"lora.rank=2", "vlm.cross=[1, 2]", "vlm.max_tiles=0", "lora.also=cross.*"},
+                {harness::kTpDp, harness::kPpDp});
+  expect_parity({"lora.rank=2", "vlm.pack=true", "model.seq_len=96"},
+                {{"recompute", {"recompute.policy=full", "parallel.pp=2"}}});
+}
+
+// Of the tower, the projector and the decoder nothing moves but adapters and what lora.also names.
+TEST(VlmAdapters, TrainAloneOrWithTheProjector) {
+  for (const char* also : {"lora.also=", "lora.also=projector"}) {
+    const config::Job job = small_vlm({"lora.rank=2", also, "optim.weight_decay=0"});
+    const harness::JobTrace before = harness::run_job(job, 0), after = harness::run_job(job, 2);
+    int moved = 0, stayed = 0;
+    for (const auto& [name, values] : before.states) {
+      if (!name.ends_with(" param")) continue;
+      const bool projects = name.starts_with("multi_modal_projector.") && also[10] != '\0';
+      const bool trains = projects || name.find("lora_") != std::string::npos;
+      EXPECT_EQ(after.states.at(name) != values, trains) << name;
+      ++(trains ? moved : stayed);
+    }
+    EXPECT_EQ(moved, 2 * 2 * 7 + (also[10] != '\0' ? 4 : 0));
+    EXPECT_GT(stayed, 30);
+  }
+}
+
 // Values of two layers of the tower reach the decoder's blocks past the stages between.
 TEST(VlmParity, DeepstackTrainsTheSameModel) {
   expect_parity({"vlm.deepstack=0,1"}, harness::kLayouts);

@@ -118,11 +118,12 @@ void say_unconverted(const Error& error) {
 
 // The vocabulary of weights. Only models that read tokens need it.
 std::optional<text::Tokenizer> vocabulary_of(const Path& from, const config::Job& job) {
-  const bool needed = config::info(job).reads_tokens;
+  const bool needed = config::info(job).reads_tokens || config::info(job).tokenizes_questions;
   std::optional<text::Tokenizer> tokenizer;
   try {
     tokenizer = convert::vocabulary_of_weights(from, job);
-    if (needed && !tokenizer) fmt::print("vocabulary  none lies in {}\n", from.string());
+    if (config::info(job).reads_tokens && !tokenizer)
+      fmt::print("vocabulary  none lies in {}\n", from.string());
   } catch (const Error& error) {
     if (needed)
       fail(error.kind(), "{}; or remove the tokenizer to convert the weights alone", error.what());
@@ -163,8 +164,9 @@ std::vector<std::string> write_theirs(const ConvertOptions& options, const Path&
 void copy_companions(const Path& weights, const Path& out) {
   namespace fs = std::filesystem;
   std::error_code cause;
-  for (const char* name : {"tokenizer_config.json", "chat_template.jinja",
-                           "special_tokens_map.json", "generation_config.json"})
+  for (const char* name :
+       {"tokenizer_config.json", "chat_template.jinja", "special_tokens_map.json",
+        "generation_config.json", "processor_config.json", "chat_template.json"})
     if (convert::is_hugging_face(weights) && fs::exists(weights / name, cause) &&
         !fs::exists(out / name, cause))
       write_file_synced(out / name, read_file(weights / name));

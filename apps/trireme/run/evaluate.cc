@@ -17,6 +17,7 @@
 #include "trireme/config/synthetic.h"
 #include "trireme/config/weights.h"
 #include "trireme/data/text/questions.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/text/vocabulary.h"
 
 namespace trireme::app {
@@ -27,21 +28,15 @@ namespace {
 config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoint) {
   config::Job job =
       config::parse_job(convert::manifest_of_weights(checkpoint).job, checkpoint.string());
-  job.parallel = {};
-  if (config::couples_batch(job)) job.parallel.schedule = "gpipe";  // all forwards come first
-  job.recompute = {};
-  job.offload = {};
   // The run's own evaluations compute with these codes; the rest of the section is between ranks.
   const std::string gather = config::codes_gathers(job) ? config::gather_codec(job.network).codec
                                                         : config::Network().gather;
-  job.network = {};
+  config::keep_one_rank(job);
+  if (config::couples_batch(job)) job.parallel.schedule = "gpipe";  // all forwards come first
   job.network.gather = gather;
   job.checkpoint.keep_best = 0;
-  job.run.find_micro_batch = false;
-  job.run.memory_limit = {};
   job.run.eval_every = 0;
   job.run.eval_batches = options.batches;
-  job.vlm.features.clear();
   job.data.tokenizer = tokenizer_of_run(checkpoint.parent_path().parent_path(), job);
   if (!options.data.empty()) {
     if (const config::SyntheticSource* source = config::synthetic_source(job.data.source))
@@ -56,7 +51,7 @@ config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoi
     job.data.tokenizer = config::Data{}.tokenizer;
     // Text is cut into the model's own tokens; a dataset has its own vocabulary, which is compared.
     if (const auto vocabulary = text::find_vocabulary(checkpoint);
-        vocabulary && takes_vocabulary(job.data))
+        vocabulary && takes_vocabulary(job))
       job.data.tokenizer = vocabulary->string();
   }
   if (options.split == "all") job.data.validation = 0;
@@ -66,7 +61,7 @@ config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoi
 
 // Ids mean what they meant in training. Throws Error{kData} naming both vocabularies.
 void check_trained_vocabulary(const Path& checkpoint, const LocatedDataset& data) {
-  if (!data.text) return;
+  if (data.vocabulary() == nullptr) return;
   const std::optional<Path> file = text::find_vocabulary(checkpoint);
   if (!file) {
     print_error(
@@ -78,7 +73,7 @@ void check_trained_vocabulary(const Path& checkpoint, const LocatedDataset& data
     return;
   }
   const text::Tokenizer trained = text::read_vocabulary(*file);
-  const text::Tokenizer& found = data.text->tokenizer;
+  const text::Tokenizer& found = *data.vocabulary();
   if (trained.digest() == found.digest()) return;
   fail(ErrorKind::kData,
        "{}: its vocabulary ({} {}) is not the one that the model was trained with ({} of {}); "

@@ -23,6 +23,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/weights.h"
 #include "trireme/data/chat/pack.h"
+#include "trireme/data/chat/rollouts.h"
 #include "trireme/planner/hardware/cluster_file.h"
 #include "trireme/planner/search/report/answer_print.h"
 #include "trireme/planner/search/search.h"
@@ -75,7 +76,10 @@ std::int64_t held_out(const std::string& data) {
   return lines < kFew ? 0 : std::min(lines / kOneOf, kMost);
 }
 
-// The source of samples by the first one: pairs of answers and answers with labels are compared, others are learned.
+constexpr std::string_view kPolicy = "preference.loss=grpo";
+
+// The source of samples by the first one: pairs of answers and answers with labels are compared, answers with rewards are
+// rollouts, others are learned.
 std::vector<std::string> source_of(const std::string& data) {
   for (const text::SourceFile& source : text::collect_sources({data}, {".jsonl"})) {
     const std::string text = read_file(source.path);
@@ -84,25 +88,27 @@ std::vector<std::string> source_of(const std::string& data) {
     const std::string_view line =
         std::string_view(text).substr(begin, text.find('\n', begin) - begin);
     const auto number = 1 + std::ranges::count(std::string_view(text).substr(0, begin), '\n');
-    const Json sample = parse_json(line, fmt::format("{}:{}", source.path.string(), number));
+    const std::string what = fmt::format("{}:{}", source.path.string(), number);
+    const Json sample = parse_json(line, what);
     if (sample.contains("chosen")) return {"data.source=preferences"};
     if (sample.contains("label")) return {"data.source=preferences", "preference.loss=kto"};
+    if (chat::has_rollouts(line, what)) return {"data.source=preferences", std::string(kPolicy)};
     break;
   }
   return {"data.source=chat"};
 }
 
 // Adapters take ten times the learning rate of all parameters (Schulman et al. 2025), and comparisons a twentieth of that
-// of conversations.
+// of conversations. Rollouts are of this model, and the next ones judge it: none is held out.
 std::vector<std::string> recipe(const FinetuneOptions& options) {
   std::vector<std::string> keys = source_of(options.data);
-  const bool chats = keys[0] == "data.source=chat";
+  const bool chats = keys[0] == "data.source=chat", rollouts = keys.back() == kPolicy;
   const auto rate = [&](std::string_view of_all, std::string_view of_adapters) {
     return options.full ? of_all : of_adapters;
   };
   keys.insert(keys.end(),
               {"model.weights=" + fs::absolute(options.model).string(), "data.path=" + options.data,
-               fmt::format("data.validation={}", held_out(options.data)),
+               fmt::format("data.validation={}", rollouts ? 0 : held_out(options.data)),
                fmt::format("optim.lr={}", chats ? rate("2e-5", "2e-4") : rate("1e-6", "1e-5")),
                fmt::format("optim.min_lr={}", chats ? rate("2e-6", "2e-5") : rate("1e-7", "1e-6")),
                "optim.weight_decay=0", "checkpoint.keep_last=2"});
@@ -158,9 +164,12 @@ std::int64_t longest_of(const text::TokenFile& tokens, std::int64_t each) {
 Rows choose_rows(const FinetuneOptions& options, const text::Dataset& data, config::Job& job) {
   const config::Chat::Long longer = config::parse_chat(job.data.chat).longer;
   const std::int64_t positions = job.model.seq_len;
-  const bool compares = job.data.source == config::DataSource::kPreferences;
-  const std::int64_t each = compares ? 2 : 1;
-  Rows rows{.of = compares ? "comparison" : "conversation",
+  const bool preferences = job.data.source == config::DataSource::kPreferences;
+  const config::Compares compares = config::compares(job.preference.loss);
+  const std::int64_t each = preferences ? chat::documents_of(compares) : 1;
+  Rows rows{.of = each == 2     ? "comparison"
+                  : preferences ? "answer"
+                                : "conversation",
             .longest = std::max(longest_of(data.train, each), longest_of(data.val, each))};
   if (rows.longest > positions && longer == config::Chat::Long::kRefuse)
     fail(ErrorKind::kData,
@@ -168,14 +177,15 @@ Rows choose_rows(const FinetuneOptions& options, const text::Dataset& data, conf
          "long=cut'{}",
          options.data, rows.of, rows.longest, positions,
          given(options, "model.seq_len") ? "" : ", the positions of config.json", job.data.chat,
-         compares ? "" : " or long=split");
+         preferences ? "" : " or long=split");
   // A table of learned positions keeps its size.
   if (!given(options, "model.seq_len") && config::is_rotary(job)) {
     const std::int64_t multiple = rows.longest < 256 ? 16 : 64;
     job.model.seq_len = std::min(positions, (rows.longest + multiple - 1) / multiple * multiple);
   }
-  const auto pack = compares ? chat::packed_comparisons : chat::packed_documents;
-  for (const auto& row : pack(data.train, job.model.seq_len, longer)) {
+  for (const auto& row : preferences
+                             ? chat::packed_samples(compares, data.train, job.model.seq_len, longer)
+                             : chat::packed_documents(data.train, job.model.seq_len, longer)) {
     ++rows.count;
     for (const chat::PackedPiece& piece : row) rows.places += piece.count;
   }
@@ -194,12 +204,15 @@ std::int64_t batch_of(std::int64_t rows, int ranks) {
 void choose_steps(const FinetuneOptions& options, const Rows& rows, int ranks, config::Job& job) {
   constexpr std::int64_t kWarmUp = 20, kMostWarmUp = 100;  // one of so many steps
   constexpr std::int64_t kLooks = 5;                       // checkpoints and validations
+  const bool rollouts = job.data.source == config::DataSource::kPreferences &&
+                        config::rewards_answers(job.preference.loss);
+  const double epochs = options.epochs.value_or(rollouts ? 1 : 3);
   if (!given(options, "run.global_batch")) job.run.global_batch = batch_of(rows.count, ranks);
   if (options.steps)
     job.run.steps = *options.steps;
   else if (!given(options, "run.steps"))
     job.run.steps = std::max<std::int64_t>(
-        1, std::llround(std::ceil(options.epochs * static_cast<double>(rows.count) /
+        1, std::llround(std::ceil(epochs * static_cast<double>(rows.count) /
                                   static_cast<double>(job.run.global_batch))));
   const std::int64_t part = (job.run.steps + kLooks - 1) / kLooks;
   if (!given(options, "checkpoint.every")) job.checkpoint.every = part;

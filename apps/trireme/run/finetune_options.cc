@@ -15,6 +15,7 @@ Examples:
   trireme finetune Qwen3-0.6B chats.jsonl --dry-run
   trireme finetune Llama-3.2-1B chats --lora 64 --epochs 1 optim.lr=1e-4 lora.targets=attention
   trireme finetune Qwen3-0.6B pairs.jsonl preference.beta=0.2      # DPO
+  trireme finetune Qwen3-0.6B rollouts.jsonl preference.kl=0.04    # GRPO
   trireme finetune SmolLM3-3B chats.jsonl --full --steps 200 model.seq_len=1024 'data.chat=auto long=cut'
   trireme generate --checkpoint runs/mine --chat auto --prompt 'Who are you?'
 
@@ -24,14 +25,15 @@ Exit codes: those of trireme train, and 6 if no layout fits in memory.
 }  // namespace
 
 void add_finetune(CLI::App& root, FinetuneOptions& o, Run& run) {
-  CLI::App& app = add_command(root, "finetune",
-                              "Fine-tune a Hugging Face model on conversations or preferences",
-                              kFinetuneExamples);
+  CLI::App& app = add_command(
+      root, "finetune", "Fine-tune a Hugging Face model on conversations, preferences or rollouts",
+      kFinetuneExamples);
   app.add_option("MODEL_DIR", o.model,
                  "Hugging Face directory with config.json, tensors and tokenizer")
       ->required();
-  app.add_option("DATA", o.data,
-                 "A .jsonl file of conversations or of compared answers, or a directory of them")
+  app.add_option(
+         "DATA", o.data,
+         "A .jsonl file of conversations, compared answers or rollouts, or a directory of them")
       ->required();
   app.add_option("--out", o.out, "Run directory (default: runs/MODEL-TIME)");
   CLI::Option* const lora = app.add_option("--lora", o.rank, "Rank of the LoRA adapters that train")
@@ -39,9 +41,9 @@ void add_finetune(CLI::App& root, FinetuneOptions& o, Run& run) {
                                 ->capture_default_str();
   app.add_flag("--full", o.full, "Train all parameters instead of adapters")->excludes(lora);
   CLI::Option* const epochs =
-      app.add_option("--epochs", o.epochs, "Number of passes over the conversations")
-          ->check(CLI::Range(1e-6, 1e6))
-          ->capture_default_str();
+      app.add_option("--epochs", o.epochs,
+                     "Number of passes over the data (default: 3, over rollouts 1)")
+          ->check(CLI::Range(1e-6, 1e6));
   app.add_option("--steps", o.steps, "Number of steps, instead of --epochs")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->excludes(epochs);

@@ -1,6 +1,7 @@
 // trireme generate: finds the checkpoint and its vocabulary; the worker computes.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/trireme/commands.h"
 #include "apps/trireme/environment.h"
@@ -17,6 +18,7 @@
 #include "trireme/data/chat/recognise.h"
 #include "trireme/data/text/tokenizer.h"
 #include "trireme/data/text/vocabulary.h"
+#include "trireme/families/llama/keys_attention.h"
 
 namespace trireme::app {
 
@@ -45,13 +47,19 @@ void check_generates(const GenerateOptions& options, const config::Job& job,
   if (!options.image.empty() && !sees)
     fail(ErrorKind::kUsage, "--image {}: a model of family {} reads text alone; leave it out",
          options.image, config::name(job.model.family));
-  if (sees && !options.tokenizer.empty())
+  if (sees && !family.tokenizes_questions && !options.tokenizer.empty())
     fail(ErrorKind::kUsage,
          "--tokenizer {}: a model of family {} reads and writes bytes; leave it out",
          options.tokenizer, config::name(job.model.family));
   if (sees && !options.chat.empty())
     fail(ErrorKind::kUsage, "--chat {}: a model of family {} has no chat template; leave it out",
          options.chat, config::name(job.model.family));
+  if (options.rollout && !family.packs_conversations)
+    fail(
+        ErrorKind::kUsage, "--rollout: family {} has no policy losses; {} do", family.name,
+        config::names_where([](const config::FamilyInfo& one) { return one.packs_conversations; }));
+  if (options.rollout && options.prompt.empty())
+    fail(ErrorKind::kUsage, "--rollout without --prompt; give the prompt that is answered");
   if (options.prompt.empty() && options.chat.empty())
     fail(ErrorKind::kUsage, "--prompt is empty; give the model a text to continue");
   for (const std::string& stop : options.stops)
@@ -86,20 +94,49 @@ text::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& checkpo
   return tokenizer;
 }
 
-// Positions of a published model that was fine-tuned in shorter rows, if these turned its queries and keys in the same way;
-// else those of the rows.
-std::int64_t context_of(const config::Job& job) {
+// Length of pretraining, up to which frequencies of longrope are those of short texts; 0 for other kinds.
+std::int64_t short_tokens(const config::Job& job) {
+  const config::RopeScaling scaling = config::parse_rope_scaling(job.model.rope_scaling);
+  return scaling.kind == config::RopeScaling::Kind::kLongRope
+             ? static_cast<std::int64_t>(scaling.original)
+             : 0;
+}
+
+// Positions of a published model that was fine-tuned in shorter rows, as far as these turned its queries and keys in the
+// same way; else those of the rows.
+std::int64_t most_context(const config::Job& job) {
   const Path weights = job.model.weights;
   const config::FamilyInfo& family = config::info(job);
   const bool turns = family.chain && config::is_rotary(job);
-  if (!turns || !convert::is_hugging_face(weights)) return job.model.seq_len;
-  config::Model longer = job.model;
-  longer.seq_len = std::max(
-      longer.seq_len,
-      config::parse_job(convert::manifest_of_weights(weights).job, weights.string()).model.seq_len);
-  const config::Rope here = config::rope_of(job.model), there = config::rope_of(longer);
-  const bool same = here.frequencies == there.frequencies && here.amplitude == there.amplitude;
-  return same ? longer.seq_len : job.model.seq_len;
+  const std::int64_t trained = job.model.seq_len;
+  if (!turns || !convert::is_hugging_face(weights)) return trained;
+  const std::int64_t published =
+      config::parse_job(convert::manifest_of_weights(weights).job, weights.string()).model.seq_len;
+  const config::Rope here = config::rope_of(job);
+  for (const std::int64_t tokens : {published, std::min(published, short_tokens(job))}) {
+    config::Job longer = job;
+    longer.model.seq_len = tokens;
+    const config::Rope there = config::rope_of(longer);
+    if (tokens > trained && here.frequencies == there.frequencies &&
+        here.amplitude == there.amplitude)
+      return tokens;
+  }
+  return trained;
+}
+
+// With longrope, keys of a text that grows beyond the length of pretraining would have turned by frequencies of short
+// ones. `prompt` tokens begin the text; none: those of a conversation are not known yet.
+std::int64_t context_of(const config::Job& job, std::optional<std::int64_t> prompt,
+                        std::int64_t tokens) {
+  const std::int64_t most = most_context(job), shorter = short_tokens(job);
+  if (shorter == 0 || most <= shorter) return most;
+  if (!prompt || *prompt + tokens <= shorter) return shorter;
+  if (*prompt > shorter) return most;
+  fail(ErrorKind::kUsage,
+       "a prompt of {} tokens and --tokens {} cross the {} tokens at which longrope "
+       "(model.rope_scaling) changes its frequencies; needs a text that stays on one side: choose "
+       "--tokens {} or less, or a prompt of more than {} tokens",
+       *prompt, tokens, shorter, shorter - *prompt, shorter);
 }
 
 // Template that --chat names; auto: the one that the model was trained on, or published with.
@@ -138,6 +175,14 @@ std::vector<std::int32_t> chat_prompt(const GenerateOptions& options, const conf
       .ids;
 }
 
+// Whether a model that answers about pictures has a tokenizer; else its text is bytes.
+bool has_tokenizer(const GenerateOptions& options, const Path& checkpoint,
+                   const formats::Manifest& manifest, const config::Job& job) {
+  if (!config::info(job).tokenizes_questions) return false;
+  return !options.tokenizer.empty() || !manifest.vocabulary.empty() ||
+         job.data.tokenizer != config::Data{}.tokenizer || text::find_vocabulary(checkpoint);
+}
+
 }  // namespace
 
 int generate(const GenerateOptions& options) {
@@ -167,21 +212,30 @@ int generate(const GenerateOptions& options) {
   if (config::info(job).answers_about_pictures()) {
     if (!options.image.empty()) words.insert(words.end(), {"--image", options.image});
     say_stops();
+    if (has_tokenizer(options, checkpoint, manifest, job))
+      words.insert(words.end(),
+                   {"--vocabulary",
+                    job_in_memory(tokenizer_of(options, checkpoint, manifest, job).description())});
     become_worker(words, {});
   }
   text::Tokenizer tokenizer = tokenizer_of(options, checkpoint, manifest, job);
+  std::optional<std::int64_t> prompt;  // its tokens
   if (options.chat.empty()) {
-    tokenizer.encode(options.prompt);  // refuses what the vocabulary cannot say
+    prompt = std::ssize(tokenizer.encode_prompt(options.prompt));  // refuses what it cannot say
   } else {
     const config::Chat chosen = chosen_chat(options, checkpoint, job);
     add_ends(chat::find_template(chosen.shape), tokenizer, stops);
-    if (options.prompt.empty())
+    if (options.prompt.empty()) {
       words.insert(words.end(), {"--chat", chosen.shape, "--date", chosen.date});
-    else
-      words.insert(words.end(), {"--ids", Json(chat_prompt(options, chosen, tokenizer)).dump()});
+    } else {
+      const std::vector<std::int32_t> ids = chat_prompt(options, chosen, tokenizer);
+      prompt = std::ssize(ids);
+      words.insert(words.end(), {"--ids", Json(ids).dump()});
+    }
   }
   say_stops();
-  words.insert(words.end(), {"--context", std::to_string(context_of(job))});
+  if (options.rollout) words.insert(words.end(), {"--rollout", "1"});
+  words.insert(words.end(), {"--context", std::to_string(context_of(job, prompt, options.tokens))});
   words.insert(words.end(), {"--vocabulary", job_in_memory(tokenizer.description())});
   become_worker(words, {});
 }

@@ -11,6 +11,7 @@ Examples:
   trireme generate --checkpoint runs/first --prompt 'Q: ' --stop 'Q:' --top-p 0.9
   trireme generate --checkpoint Qwen3-0.6B --prompt 'The oars' --temperature 0
   trireme generate --checkpoint runs/chat --chat auto             # a conversation; Ctrl-D ends it
+  trireme generate --checkpoint Qwen3-0.6B --chat auto --prompt '2+2?' --temperature 1 --rollout
   trireme generate --checkpoint runs/vlm --image examples/blocks.png --prompt code? --temperature 0
 )";
 
@@ -50,6 +51,9 @@ void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
   app.add_option("--seed", o.seed, "Seed of the sampling")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_flag("--rollout", o.rollout,
+               "Print a line of rollouts without its reward in place of text: token ids and "
+               "log-probabilities (docs/rollouts.md)");
   app.callback([&] { run = [&] { return generate(o); }; });
 }
 

@@ -22,15 +22,9 @@ namespace {
 config::Job job_to_ask(const Path& checkpoint) {
   config::Job job =
       config::parse_job(convert::manifest_of_weights(checkpoint).job, checkpoint.string());
-  job.parallel = {};
-  job.recompute = {};
-  job.offload = {};
-  job.network = {};
+  config::keep_one_rank(job);
   job.run.global_batch = job.run.micro_batch =
       2;  // some losses compare samples, which are not asked for here
-  job.run.find_micro_batch = false;
-  job.run.memory_limit = {};
-  job.vlm.features.clear();
   job = config::resolve(job, 1, {.vocab = job.model.vocab, .classes = job.vision.classes});
   job.run.global_batch = job.run.micro_batch = 1;
   return job;

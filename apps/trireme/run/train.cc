@@ -45,7 +45,7 @@ void say_changes(const config::Job& saved, const config::Job& now) {
 
 // Vocabulary with which `generate` decodes; empty if samples are no text.
 std::string vocabulary_of(const LocatedDataset& data, config::DataSource source) {
-  if (data.text) return data.text->tokenizer.description();
+  if (const text::Tokenizer* vocabulary = data.vocabulary()) return vocabulary->description();
   return source == config::DataSource::kWords ? text::Tokenizer::bytes().description() : "";
 }
 

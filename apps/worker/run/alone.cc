@@ -10,17 +10,17 @@
 namespace trireme::app {
 namespace {
 
-config::Job alone(const std::string& yaml, const std::string& what, std::int64_t context) {
+config::Job alone(const std::string& yaml, const std::string& what, std::int64_t context,
+                  LoadedModel::Ends ends) {
   config::Job job = config::parse_job(yaml, what);
   if (context > 0) job.model.seq_len = context;
-  job.parallel = {};
-  job.recompute = {};
-  job.offload = {};
-  job.network = {};
+  config::keep_one_rank(job);
   job.run.global_batch = job.run.micro_batch = 1;
-  job.run.find_micro_batch = false;
-  job.run.memory_limit = {};
-  job.vlm.features.clear();
+  if (ends == LoadedModel::Ends::kAnswers) {
+    job.data = {.source = config::DataSource::kPreferences, .path = what};
+    job.preference = {.loss =
+                          config::PreferenceLoss::kSimpo};  // which compares with no other model
+  }
   return config::resolve(job, 1, {.vocab = job.model.vocab});
 }
 
@@ -36,12 +36,12 @@ void load_parameters(const Path& checkpoint, const formats::Manifest& manifest, 
   session.units().refresh();
 }
 
-LoadedModel::LoadedModel(const Path& checkpoint, std::int64_t context)
-    : LoadedModel(checkpoint, convert::manifest_of_weights(checkpoint), context) {}
+LoadedModel::LoadedModel(const Path& checkpoint, std::int64_t context, Ends ends)
+    : LoadedModel(checkpoint, convert::manifest_of_weights(checkpoint), context, ends) {}
 
 LoadedModel::LoadedModel(const Path& checkpoint, const formats::Manifest& manifest,
-                         std::int64_t context)
-    : job_(alone(manifest.job, checkpoint.string(), context)),
+                         std::int64_t context, Ends ends)
+    : job_(alone(manifest.job, checkpoint.string(), context, ends)),
       local_(1, job_.parallel.comm_timeout_s),
       world_(local_.rank(0)),
       optimizer_(optim::make_optimizer(job_)),

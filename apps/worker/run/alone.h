@@ -21,14 +21,18 @@ void load_parameters(const Path& checkpoint, const formats::Manifest& manifest, 
 // impossible so. Throws Error{kData} where the parameters cannot be read.
 class LoadedModel {
  public:
-  // `context` replaces model.seq_len; 0: as it is.
-  explicit LoadedModel(const Path& checkpoint, std::int64_t context = 0);
+  // `context` replaces model.seq_len; 0: as it is. A model of Ends::kAnswers ends as one of data.source=preferences: its
+  // head writes the losses of tokens.
+  enum class Ends { kAsTrained, kAnswers };
+  explicit LoadedModel(const Path& checkpoint, std::int64_t context = 0,
+                       Ends ends = Ends::kAsTrained);
 
   const config::Job& job() const { return job_; }
   const exec::Model& model() const { return session_->model(); }
 
  private:
-  LoadedModel(const Path& checkpoint, const formats::Manifest& manifest, std::int64_t context);
+  LoadedModel(const Path& checkpoint, const formats::Manifest& manifest, std::int64_t context,
+              Ends ends);
 
   config::Job job_;
   comm::LocalWorld local_;

@@ -113,15 +113,56 @@ std::string go_on_from(const std::vector<std::int32_t>& start, const exec::Model
   return text.finish();
 }
 
+std::vector<std::int32_t> start_of(const Arguments& arguments, const text::Tokenizer& tokenizer) {
+  const std::string ids = arguments.text("ids", "");  // of a conversation
+  return ids.empty() ? tokenizer.encode_prompt(arguments.text("prompt"))
+                     : parse_json(ids, "--ids").get<std::vector<std::int32_t>>();
+}
+
 void go_on_from_prompt(const exec::Model& model, const config::Job& job, const Arguments& arguments,
                        const GoOn& go_on) {
   const text::Tokenizer tokenizer = vocabulary_of(arguments);
-  const std::string prompt = arguments.text("prompt");
-  const std::string ids = arguments.text("ids", "");  // of a conversation
-  if (ids.empty()) write(prompt);
-  go_on_from(ids.empty() ? tokenizer.encode_prompt(prompt)
-                         : parse_json(ids, "--ids").get<std::vector<std::int32_t>>(),
-             model, job, arguments, tokenizer, go_on);
+  if (arguments.text("ids", "").empty()) write(arguments.text("prompt"));
+  go_on_from(start_of(arguments, tokenizer), model, job, arguments, tokenizer, go_on);
+}
+
+// Writes a line of rollouts without its reward: tokens, the new ones' log-probabilities as training has them, and their
+// text.
+void write_rollout(const exec::Model& model, const config::Job& job, const Arguments& arguments,
+                   const GoOn& go_on) {
+  const text::Tokenizer tokenizer = vocabulary_of(arguments);
+  const std::vector<std::int32_t> start = start_of(arguments, tokenizer);
+  const std::int64_t space = job.model.seq_len + 1 - std::ssize(start);
+  if (space < 1)
+    fail(ErrorKind::kUsage,
+         "the prompt has {} tokens and model.seq_len={} of the model is full; shorten the prompt",
+         start.size(), job.model.seq_len);
+  const std::vector<std::string> stops =
+      parse_json(arguments.text("stops"), "--stops").get<std::vector<std::string>>();
+  std::string text;
+  text::DecodeStream decoded(tokenizer, start);
+  std::vector<std::int64_t> all(start.begin(), start.end());
+  const std::vector<std::int64_t> made = blocks::generate(
+      model, {.prompt = all,
+              .max_tokens = std::min(space, arguments.number<std::int64_t>("tokens")),
+              .context = job.model.seq_len,
+              .sampling = sampling_of(arguments),
+              .on_token = [&](std::int64_t token) {
+                const auto id = static_cast<std::int32_t>(token);
+                if (std::ranges::count(tokenizer.ends(), id) > 0) return false;
+                if (id < tokenizer.vocab_size()) text += decoded.add(id);
+                return go_on() && std::ranges::none_of(stops, [&](const std::string& stop) {
+                         return text.find(stop) != text.npos;
+                       });
+              }});
+  text += decoded.finish();
+  all.insert(all.end(), made.begin(), made.end());
+  const Json line = {
+      {"prompt_ids", start},
+      {"completion_ids", made},
+      {"logprobs", blocks::token_log_probs(model, all, start.size(), job.model.seq_len)},
+      {"completion", text}};
+  write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 // Lines of stdin; none after its end or a stop signal.
@@ -191,16 +232,17 @@ std::vector<media::Image> pictures(const std::string& path) {
 }
 
 // Inputs of a multimodal family for a prompt and the answer so far; none where the answer has filled the context.
-std::vector<at::Tensor> prompt_inputs(const config::Job& job,
+std::vector<at::Tensor> prompt_inputs(const loaders::QuestionForm& form,
                                       const std::vector<media::Image>& images,
                                       const std::string& prompt,
                                       const std::vector<std::int64_t>& answered) {
+  const config::Job& job = form.job;
   if (config::info(job).pictures == config::Pictures::kRegions) {
     const bool full = std::ssize(prompt) + std::ssize(answered) > config::text_tokens(job);
     if (full && !answered.empty()) return {};
     return loaders::region_prompt(job, images.at(0), prompt, answered);
   }
-  std::vector<at::Tensor> inputs = loaders::prompt_batch(job, images, prompt, answered);
+  std::vector<at::Tensor> inputs = loaders::prompt_batch(form, images, prompt, answered);
   if (inputs[0].size(1) <= job.model.seq_len) return inputs;
   if (!answered.empty()) return {};
   fail(ErrorKind::kUsage,
@@ -226,6 +268,36 @@ void show_regions(const exec::Model& model, const config::Arrcoc& arrcoc,
   write(fmt::format("{}of {} tokens {} are used\n", rows, arrcoc.budget, sum));
 }
 
+// The text of an answer's ids: bytes, or a tokenizer's.
+class AnswerText {
+ public:
+  AnswerText(const loaders::Words& words, const std::vector<std::int64_t>& asked) : words_(words) {
+    if (words.tokenizer())
+      decoded_.emplace(*words.tokenizer(), std::vector<std::int32_t>(asked.begin(), asked.end()));
+  }
+
+  // What is certain with this id. Models may know more ids than have a text.
+  std::string add(std::int64_t id) {
+    constexpr std::int64_t kBytes = 256;
+    if (!decoded_) return id < kBytes ? std::string(1, static_cast<char>(id)) : "";
+    const bool has_text = id < words_.tokenizer()->vocab_size() && id != words_.image();
+    return has_text ? decoded_->add(static_cast<std::int32_t>(id)) : "";
+  }
+  std::string finish() { return decoded_ ? decoded_->finish() : ""; }
+
+ private:
+  const loaders::Words& words_;
+  std::optional<text::DecodeStream> decoded_;
+};
+
+loaders::QuestionForm form_of(config::Job job, const Arguments& arguments) {
+  const bool given = !arguments.text("vocabulary", "").empty();
+  if (!config::info(job).tokenizes_questions)
+    job.vlm.tokens = {config::kImageToken, config::kEndToken};
+  const loaders::Words words(job, given ? vocabulary_of(arguments) : text::Tokenizer::bytes());
+  return {job, words};
+}
+
 // The answer to a question, about an image where there is one, up to its end.
 void answer(const exec::Model& model, const config::Job& job, const Arguments& arguments,
             const GoOn& go_on) {
@@ -233,17 +305,19 @@ void answer(const exec::Model& model, const config::Job& job, const Arguments& a
   const std::vector<media::Image> images = pictures(arguments.text("image", ""));
   const blocks::Sampling sampling = sampling_of(arguments);
   const bool regions = config::info(job).pictures == config::Pictures::kRegions;
+  const loaders::QuestionForm form = form_of(job, arguments);
+  AnswerText said(form.words, form.words.asked(prompt, std::ssize(images), "the prompt"));
   if (!regions) write(prompt);
   TextUpTo text(arguments);
   std::vector<std::int64_t> answered;
   while (std::ssize(answered) < arguments.number<std::int64_t>("tokens") && go_on()) {
-    const std::vector<at::Tensor> inputs = prompt_inputs(job, images, prompt, answered);
+    const std::vector<at::Tensor> inputs = prompt_inputs(form, images, prompt, answered);
     if (inputs.empty()) {
       fmt::print(stderr,
                  "\ntrireme: note: the answer ends after {} tokens: image, prompt and answer fill "
                  "the context of the model (model.seq_len={})\n",
                  answered.size(), job.model.seq_len);
-      return;
+      break;
     }
     const std::vector<at::Tensor> values = blocks::values_of(model, inputs);
     if (regions && answered.empty()) {
@@ -252,25 +326,29 @@ void answer(const exec::Model& model, const config::Job& job, const Arguments& a
     }
     const std::int64_t token =
         blocks::sample(blocks::logits_of(model, values), sampling, std::ssize(answered));
-    if (token == config::kEndToken) return;
+    if (form.words.ends(token)) break;
     answered.push_back(token);
-    if (token < config::kImageToken && !text.add(std::string(1, static_cast<char>(token)))) return;
+    if (!text.add(said.add(token))) return;
   }
+  text.add(said.finish());
 }
 
 }  // namespace
 
 int generate(const Arguments& arguments) {
   const Interrupts interrupts;
-  const LoadedModel loaded(
-      arguments.text("checkpoint"),
-      arguments.has("context") ? arguments.number<std::int64_t>("context") : 0);
+  const bool rollout = arguments.has("rollout");
+  const LoadedModel loaded(arguments.text("checkpoint"),
+                           arguments.has("context") ? arguments.number<std::int64_t>("context") : 0,
+                           rollout ? LoadedModel::Ends::kAnswers : LoadedModel::Ends::kAsTrained);
   const config::Job& job = loaded.job();
   const auto go_on = [&] { return interrupts.first() == 0; };
   if (config::info(job).answers_about_pictures())
     answer(loaded.model(), job, arguments, go_on);
   else if (arguments.has("chat"))
     converse(loaded.model(), job, arguments, go_on);
+  else if (rollout)
+    write_rollout(loaded.model(), job, arguments, go_on);
   else
     go_on_from_prompt(loaded.model(), job, arguments, go_on);
   if (!arguments.has("chat") || ::isatty(STDIN_FILENO) == 1) write("\n");

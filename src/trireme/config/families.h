@@ -51,7 +51,8 @@ struct FamilyInfo {
   bool adapters = false;
   bool fp16_on_cpu = false;  // LibTorch has kernels for all of its layers
   Pictures pictures = Pictures::kResized;
-  bool embeds = false;  // has a vision tower whose features are an embedding
+  bool tokenizes_questions = false;  // with data.tokenizer; other questions are bytes
+  bool embeds = false;               // has a vision tower whose features are an embedding
   Predicts predicts = Predicts::kNothing;
   // Whether a sample's loss depends on the others of its global batch, and the beginning of a sentence why; null: no.
   bool (*couples_batch)(const Job&) = nullptr;

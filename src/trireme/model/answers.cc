@@ -6,8 +6,6 @@ namespace trireme::model {
 namespace {
 
 constexpr std::int64_t kWide = 8;  // bytes of an fp64
-// Numbers that ranks of a sequence exchange for each token: its code, its log-probability and the ratio.
-constexpr std::int64_t kExchanged = 3;
 
 }  // namespace
 
@@ -21,21 +19,29 @@ plan::Value token_losses(const Sizes& sizes, const PerRank& rank) {
 }
 
 std::vector<plan::ValueId> preference_inputs(Graph& graph, const Sizes& sizes) {
-  return {graph.input("answers", sizes.tokens * kWide),
-          graph.input("reference", sizes.tokens * kWide)};
+  std::vector<plan::ValueId> inputs;
+  for (const char* name : {"answers", "reference"})
+    inputs.push_back(graph.input(name, sizes.tokens * kWide));
+  if (!graph.rank().rewards) return inputs;
+  for (const char* name : {"old", "advantages", "rewards"})
+    inputs.push_back(graph.input(name, sizes.tokens * kWide));
+  return inputs;
 }
 
 void add_preference_loss(Graph& graph, const Sizes& sizes, plan::ValueId losses,
                          const std::vector<plan::ValueId>& inputs) {
   const PerRank& rank = graph.rank();
-  const std::int64_t exchanged = kExchanged * sizes.tokens * kWide, slopes = sizes.tokens * kWide;
+  // Ranks of a sequence exchange what they have of each token: its log-probability and the inputs.
+  const std::int64_t exchanged = (1 + std::ssize(inputs)) * sizes.tokens * kWide,
+                     slopes = sizes.tokens * kWide;
   plan::Node node{.name = "preference",
-                  .reads = {losses, inputs[0], inputs[1]},
+                  .reads = {losses},
                   .loss = true,
                   .work = {.forward = exchanged,
                            .passing = exchanged + slopes,
                            .backward = slopes,
                            .input = slopes}};
+  node.reads.insert(node.reads.end(), inputs.begin(), inputs.end());
   if (rank.cp > 1) {
     node.work.passing = exchanged + rank.cp * exchanged;
     node.work.forward = node.work.passing - slopes;

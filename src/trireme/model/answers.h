@@ -1,4 +1,4 @@
-// The end of a decoder whose loss compares answers: log-probabilities of tokens, then a loss without parameters.
+// The end of a decoder with a loss of answers: log-probabilities of tokens, then a loss without parameters.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,8 @@ inline constexpr char kTokenLosses[] = "token_losses";
 plan::Value token_losses(const Sizes& sizes, const PerRank& rank);
 
 // Inputs of the loss, [samples, tokens] each: codes (config::answer_code), int64, and log-probabilities of the reference,
-// fp64.
+// fp64. A policy loss has three more in fp64: log-probabilities of the policy that sampled, and of the token's answer the
+// advantage and the reward.
 std::vector<plan::ValueId> preference_inputs(Graph& graph, const Sizes& sizes);
 
 // The node `preference` after the head. `inputs` as preference_inputs() gave them.

@@ -31,11 +31,27 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 kernels::LogitRows logit_rows(const at::Tensor& logits, const at::Tensor& targets,
-                              std::int64_t first) {
+                              std::int64_t first, double cap = 0) {
   return {.targets = elements<std::int64_t>(targets),
           .ignored = kNoTarget,
           .first = first,
-          .count = logits.size(1)};
+          .count = logits.size(1),
+          .cap = cap};
+}
+
+// [rows, classes], capped if `cap` is above 0.
+at::Tensor logits_of(const at::Tensor& input, const at::Tensor& rows, double cap) {
+  at::Tensor logits = product(input, rows.t());
+  if (cap == 0) return logits;
+  if (!has_kernels(logits)) return logits.div_(cap).tanh_().mul_(cap);
+  TRIREME_DISPATCH(logits.scalar_type(), "cap", [&] {
+    scalar_t* const all = elements<scalar_t>(logits);
+    for_rows(logits.size(0), 4 * logits.size(1), [&](std::int64_t begin, std::int64_t end) {
+      kernels::score_kernels<scalar_t>().cap_logits(all + begin * logits.size(1),
+                                                    (end - begin) * logits.size(1), cap);
+    });
+  });
+  return logits;
 }
 
 RowStats row_stats(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first) {
@@ -101,11 +117,11 @@ at::Tensor total_loss(const at::Tensor& losses, const at::Tensor& targets) {
 
 // Logits become the gradient of the sum of seed * loss over rows; `seeds` are one a row, or a scalar.
 void to_gradient(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first,
-                 const at::Tensor& log_sums, const at::Tensor& seeds) {
-  if (!has_kernels(logits)) return aten::to_gradient(logits, targets, first, log_sums, seeds);
+                 const at::Tensor& log_sums, const at::Tensor& seeds, double cap) {
+  if (!has_kernels(logits)) return aten::to_gradient(logits, targets, first, log_sums, seeds, cap);
   TRIREME_DISPATCH(logits.scalar_type(), "cross_entropy_backward", [&] {
     using A = kernels::Wide<scalar_t>;
-    const kernels::LogitRows view = logit_rows(logits, targets, first);
+    const kernels::LogitRows view = logit_rows(logits, targets, first, cap);
     for_rows(logits.size(0), 4 * view.count, [&](std::int64_t begin, std::int64_t end) {
       kernels::score_kernels<scalar_t>().cross_entropy_backward(
           view, elements<scalar_t>(logits), elements<A>(log_sums),
@@ -158,8 +174,9 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& targets, std::int64_t first_row,
                             const TensorParallel& tp, bool keep_logits, bool sum,
-                            const WeightGradientsPtr& gradients) {
+                            const WeightGradientsPtr& gradients, double cap) {
     context->saved_data["first_row"] = first_row;
+    context->saved_data["cap"] = cap;
     context->saved_data["kept"] = keep_logits;
     save(context, tp);
     save(context, gradients);
@@ -168,7 +185,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     variable_list pieces;
     RowStats stats = row_stats(input.narrow(1, 0, 0), targets, first_row);
     for_pieces(weight, [&](std::int64_t first, const at::Tensor& rows) {
-      const at::Tensor logits = product(input, rows.t());
+      const at::Tensor logits = logits_of(input, rows, cap);
       join(stats, row_stats(logits, targets, first_row + first));
       if (keep_logits) pieces.push_back(logits);
     });
@@ -186,7 +203,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     variable_list result = context->saved_data["kept"].toBool()
                                ? backward_kept(context, seeds)
                                : backward_recomputed(context, seeds);
-    result.resize(8);
+    result.resize(9);
     return result;
   }
 
@@ -195,6 +212,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2];
     const variable_list pieces(saved.begin() + 4, saved.end());
     const std::int64_t first_row = context->saved_data["first_row"].toInt();
+    const double cap = context->saved_data["cap"].toDouble();
     const TensorParallel tp = saved_tensor_parallel(context);
     const WeightGradientsPtr gradients = saved_weight_gradients(context);
     const bool trains = weight.requires_grad();
@@ -203,7 +221,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     at::Tensor dx = input_gradient(context, targets, weight);
     for_pieces(weight, [&](std::int64_t first, const at::Tensor& rows) {
       const at::Tensor& logits = pieces[first / kLogitColumns];
-      to_gradient(logits, targets, first_row + first, saved[3], seeds);
+      to_gradient(logits, targets, first_row + first, saved[3], seeds, cap);
       if (dx.defined()) add_product(logits, rows, dx);
     });
     Pending summed = sum_ranks(std::move(dx), weight, tp);
@@ -226,14 +244,15 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2];
     const std::int64_t first_row = context->saved_data["first_row"].toInt();
+    const double cap = context->saved_data["cap"].toDouble();
     const TensorParallel tp = saved_tensor_parallel(context);
     const at::Tensor input = gather_rows(x, targets.numel(), tp).wait();
     at::Tensor dx = input_gradient(context, targets, weight);
     std::optional<RowGradients> dweight;
     if (weight.requires_grad()) dweight.emplace(weight, gradients);
     for_pieces(weight, [&](std::int64_t first, const at::Tensor& rows) {
-      const at::Tensor logits = product(input, rows.t());
-      to_gradient(logits, targets, first_row + first, saved[3], seeds);
+      const at::Tensor logits = logits_of(input, rows, cap);
+      to_gradient(logits, targets, first_row + first, saved[3], seeds, cap);
       if (dx.defined()) add_product(logits, rows, dx);
       if (dweight) dweight->add(first, logits, input);
     });
@@ -259,11 +278,11 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 
 at::Tensor token_losses(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& targets,
                         std::int64_t first_row, const TensorParallel& tp, Logits logits, bool sum,
-                        const WeightGradientsPtr& gradients) {
+                        const WeightGradientsPtr& gradients, double cap) {
   const at::Tensor wanted = targets.reshape({-1}).contiguous();
   check_ids("target", wanted, kNoTarget, first_row, weight.size(0), tp);
   return LinearCrossEntropy::apply(as_rows(x).contiguous(), weight, wanted, first_row, tp,
-                                   logits == Logits::kKept, sum, gradients);
+                                   logits == Logits::kKept, sum, gradients, cap);
 }
 
 }  // namespace
@@ -271,15 +290,15 @@ at::Tensor token_losses(const at::Tensor& x, const at::Tensor& weight, const at:
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& targets, std::int64_t first_row,
                                 const TensorParallel& tp, Logits logits,
-                                const WeightGradientsPtr& gradients) {
-  return token_losses(x, weight, targets, first_row, tp, logits, /*sum=*/true, gradients);
+                                const WeightGradientsPtr& gradients, double cap) {
+  return token_losses(x, weight, targets, first_row, tp, logits, /*sum=*/true, gradients, cap);
 }
 
 at::Tensor linear_token_losses(const at::Tensor& x, const at::Tensor& weight,
                                const at::Tensor& targets, std::int64_t first_row,
                                const TensorParallel& tp, Logits logits,
-                               const WeightGradientsPtr& gradients) {
-  return token_losses(x, weight, targets, first_row, tp, logits, /*sum=*/false, gradients)
+                               const WeightGradientsPtr& gradients, double cap) {
+  return token_losses(x, weight, targets, first_row, tp, logits, /*sum=*/false, gradients, cap)
       .view(targets.sizes());
 }
 

@@ -25,16 +25,19 @@ inline constexpr std::int64_t kLogitColumns = 8192;
 // On several ranks each has rows first_row .. of the weight, the last rank the last, x as between parallel regions, and
 // all targets. All ranks get the same loss. Two numbers a row travel forward; x as in column_linear().
 //
+// With a `cap` above 0 logits z become cap tanh(z / cap) before all else (Gemma 2), rounded once to x's type, of which
+// backward keeps as much as of others.
+//
 // A deferred weight gradient keeps x and the logits' gradient; with recomputed logits none can be deferred.
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& targets, std::int64_t first_row = 0,
                                 const TensorParallel& tp = {}, Logits logits = Logits::kKept,
-                                const WeightGradientsPtr& gradients = {});
+                                const WeightGradientsPtr& gradients = {}, double cap = 0);
 
 // The same of each row without the sum, in targets' shape; 0 for a row without a target.
 at::Tensor linear_token_losses(const at::Tensor& x, const at::Tensor& weight,
                                const at::Tensor& targets, std::int64_t first_row = 0,
                                const TensorParallel& tp = {}, Logits logits = Logits::kKept,
-                               const WeightGradientsPtr& gradients = {});
+                               const WeightGradientsPtr& gradients = {}, double cap = 0);
 
 }  // namespace trireme::ops

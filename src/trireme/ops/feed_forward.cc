@@ -138,37 +138,41 @@ struct GeluLinear : torch::autograd::Function<GeluLinear> {
   }
 };
 
-// gate, up, weight and perhaps an adapter's two.
+// gate, up, weight, perhaps a bias, and perhaps an adapter's two.
 struct GatedLinear : torch::autograd::Function<GatedLinear> {
   static at::Tensor forward(AutogradContext* context, at::TensorList in, const Adapter& adapter,
                             const TensorParallel& tp, const WeightGradientsPtr& gradients,
                             const Source& gate, const Source& up, Gate kind) {
     const at::Tensor active = activation(in[0], in[1], kind);
     const at::Tensor inner = adapter.inner(as_rows(active));
-    context->save_for_backward({kept(in[0], gate), kept(in[1], up), in[2], inner});
+    const at::Tensor bias = in.size() % 2 == 0 ? in[3] : at::Tensor();
+    context->save_for_backward({kept(in[0], gate), kept(in[1], up), in[2], inner, bias});
     save(context, "gate", gate);
     save(context, "up", up);
     context->saved_data["silu"] = kind == Gate::kSilu;
     save(context, {adapter});
     save(context, tp);
     save(context, gradients);
-    return row_product(active, in[2], {}, tp, adapter, inner, gradients);
+    return row_product(active, in[2], bias, tp, adapter, inner, gradients);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor gate = restored(context, "gate", saved[0]),
-                     up = restored(context, "up", saved[1]), &weight = saved[2];
+                     up = restored(context, "up", saved[1]), &weight = saved[2], &bias = saved[4];
     const Adapter& adapter = saved_adapters(context)[0];
     const WeightGradientsPtr gradients = saved_weight_gradients(context);
-    const LayerGradients layer(gather_rows(as_rows(grads[0]).contiguous(), up.numel() / up.size(-1),
-                                           saved_tensor_parallel(context))
-                                   .wait(),
-                               weight, adapter);
+    const TensorParallel tp = saved_tensor_parallel(context);
+    const at::Tensor own = as_rows(grads[0]).contiguous();
+    Pending gathered = gather_rows(own, up.numel() / up.size(-1), tp);
+    at::Tensor dbias;
+    if (bias.defined()) dbias = bias_gradient(own, bias, gradients, row_bias_keeps(tp));
+    const LayerGradients layer(gathered.wait(), weight, adapter);
     const Gate kind = context->saved_data["silu"].toBool() ? Gate::kSilu : Gate::kGeluTanh;
     const auto [dgate, dup, active] =
         activation_backward(as_rows(gate), as_rows(up), layer.dactive, kind);
     variable_list result = {dgate.view(gate.sizes()), dup.view(up.sizes()),
                             weight_gradient(layer.dy, active, weight, gradients)};
+    if (bias.defined()) result.push_back(dbias);
     if (adapter.defined()) {
       result.push_back(adapter.down_gradient(layer.dinner, active, gradients));
       result.push_back(adapter.up_gradient(layer.dy, saved[3], gradients));
@@ -190,8 +194,9 @@ at::Tensor gelu_linear(const Operand& x, const at::Tensor& weight, const at::Ten
 
 at::Tensor gated_linear(const Operand& gate, const Operand& up, const at::Tensor& weight,
                         const TensorParallel& tp, const WeightGradientsPtr& gradients,
-                        const Adapter& adapter, Gate kind) {
+                        const Adapter& adapter, Gate kind, const at::Tensor& bias) {
   variable_list in = {gate.value.contiguous(), up.value.contiguous(), weight};
+  if (bias.defined()) in.push_back(bias);
   append(in, adapter);
   return GatedLinear::apply(at::TensorList(in), adapter, tp, gradients, gate.source, up.source,
                             kind);

@@ -23,9 +23,10 @@ at::Tensor gelu_linear(const Operand& x, const at::Tensor& weight, const at::Ten
 // Gates of Shazeer (2020): x / (1 + exp(-x)), or gelu's approximation by a tanh.
 enum class Gate { kSilu, kGeluTanh };
 
-// (activation(gate) * up) weight^T. gate, up: [.., in]. Keeps both.
+// (activation(gate) * up) weight^T + bias, if there is one. gate, up: [.., in]. Keeps both.
 at::Tensor gated_linear(const Operand& gate, const Operand& up, const at::Tensor& weight,
                         const TensorParallel& tp = {}, const WeightGradientsPtr& gradients = {},
-                        const Adapter& adapter = {}, Gate kind = Gate::kSilu);
+                        const Adapter& adapter = {}, Gate kind = Gate::kSilu,
+                        const at::Tensor& bias = {});
 
 }  // namespace trireme::ops

@@ -60,6 +60,7 @@ struct MatrixTiles {
       const kernels::Matrix v = keys.v.from_row(first, block.columns);
       kernels::matmul(rows.q, k.transposed(), scores_.raw(block));
       kernels::matmul(rows.dout, v.transposed(), dscores_.raw(block));
+      cap_scores<T>(block, scores_.raw<A>());
       kernels::score_kernels<T>().softmax_backward(block, scores_.raw<A>(), dscores_.raw<A>(),
                                                    rows.log_sums, rows.delta, scores_.stored<T>(),
                                                    dscores_.stored<T>());

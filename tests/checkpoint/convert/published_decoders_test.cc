@@ -5,36 +5,20 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/formats/scratch.h"
+#include "tests/checkpoint/convert/published_config.h"
 #include "trireme/base/error.h"
-#include "trireme/base/json.h"
-#include "trireme/checkpoint/convert/hugging_face.h"
-#include "trireme/config/resolve/resolve.h"
-#include "trireme/model/families/describe.h"
 
 namespace trireme::convert::published_decoders_test {
 namespace {
 
+using published_classes::config;
+using published_classes::expect_published;
+using published_classes::Published;
+using published_classes::read;
+using published_classes::refused;
+using published_classes::Sizes;
+using published_classes::tiny;
 using testing::HasSubstr;
-
-// hidden, layers, ffn, heads, key-value heads, vocabulary.
-using Sizes = std::array<std::int64_t, 6>;
-
-Json config(const char* type, const Sizes& sizes, const Json& more) {
-  Json json{{"model_type", type},
-            {"hidden_size", sizes[0]},
-            {"num_hidden_layers", sizes[1]},
-            {"intermediate_size", sizes[2]},
-            {"num_attention_heads", sizes[3]},
-            {"num_key_value_heads", sizes[4]},
-            {"vocab_size", sizes[5]},
-            {"max_position_embeddings", 131072},
-            {"hidden_act", "silu"},
-            {"rms_norm_eps", 1e-5},
-            {"rope_theta", 5e5}};
-  json.update(more);
-  return json;
-}
 
 Json llama3(double factor) {
   return {{"factor", factor},
@@ -43,14 +27,6 @@ Json llama3(double factor) {
           {"original_max_position_embeddings", 8192},
           {"rope_type", "llama3"}};
 }
-
-struct Published {
-  const char* name;
-  Json config;
-  std::int64_t parameters;
-  std::string rope{}, layers{};
-  const char* written = nullptr;  // model_type of the file that is written; null: the same
-};
 
 std::vector<Published> published() {
   const Json tied{{"tie_word_embeddings", true}};
@@ -103,28 +79,6 @@ std::vector<Published> published() {
        8'190'735'360},
       {"SmolLM3-3B", config("smollm3", {2048, 36, 11008, 16, 4, 128256}, {{"rope_theta", 5e6}}),
        3'075'098'624, "", "3xfull,nope"}};
-}
-
-// With fused layers.
-std::vector<Published> published_fused() {
-  const Json pythia{{"hidden_act", "gelu"},
-                    {"rotary_pct", 0.25},
-                    {"rotary_emb_base", 10000},
-                    {"use_parallel_residual", true}};
-  return {{"Phi-3-mini-4k",
-           config("phi3", {3072, 32, 8192, 32, 32, 32064},
-                  {{"sliding_window", 2047}, {"embd_pdrop", 0.0}, {"rope_scaling", nullptr}}),
-           3'821'079'552, "", "sliding:2047", "mistral"},
-          {"Phi-4",
-           config("phi3", {5120, 40, 17920, 40, 10, 100352},
-                  {{"sliding_window", nullptr}, {"rope_theta", 250000}}),
-           14'659'507'200, "", "", "llama"},
-          {"Pythia-70m", config("gpt_neox", {512, 6, 2048, 8, 8, 50304}, pythia), 70'426'624},
-          {"Pythia-160m", config("gpt_neox", {768, 12, 3072, 12, 12, 50304}, pythia), 162'322'944},
-          {"GPT-NeoX-20B",
-           config("gpt_neox", {6144, 44, 24576, 64, 64, 50432},
-                  {{"hidden_act", "gelu_fast"}, {"rotary_emb_base", 10000}}),
-           20'554'567'680}};
 }
 
 // What section `llama` of a job has.
@@ -185,37 +139,29 @@ std::vector<Published> published_relatives() {
            8'170'848'256}};
 }
 
-nlohmann::json unordered(const Json& json) { return nlohmann::json::parse(json.dump()); }
-
-TEST(PublishedDecoders, HaveTheirParametersAndComeBack) {
-  std::vector<Published> all = published();
-  std::ranges::move(published_fused(), std::back_inserter(all));
-  std::ranges::move(published_relatives(), std::back_inserter(all));
-  for (const Published& model : all) {
-    SCOPED_TRACE(model.name);
-    const config::Job job = config::resolve(job_of_config(model.config.dump(), model.name), 1, {});
-    EXPECT_EQ(model::describe(job).parameters(), model.parameters);
-    EXPECT_EQ(job.model.rope_scaling, model.rope);
-    EXPECT_EQ(job.model.attention_layers, model.layers);
-    const Json written = Json::parse(hugging_face_config(job));
-    EXPECT_EQ(written.at("model_type"),
-              model.written != nullptr ? Json(model.written) : model.config.at("model_type"));
-    const config::Job back = config::resolve(job_of_config(written.dump(), ""), 1, {});
-    EXPECT_EQ(back.model, job.model);
-    EXPECT_EQ(back.neox, job.neox);
-    EXPECT_EQ(back.llama, job.llama);
-    if (model.rope.starts_with("llama3")) {
-      EXPECT_EQ(unordered(written.at("rope_scaling")), unordered(model.config.at("rope_scaling")));
-    }
-  }
+std::vector<Published> published_gemma2() {
+  const auto gemma = [](const Sizes& sizes, int width, int scalar) {
+    return config("gemma2", sizes,
+                  {{"hidden_activation", "gelu_pytorch_tanh"},
+                   {"hidden_act", "gelu_pytorch_tanh"},
+                   {"head_dim", width},
+                   {"query_pre_attn_scalar", scalar},
+                   {"attn_logit_softcapping", 50.0},
+                   {"final_logit_softcapping", 30.0},
+                   {"sliding_window", 4096}});
+  };
+  return {{"Gemma-2-2B", gemma({2304, 26, 9216, 8, 4, 256000}, 256, 256), 2'614'341'888, "",
+           "sliding:4096,full"},
+          {"Gemma-2-9B", gemma({3584, 42, 14336, 16, 8, 256000}, 256, 256), 9'241'705'984, "",
+           "sliding:4096,full"},
+          {"Gemma-2-27B", gemma({4608, 46, 36864, 32, 16, 256000}, 128, 144), 27'227'128'320, "",
+           "sliding:4096,full"}};
 }
 
-Json tiny(const char* type, const Json& more) { return config(type, {64, 4, 96, 4, 2, 128}, more); }
-
-config::Model read(const Json& json) { return job_of_config(json.dump(), "config.json").model; }
-
-std::string refused(const char* type, const Json& more) {
-  return formats::refusal([&] { read(tiny(type, more)); });
+TEST(PublishedDecoders, HaveTheirParametersAndComeBack) {
+  expect_published(published());
+  expect_published(published_relatives());
+  expect_published(published_gemma2());
 }
 
 TEST(PublishedDecoders, RotaryScalingIsReadInEitherForm) {
@@ -279,7 +225,6 @@ TEST(PublishedDecoders, RefusesWhatItCannotCompute) {
               HasSubstr("rope_scaling: type is \"longrope\"; default, linear, dynamic, llama3"));
   EXPECT_THAT(refused("llama", {{"rope_parameters", {{"full_attention", {{"rope_theta", 1e4}}}}}}),
               HasSubstr("rope_parameters: full_attention is"));
-  EXPECT_THAT(refused("qwen3", {{"attention_bias", true}}), HasSubstr("attention_bias is true"));
   EXPECT_THAT(refused("mistral", {{"layer_types", {"full_attention"}}}),
               HasSubstr("layer_types has 1 entries for 4 layers"));
   EXPECT_THAT(
@@ -311,51 +256,22 @@ TEST(PublishedDecoders, RelativesAreReadAsTheirFilesSay) {
   EXPECT_EQ(gemma.llama.embedding_multiplier, 8) << "sqrt(64)";
   EXPECT_EQ(gemma.model.head_dim, 256) << "the default of the class";
   EXPECT_EQ(gemma.llama.attention_multiplier, 0) << "heads are as wide as the scalar";
+  const config::Job gemma2 = job("gemma2", {{"final_logit_softcapping", nullptr}});
+  EXPECT_EQ(gemma2.llama.attention_cap, 50) << "the default of the class";
+  EXPECT_EQ(gemma2.llama.logits_cap, 0);
+  EXPECT_EQ(gemma2.model.attention_layers, "sliding:4096,full");
+  EXPECT_TRUE(gemma2.model.tied);
   EXPECT_EQ(job("granite", Json::object()).llama.attention_multiplier, 1);
+  const config::Job biased = job("granite", {{"attention_bias", true}, {"mlp_bias", true}});
+  EXPECT_TRUE(biased.model.qkv_bias && biased.llama.output_bias && biased.llama.feed_forward_bias);
   EXPECT_EQ(job("olmo3", {{"sliding_window", 8}}).llama.sliding_theta, 0)
       << "both kinds of layers turn alike";
   EXPECT_THAT(refused("gemma3_text", {{"attn_logit_softcapping", 50.0}}),
               HasSubstr("attn_logit_softcapping is"));
   EXPECT_THAT(refused("gemma3_text", {{"hidden_activation", "gelu"}}),
               HasSubstr("hidden_activation is"));
-  EXPECT_THAT(refused("olmo2", {{"attention_bias", true}}), HasSubstr("attention_bias is"));
   EXPECT_THAT(refused("olmo3", {{"layer_types", {"chunked", "x", "x", "x"}}}),
               HasSubstr("layer_types has \"chunked\""));
-}
-
-TEST(PublishedDecoders, NeoxIsReadAsItsFilesSay) {
-  const auto neox = [](const Json& more) {
-    Json json{{"hidden_act", "gelu"}};
-    json.update(more);
-    return job_of_config(tiny("gpt_neox", json).dump(), "config.json");
-  };
-  EXPECT_EQ(neox(Json::object()).neox, config::Neox()) << "what its class has by default";
-  const config::Job other = neox({{"use_parallel_residual", false},
-                                  {"hidden_act", "gelu_new"},
-                                  {"rotary_pct", 1.0},
-                                  {"rotary_emb_base", 20000}});
-  EXPECT_FALSE(other.neox.parallel_residual);
-  EXPECT_EQ(other.neox.activation, config::Activation::kGeluTanh);
-  EXPECT_EQ(other.neox.rotary_fraction, 1);
-  EXPECT_EQ(other.model.rope_theta, 20000);
-  const config::Job next =
-      neox({{"rope_parameters",
-             {{"rope_type", "default"}, {"rope_theta", 5000.0}, {"partial_rotary_factor", 0.5}}}});
-  EXPECT_EQ(next.neox.rotary_fraction, 0.5) << "as transformers 5 writes it";
-  EXPECT_EQ(next.model.rope_theta, 5000);
-  EXPECT_THAT(refused("gpt_neox", {{"hidden_act", "relu"}}),
-              HasSubstr("hidden_act is \"relu\"; family neox has gelu and gelu_new"));
-  EXPECT_THAT(refused("gpt_neox", {{"hidden_act", "gelu"}, {"attention_bias", false}}),
-              HasSubstr("attention_bias is false"));
-  EXPECT_THAT(refused("gpt_neox", {{"hidden_act", "gelu"}, {"rope_scaling", {{"type", "linear"}}}}),
-              HasSubstr("rope_scaling is"));
-}
-
-TEST(PublishedDecoders, PhiWithPartialOrLongRotaryPositionsIsRefused) {
-  EXPECT_THAT(refused("phi3", {{"partial_rotary_factor", 0.75}}),
-              HasSubstr("partial_rotary_factor is 0.75"));
-  EXPECT_THAT(refused("phi3", {{"rope_scaling", {{"type", "longrope"}}}}),
-              HasSubstr("type is \"longrope\""));
 }
 
 // A pattern that no class has keys for names its key.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -40,6 +41,7 @@ config::Job scaled(config::Job job, const std::string& rope, const std::string& 
 config::Job smollm() {
   config::Job job = scaled(decoder(config::Family::kLlama, 17), "", "full,nope");
   job.model.tied = true;
+  job.model.qkv_bias = job.llama.output_bias = job.llama.feed_forward_bias = true;
   return job;
 }
 
@@ -88,6 +90,37 @@ Case neox() {
           {"gpt_neox.layers.0.attention.bias", "gpt_neox.layers.1.attention.masked_bias"}};
 }
 
+Case gemma2() {
+  config::Job job = scaled(qwen(false, false), "", "sliding:5,full");
+  job.model.tied = true;
+  job.llama = {.norms = config::NormPlaces::kBoth,
+               .gains_from_one = true,
+               .gate = config::GateActivation::kGeluTanh,
+               .embedding_multiplier = std::sqrt(24.0),
+               .attention_cap = 50,
+               .logits_cap = 30};
+  return {"gemma2",
+          job,
+          {{"model.layers.0.pre_feedforward_layernorm.weight", {24}},
+           {"model.layers.1.self_attn.o_proj.weight", {24, 36}}},
+          "",
+          {"lm_head.weight"}};
+}
+
+// Four channels of six turn, in two pairs.
+Case phi3() {
+  config::Job job = scaled(qwen(false, false),
+                           "longrope factor=4 original=6 short=1,1.25 long=1.5,3", "sliding:5");
+  job.llama.rotary_fraction = 0.75;
+  return {"phi3",
+          job,
+          {{"model.layers.0.mlp.gate_up_proj.weight", {100, 24}},
+           {"model.layers.0.self_attn.o_proj.weight", {24, 36}},
+           {"model.layers.1.self_attn.qkv_proj.weight", {72, 24}}},
+          "",
+          {"model.layers.0.self_attn.rotary_emb.inv_freq"}};
+}
+
 std::vector<Case> cases() {
   const Shapes decoder = {{"language_model.model.embed_tokens.weight", {260, 24}},
                           {"language_model.model.layers.1.self_attn.o_proj.weight", {24, 36}},
@@ -113,7 +146,10 @@ std::vector<Case> cases() {
            {{"model.layers.0.self_attn.q_proj.weight", {36, 24}}, {"lm_head.weight", {17, 24}}}},
           {"smollm3",
            smollm(),
-           {{"model.layers.1.self_attn.k_proj.weight", {12, 24}}, {"model.norm.weight", {24}}},
+           {{"model.layers.1.self_attn.k_proj.weight", {12, 24}},
+            {"model.layers.0.mlp.up_proj.bias", {50}},
+            {"model.layers.1.self_attn.o_proj.bias", {24}},
+            {"model.norm.weight", {24}}},
            "",
            {"lm_head.weight"}},
           {"qwen2",
@@ -128,6 +164,8 @@ std::vector<Case> cases() {
            {{"model.layers.0.self_attn.q_norm.weight", {6}},
             {"model.layers.1.self_attn.k_norm.weight", {6}},
             {"model.layers.1.self_attn.k_proj.weight", {18, 24}}}},
+          gemma2(),
+          phi3(),
           neox(),
           {"clip_vision_model",
            clip_tower(),
@@ -226,6 +264,7 @@ TEST_P(SeveralClasses, ConfigDescribesTheModel) {
   EXPECT_EQ(read.projector, one_.job.projector);
   EXPECT_EQ(read.vlm, one_.job.vlm);
   EXPECT_EQ(read.neox, one_.job.neox);
+  EXPECT_EQ(read.llama, one_.job.llama);
   EXPECT_EQ(read.data, one_.job.data);
 }
 
@@ -276,86 +315,6 @@ TEST_P(SeveralClasses, MissingAndExtraTensorsAreNamed) {
 
 INSTANTIATE_TEST_SUITE_P(Classes, SeveralClasses, testing::ValuesIn(cases()),
                          [](const auto& info) { return std::string(info.param.type); });
-
-std::string refused(const std::string& text) {
-  return formats::refusal([&] { job_of_config(text, "config.json"); });
-}
-
-TEST(SeveralClassesConfig, QwenHasDefaultsOfItsOwn) {
-  const char* sizes = R"("hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28,
-      "num_attention_heads": 16, "num_key_value_heads": 8, "max_position_embeddings": 40960,
-      "vocab_size": 151936, "tie_word_embeddings": true, "sliding_window": null})";
-  const auto read = [&](const std::string& begin) {
-    return config::resolve(job_of_config(begin + sizes, "config.json"), 1, {});
-  };
-  EXPECT_EQ(model::describe(read(R"({"model_type": "qwen3", )")).parameters(), 596'049'920)
-      << "heads of 128 channels";
-  EXPECT_EQ(read(R"({"model_type": "qwen2", )").model.head_dim, 0);
-  EXPECT_EQ(read(R"({"model_type": "qwen3", "rope_theta": 1e6, )").model.rope_theta, 1e6);
-  EXPECT_EQ(read(R"({"model_type": "qwen3", "rope_parameters": {"rope_type": "default",
-      "rope_theta": 1e6}, )")
-                .model.rope_theta,
-            1e6)
-      << "as transformers 5 writes it";
-  for (const char* odd : {R"("rms_norm_eps": -1, )", R"("rope_theta": 0, )"})
-    EXPECT_THAT(formats::refusal([&] { read(R"({"model_type": "qwen2", )" + std::string(odd)); },
-                                 ErrorKind::kData),
-                HasSubstr("is out of range"));
-  EXPECT_THAT(refused(R"({"model_type": "qwen3", "attention_bias": true, )" + std::string(sizes)),
-              HasSubstr("attention_bias is true"));
-}
-
-TEST(SeveralClassesConfig, PublishedLlavaIsUnderstood) {
-  const std::string vision = R"("vision_config": {"hidden_size": 1024, "image_size": 336,
-      "intermediate_size": 4096, "model_type": "clip_vision_model", "num_attention_heads": 16,
-      "num_hidden_layers": 24, "patch_size": 14, "projection_dim": 768}})";
-  const std::string text = R"({"model_type": "llava", "image_token_index": 32000,
-      "projector_hidden_act": "gelu", "vision_feature_layer": -2,
-      "vision_feature_select_strategy": "default", "text_config": {"max_position_embeddings": 4096,
-      "model_type": "llama", "rms_norm_eps": 1e-05, "vocab_size": 32000}, )";
-  const config::Job job = config::resolve(job_of_config(text + vision, ""), 1, {});
-  // LLaVA 1.5 7B without the tower's last block and norm, with a newline.
-  EXPECT_EQ(model::describe(job).parameters(), 7'062'902'784 - 12'596'224 - 2'048 + 4'096);
-  const auto with = [&](const char* key, const Json& value) {
-    Json json = Json::parse(text + vision);
-    json[Json::json_pointer(key)] = value;
-    return json.dump();
-  };
-  EXPECT_THAT(refused(with("/vision_feature_layer", -1)), HasSubstr("vision_feature_layer is -1"));
-  EXPECT_THAT(refused(with("/vision_feature_layer", 0)), HasSubstr("before the last, such as -2"));
-  EXPECT_THAT(refused(with("/vision_feature_select_strategy", "full")),
-              HasSubstr("vision_feature_select_strategy is"));
-  EXPECT_THAT(refused(with("/vision_config/model_type", "siglip_vision_model")),
-              HasSubstr("vision_config: model_type"));
-  EXPECT_THAT(refused(with("/text_config/model_type", "mamba")),
-              HasSubstr("text_config: model_type is \"mamba\""));
-  EXPECT_EQ(job_of_config(with("/vision_feature_layer", 23), "").vlm.layer, 22) << "from the front";
-  // LLaVA 1.6 7B on Mistral: its file says little of the decoder.
-  const config::Model mistral =
-      job_of_config(
-          with("/text_config",
-               {{"model_type", "mistral"}, {"sliding_window", nullptr}, {"vocab_size", 32064}}),
-          "")
-          .model;
-  EXPECT_EQ(std::tuple(mistral.ffn, mistral.kv_heads, mistral.attention_layers),
-            std::tuple(14336, 8, ""));
-  Json next = Json::parse(with("/model_type", "llava_next"));
-  next["image_grid_pinpoints"] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
-  EXPECT_EQ(job_of_config(next.dump(), "").vlm.max_tiles, 4);
-  // Height first, so that the published list prefers the wide one of two tiles.
-  EXPECT_EQ(job_of_config(next.dump(), "").vlm.fit, config::VlmFit::kWide);
-  std::swap(next["image_grid_pinpoints"][0], next["image_grid_pinpoints"][1]);
-  EXPECT_EQ(job_of_config(next.dump(), "").vlm.fit, config::VlmFit::kTall);
-  EXPECT_EQ(job_of_config(next.dump(), "").vlm.fit, config::VlmFit::kTall);
-  EXPECT_EQ(job.vision.pixels, "clip");
-  EXPECT_EQ(job.vlm.fit, config::VlmFit::kPad);
-  EXPECT_EQ(job_of_config(with("/image_aspect_ratio", "square"), "").vlm.fit,
-            config::VlmFit::kTall);
-  EXPECT_THAT(refused(with("/image_aspect_ratio", "anyres")),
-              HasSubstr("image_aspect_ratio is \"anyres\"; pad and square can be read"));
-  next["image_grid_pinpoints"].erase(4);
-  EXPECT_THAT(refused(next.dump()), HasSubstr("image_grid_pinpoints"));
-}
 
 TEST(SeveralClassesConfig, NamesTheKeyThatNoClassHas) {
   const auto unsaid = [](config::Job job) {

@@ -110,11 +110,17 @@ TEST(Generate, ReadsEachTokenOnce) {
     Family family;
     std::int64_t heads, kv_heads;
     std::string layers;
+    std::vector<std::string> own{};
   };
+  const std::vector<std::string> caps = {"llama.attention_cap=0.4", "llama.logits_cap=1.5"};
+  const std::vector<std::string> phi = {
+      "llama.rotary_fraction=0.5", "llama.output_bias=true", "llama.feed_forward_bias=true",
+      "model.rope_scaling=longrope factor=2 original=12 short=1 long=3"};
   for (const Case& one :
        {Case{Family::kGpt, 2, 2, ""}, Case{Family::kNeox, 2, 2, ""}, Case{Family::kLlama, 4, 2, ""},
         Case{Family::kLlama, 4, 4, ""}, Case{Family::kLlama, 4, 1, "sliding:3,nope"},
-        Case{Family::kLlama, 2, 1, "sliding:1,full"}}) {
+        Case{Family::kLlama, 2, 1, "sliding:1,full"},
+        Case{Family::kLlama, 4, 2, "sliding:3,full", caps}, Case{Family::kLlama, 4, 2, "", phi}}) {
     config::Job job;
     job.model = {.family = one.family,
                  .layers = 2,
@@ -126,6 +132,7 @@ TEST(Generate, ReadsEachTokenOnce) {
                  .seq_len = 24,
                  .init_std = 0.5};
     job.model.attention_layers = one.layers;
+    for (const std::string& set : one.own) config::apply_set(job, set);
     job.precision.compute = DType::kF64;
     harness::BoundModel bound(build(job), at::kDouble);
     std::vector<std::int64_t> text;

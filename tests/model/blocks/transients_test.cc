@@ -148,7 +148,7 @@ std::vector<Case> cases() {
   all.push_back({config::Family::kGpt, DType::kF32, 2, 0.1});
   for (DType type : {DType::kF32, DType::kBF16, DType::kF64})
     all.push_back({config::Family::kLlama, type, 3, 0, true, true});
-  for (const char* relative : {"olmo", "gemma", "granite"})
+  for (const char* relative : {"olmo", "gemma", "granite", "gemma2", "biased"})
     for (DType type : {DType::kF32, DType::kBF16, DType::kF64})
       all.push_back(
           {.family = config::Family::kLlama, .type = type, .micro_batch = 3, .relative = relative});

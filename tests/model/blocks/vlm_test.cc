@@ -296,7 +296,7 @@ TEST(Seen, AddsRowsWhereTheyStand) {
 TEST(AnswerHead, CountsAnswersOfWhichAllTokensAreRight) {
   const config::Job job = job_of({"model.tied=false"});
   AnswerHead head(job.model, model::describe(job).program.nodes.back(),
-                  std::make_shared<Across>(job.model));
+                  std::make_shared<Across>(job.model), config::kEndToken);
   // A vocabulary whose first tokens are the axes: a row along axis i says token i, along 0 that the answer ends.
   at::Tensor table = at::zeros({job.model.vocab, 32}, at::kDouble);
   table.narrow(0, 1, 31).narrow(1, 1, 31).diagonal().fill_(1);

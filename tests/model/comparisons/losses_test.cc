@@ -141,7 +141,7 @@ TEST(PreferenceLosses, StayFiniteFarOut) {
 
 TEST(PreferenceLosses, MetricsCountWhatIsThere) {
   const auto dpo = preference_metrics(preference(PreferenceLoss::kDpo), pairs());
-  ASSERT_EQ(dpo.size(), config::preference_metrics(PreferenceLoss::kDpo).size());
+  ASSERT_EQ(dpo.size(), config::preference_metrics({}).size());
   EXPECT_NEAR(dpo[0].sum, 0.1 * (0.7 - 2.5), 1e-14);
   EXPECT_NEAR(dpo[4].sum, 0.1 * (1.1 - 4), 1e-14);
   EXPECT_EQ(dpo[5].sum, 1);  // one of two
@@ -152,7 +152,7 @@ TEST(PreferenceLosses, MetricsCountWhatIsThere) {
   EXPECT_EQ(kto[1].of, 2);
   EXPECT_NEAR(kto[4].sum, 1.2, 1e-14);
   EXPECT_EQ(preference_metrics(preference(PreferenceLoss::kOrpo), pairs()).size(),
-            config::preference_metrics(PreferenceLoss::kOrpo).size());
+            config::preference_metrics({.loss = PreferenceLoss::kOrpo}).size());
 }
 
 }  // namespace

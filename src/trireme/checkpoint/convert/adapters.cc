@@ -1,5 +1,7 @@
 #include "trireme/checkpoint/convert/adapters.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -17,6 +19,7 @@
 #include "trireme/base/json.h"
 #include "trireme/checkpoint/convert/adapter_tensors.h"
 #include "trireme/checkpoint/convert/hugging_face.h"
+#include "trireme/checkpoint/convert/preprocessor.h"
 #include "trireme/checkpoint/convert/state_reader.h"
 #include "trireme/checkpoint/convert/turn.h"
 #include "trireme/checkpoint/convert/values.h"
@@ -76,7 +79,15 @@ Json whole_if_whole(double number) {
   return number == std::floor(number) ? Json(static_cast<std::int64_t>(number)) : Json(number);
 }
 
-std::string adapter_config(const config::Job& job, const std::vector<AdapterTensor>& tensors) {
+// target_modules: these ends of names. Where a model's tower has layers of such names too, an expression for the whole
+// names of the decoder's, whether its module is the model's or that of its base.
+Json target_modules(const Names& names, const std::set<std::string>& ends) {
+  if (names.decoder.empty()) return ends;
+  return fmt::format(R"((.*\.)?{}\..*\.({}))", names.decoder, fmt::join(ends, "|"));
+}
+
+std::string adapter_config(const config::Job& job, const Names& names,
+                           const std::vector<AdapterTensor>& tensors) {
   const config::Lora& lora = job.lora;
   const bool by_root = lora.scaling == config::LoraScaling::kRootRank;
   std::set<std::string> targets;
@@ -96,7 +107,7 @@ std::string adapter_config(const config::Job& job, const std::vector<AdapterTens
                      {"r", lora.rank},
                      {"lora_alpha", whole_if_whole(lora.alpha)},
                      {"lora_dropout", lora.dropout},
-                     {"target_modules", targets},
+                     {"target_modules", target_modules(names, targets)},
                      {"bias", "none"},
                      {"fan_in_fan_out", tensors.front().turned},
                      {"use_rslora", by_root},
@@ -297,7 +308,8 @@ void to_peft(const Path& checkpoint, const config::Job& job, const model::ModelS
              const Path& out) {
   check_peft(checkpoint.string(), job, model);
   const StateReader stored(checkpoint, model.units);
-  const std::vector<AdapterTensor> tensors = adapter_tensors(job, model, names_of_base(job));
+  const Names& names = names_of_base(job);
+  const std::vector<AdapterTensor> tensors = adapter_tensors(job, model, names);
   const std::vector<formats::TensorInfo> infos =
       infos_of(tensors, [&](std::size_t unit) { return kind_of_params(stored, unit).type; });
   make_new(out);
@@ -310,7 +322,7 @@ void to_peft(const Path& checkpoint, const config::Job& job, const model::ModelS
         });
         return std::span<const std::byte>(now);
       });
-  write_file_synced(out / kAdapterConfigName, adapter_config(job, tensors));
+  write_file_synced(out / kAdapterConfigName, adapter_config(job, names, tensors));
 }
 
 void merged_to_hugging_face(const Path& checkpoint, const config::Job& job,
@@ -330,6 +342,8 @@ void merged_to_hugging_face(const Path& checkpoint, const config::Job& job,
                                 return std::span<const std::byte>(now);
                               });
   write_file_synced(out / kConfigName, config);
+  if (const char* name = preprocessor_name(job))
+    write_file_synced(out / name, preprocessor_config(plain));
 }
 
 }  // namespace trireme::convert

@@ -28,10 +28,14 @@ const HuggingFaceClass* class_of(const config::Job& job);
 // `fix` of a class that has all that the family has.
 inline void no_choice(config::Job&) {}
 
-// Rotary positions of a file: read after model.seq_len; model.rope_theta is what holds if a file says nothing. transformers
-// 5 may have them by kind of layer: a class without `sliding_theta`, for layers with a window, refuses that.
-void read_rope(const formats::JsonFields& fields, config::Model& model,
-               double* sliding_theta = nullptr);
+// Keys of a class beyond model.rope_theta and model.rope_scaling; null ones are refused.
+struct RopeKeys {
+  double* sliding_theta =
+      nullptr;  // of layers with a window: transformers 5 has keys by kind of layer
+  double* rotary_fraction = nullptr;  // with it, lists of factors (longrope)
+};
+// Rotary positions of a file: read after model.seq_len; model.rope_theta is what holds if a file says nothing.
+void read_rope(const formats::JsonFields& fields, config::Model& model, const RopeKeys& own = {});
 void write_rope(const config::Model& model, Json& json);
 
 // Number of mask tokens in a written predictor. A single trained token is copied as often as published predictors have

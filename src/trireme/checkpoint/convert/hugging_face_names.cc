@@ -8,7 +8,7 @@
 #include "trireme/checkpoint/convert/config_classes.h"
 #include "trireme/checkpoint/convert/families.h"
 #include "trireme/config/head_width.h"
-#include "trireme/families/neox/keys_rope.h"
+#include "trireme/config/rope.h"
 #include "trireme/families/vlm/keys_checks.h"
 
 namespace trireme::convert {
@@ -88,7 +88,7 @@ std::vector<std::int64_t> formed(Form form, std::vector<std::int64_t> shape,
     case Form::kWithoutOne: shape.erase(shape.begin()); break;
     case Form::kWithOne: shape.insert(shape.begin(), 1); break;
     case Form::kStacked: shape.insert(shape.begin(), written_mask_tokens(job.jepa)); break;
-    case Form::kFused: break;  // part_of_fused
+    case Form::kFused: break;  // parts_of_fused
     case Form::kQueries:
     case Form::kKeys:
     case Form::kValues: shape[0] *= 3; break;
@@ -114,35 +114,59 @@ FusedRows fused_rows(std::string_view name, const config::Model& model) {
   return {.before = is(".q_proj.") ? 0 : is(".k_proj.") ? q : q + kv, .all = q + 2 * kv};
 }
 
-Part part_of_fused(Part part, const model::ParamSpec& param, const config::Job& job) {
-  const FusedRows rows = fused_rows(param.name, job.model);
-  part.offset = rows.before * (param.numel() / param.shape[0]);
-  part.shape[0] = rows.all;
-  return part;
-}
-
 bool of_heads(Form form) {
   return form == Form::kQueries || form == Form::kKeys || form == Form::kValues;
 }
 
+// Rows of heads in a tensor of theirs: where the first begins, how far each is from the last, and how many rows of each
+// turn.
+struct HeadRows {
+  std::int64_t first = 0, step = 0, turned = 0;
+};
+
 // Ranges of rows of every head, in the order of our channels.
-std::vector<Part> parts_of_heads(const Part& whole, const config::Job& job) {
-  const std::int64_t width = config::head_width(job.model);
-  const std::int64_t elements = whole.count / (job.model.heads * width);  // of a row
-  const std::int64_t turned = whole.form == Form::kValues ? 0 : config::rotated_channels(job);
-  const std::int64_t half = turned / 2, still = width / 2 - half;
-  const std::int64_t third = whole.form == Form::kQueries ? 0 : whole.form == Form::kKeys ? 1 : 2;
+std::vector<Part> parts_of_heads(const Part& whole, const HeadRows& rows, std::int64_t width,
+                                 std::int64_t heads) {
+  const std::int64_t elements = whole.count / (heads * width);  // of a row
+  const std::int64_t half = rows.turned / 2, still = width / 2 - half;
   std::vector<Part> parts;
-  for (std::int64_t head = 0; head < job.model.heads; ++head)
-    for (const auto& [first, rows] : {std::pair{std::int64_t{0}, half}, std::pair{turned, still},
-                                      std::pair{half, half}, std::pair{turned + still, still}}) {
-      if (rows == 0) continue;
+  for (std::int64_t head = 0; head < heads; ++head)
+    for (const auto& [first, count] :
+         {std::pair{std::int64_t{0}, half}, std::pair{rows.turned, still}, std::pair{half, half},
+          std::pair{rows.turned + still, still}}) {
+      if (count == 0) continue;
       Part part = whole;
-      part.offset = ((head * 3 + third) * width + first) * elements;
-      part.count = rows * elements;
+      part.offset = (rows.first + head * rows.step + first) * elements;
+      part.count = count * elements;
       parts.push_back(std::move(part));
     }
   return parts;
+}
+
+// Of NeoX, whose heads have their queries, keys and values side by side.
+std::vector<Part> parts_of_neox(const Part& whole, const config::Job& job) {
+  const std::int64_t width = config::head_width(job.model);
+  const std::int64_t turned = config::rotated_channels(job.model, job.neox.rotary_fraction);
+  const std::int64_t third = whole.form == Form::kQueries ? 0 : whole.form == Form::kKeys ? 1 : 2;
+  return parts_of_heads(whole,
+                        {.first = third * width,
+                         .step = 3 * width,
+                         .turned = whole.form == Form::kValues ? 0 : turned},
+                        width, job.model.heads);
+}
+
+// Of Phi-3, where queries and keys whose channels turn in part have those first that do.
+std::vector<Part> parts_of_fused(Part part, const model::ParamSpec& param, const config::Job& job) {
+  const FusedRows rows = fused_rows(param.name, job.model);
+  part.shape[0] = rows.all;
+  const std::int64_t width = config::head_width(job.model);
+  const std::int64_t turned = config::rotated_channels(job.model, job.llama.rotary_fraction);
+  const bool queries = param.name.find(".q_proj.") != std::string::npos;
+  if (turned < width && (queries || param.name.find(".k_proj.") != std::string::npos))
+    return parts_of_heads(part, {.first = rows.before, .step = width, .turned = turned}, width,
+                          queries ? job.model.heads : job.model.kv_heads);
+  part.offset = rows.before * (param.numel() / param.shape[0]);
+  return {std::move(part)};
 }
 
 std::vector<Part> parts_by(const Rule& rule, const std::vector<std::string>& stars,
@@ -161,8 +185,8 @@ std::vector<Part> parts_by(const Rule& rule, const std::vector<std::string>& sta
                      .offset = stacked ? number_of(param.name) * count : 0,
                      .count = count,
                      .copies = stacked ? shape[0] / job.jepa.mask_tokens : 1});
-  if (rule.form == Form::kFused) return {part_of_fused(std::move(parts.front()), param, job)};
-  return of_heads(rule.form) ? parts_of_heads(parts.front(), job) : parts;
+  if (rule.form == Form::kFused) return parts_of_fused(std::move(parts.front()), param, job);
+  return of_heads(rule.form) ? parts_of_neox(parts.front(), job) : parts;
 }
 
 // By the first that fits.

@@ -21,7 +21,9 @@ enum class Form {
   kWithoutOne,  // [n] for [1, n], [] for [1]
   kWithOne,     // [1, m, n] for [m, n]
   kStacked,     // [several, ..] for [..]: the one whose number ends our name
-  kFused,  // rows of all queries, keys and values, or of all gates and what they gate: one of these
+  // Rows of all queries, keys and values, or of all gates and what they gate: one of these. Channels of queries and keys
+  // are as of the next three.
+  kFused,
   // Rows of each head's queries, keys and values, one after the other: one of the three. Of queries and keys channels
   // [0, turned) turn in pairs (i, i + turned / 2) there, (i, i + head width / 2) here.
   kQueries,
@@ -45,9 +47,10 @@ struct Names {
   std::span<const Rule> rules{};  // the first that fits
   // Prefixes of the names of a CLIP tower, ours and theirs; the rest of such a name follows the tower's own rules.
   std::string_view tower{}, tower_there{};
-  bool reads_early = false;  // the tower's output is read before its last blocks (vlm.layer)
-  std::string_view bare{};   // how names begin, and do not in files of a model without its head
-  std::string_view idle{};   // patterns of tensors that are no parameters, with commas between them
+  std::string_view decoder{};  // their module of the decoder, if the model has others
+  bool reads_early = false;    // the tower's output is read before its last blocks (vlm.layer)
+  std::string_view bare{};     // how names begin, and do not in files of a model without its head
+  std::string_view idle{};  // patterns of tensors that are no parameters, with commas between them
   std::string_view left_out{};   // of our names, how those begin that theirs have no place for ...
   std::string_view stand_ins{};  // ... and how those begin that are read in their stead
   std::string_view zeros{};  // a pattern of ours that theirs have no place for and that begin at 0

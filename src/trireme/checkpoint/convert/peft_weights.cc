@@ -109,11 +109,6 @@ std::optional<config::Job> with_adapters(const config::Job& base, config::Lora l
   }
 }
 
-const Names& names_in(const HuggingFaceWeights& base) {
-  const std::vector<const Names*> all = names_of(base.job());
-  return **std::ranges::find(all, base.names(), &Names::name);
-}
-
 // Nothing where PEFT's files have no place for one of the adapters.
 std::optional<std::vector<AdapterTensor>> tensors_there(const config::Job& job,
                                                         const model::ModelSpec& model,
@@ -275,7 +270,7 @@ void PeftWeights::choose_targets(const PeftConfig& config) {
     const auto model = std::make_shared<const model::ModelSpec>(model::describe(*job));
     for (const FusedForm form : {FusedForm::kStacked, FusedForm::kShared}) {
       std::optional<std::vector<AdapterTensor>> tensors =
-          tensors_there(*job, *model, names_in(base_), form);
+          tensors_there(*job, *model, base_.table(), form);
       if (!tensors) continue;
       const Shapes shapes = shapes_of(*tensors);
       if (targets == config::LoraTargets::kAll) of_all = shapes;

@@ -38,7 +38,10 @@ config::Job resolved_config(const Path& directory) {
   if (const char* name = preprocessor_name(job);
       name != nullptr && std::filesystem::exists(directory / name))
     read_preprocessor(read_file(directory / name), (directory / name).string(), job);
-  const config::DatasetFacts facts{.vocab = job.model.vocab, .classes = job.vision.classes};
+  config::DatasetFacts facts{.vocab = job.model.vocab, .classes = job.vision.classes};
+  if (config::info(job).tokenizes_questions && std::ranges::min(job.vlm.tokens) < 0 &&
+      text::find_vocabulary(directory))
+    facts.tokens = text::picture_tokens(text::read_vocabulary(directory));
   return as_job(file.string(), [&] { return config::resolve(job, 1, facts); });
 }
 
@@ -304,7 +307,9 @@ HuggingFaceWeights::HuggingFaceWeights(const Path& directory, config::Job job)
 HuggingFaceWeights::~HuggingFaceWeights() = default;
 HuggingFaceWeights::HuggingFaceWeights(HuggingFaceWeights&&) noexcept = default;
 
-std::string_view HuggingFaceWeights::names() const { return tensors_->names().name; }
+std::string_view HuggingFaceWeights::names() const { return table().name; }
+
+const Names& HuggingFaceWeights::table() const { return tensors_->names(); }
 
 DType HuggingFaceWeights::type(const model::ParamSpec& param) const {
   const std::vector<Part> parts = parts_of(tensors_->names(), job_, param);
@@ -335,7 +340,8 @@ std::optional<text::Tokenizer> vocabulary_of_weights(const Path& directory,
                                                      const config::Job& job) {
   if (const std::optional<Path> file = text::find_vocabulary(directory)) {
     text::Tokenizer read = text::read_vocabulary(*file);
-    if (config::info(job).reads_tokens) check_ids(*file, read, job.model.vocab);
+    if (config::info(job).reads_tokens || config::info(job).tokenizes_questions)
+      check_ids(*file, read, job.model.vocab);
     return read;
   }
   if (!config::info(job).has_vocabulary || !is_hugging_face(directory)) return std::nullopt;

@@ -18,6 +18,8 @@
 
 namespace trireme::convert {
 
+struct Names;
+
 inline constexpr char kConfigName[] = "config.json";
 inline constexpr char kModelName[] = "model.safetensors";
 
@@ -46,6 +48,7 @@ class HuggingFaceWeights {
   const model::ModelSpec& model() const { return model_; }
   // Whose names the files have: a class of models, or a form of publishing.
   std::string_view names() const;
+  const Names& table() const;
   // Type of the tensor that a parameter of model() is in.
   DType type(const model::ParamSpec& param) const;
   // The elements of a parameter of model() in fp32.

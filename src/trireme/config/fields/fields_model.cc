@@ -40,7 +40,9 @@ Field rope_scaling_field() {
            "Scaling of rotary frequencies (llama), with the sequence length of pretraining: linear "
            "factor=8, dynamic factor=2 original=4096 (by model.seq_len), llama3 factor=32 "
            "original=8192 [low=1 high=4] or yarn factor=4 original=32768 [fast=32 slow=1 "
-           "attention=F truncate=1]. Empty: none."));
+           "attention=F truncate=1]. Also longrope factor=32 original=4096 short=A,B.. long=A,B.. "
+           "[attention=F], whose lists divide each frequency for model.seq_len up to original and "
+           "above. Empty: none."));
 }
 
 }  // namespace
@@ -102,7 +104,8 @@ Field source_field() {
   return fixed(choice(
       KEY(data.source),
       "Source of samples. Text: text (token data sets and text files), chat (conversations, "
-      "docs/chat.md), preferences (compared answers, docs/preferences.md). Synthetic text: words "
+      "docs/chat.md), preferences (compared answers, docs/preferences.md, and rollouts, "
+      "docs/rollouts.md). Synthetic text: words "
       "(random words), affine (sequences x <- (a x + 1) mod 251). Synthetic images: stripes "
       "(labelled patterns), scenes (shapes with captions or questions), quadrants (patterns "
       "and a question). Synthetic clips: squares (moving squares), arm (a square moved by "

@@ -45,6 +45,16 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   return job;
 }
 
+void keep_one_rank(Job& job) {
+  job.parallel = {};
+  job.recompute = {};
+  job.offload = {};
+  job.network = {};
+  job.run.find_micro_batch = false;
+  job.run.memory_limit = {};
+  job.vlm.features.clear();
+}
+
 std::vector<std::string> notes(const Job& job) {
   std::vector<std::string> remarks;
   note_groups(job, remarks);

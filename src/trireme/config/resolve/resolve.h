@@ -1,6 +1,7 @@
 // resolve: fills derived values of a job and checks that its numbers fit each other and the world.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,11 +14,17 @@ namespace trireme::config {
 struct DatasetFacts {
   std::int64_t vocab = 0;    // token ids are below this; 0: not known
   std::int64_t classes = 0;  // labels are below this; 0: not known, or without
+  // Of the tokenizer: an image's place and the end of a text; -1: not known, or without.
+  std::array<std::int64_t, 2> tokens = {-1, -1};
 };
 
 // Returns the job with every derived value filled in. Resolving a resolved job changes nothing.
 // Throws Error{kUsage} showing the arithmetic and a way out when numbers conflict.
 Job resolve(Job job, int world, const DatasetFacts& data);
+
+// Leaves out what training does for its layout and memory, for a model that one rank asks or evaluates: sections parallel,
+// recompute, offload and network, a budget, and features that are kept on disk.
+void keep_one_rank(Job& job);
 
 // Remarks about a resolved job that are no errors, one sentence each.
 std::vector<std::string> notes(const Job& job);

@@ -1,6 +1,9 @@
 // Decoders, in every family that has one.
+#include <cmath>
+
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
+#include "trireme/config/head_width.h"
 #include "trireme/config/layer_attention.h"
 #include "trireme/config/rope.h"
 #include "trireme/config/rules/shared_rules.h"
@@ -35,12 +38,29 @@ void resolve_ffn(Job& job, const Given&) {
   if (model.ffn == 0) model.ffn = blocks(job).gated ? swiglu_width(model.hidden) : 4 * model.hidden;
 }
 
+void check_rope_scaling(const Job& job) {
+  parse_rope_scaling(job.model.rope_scaling);
+  if (blocks(job).rotary) rope_of(job.model, job.llama.rotary_fraction);
+}
+
 void print_lists(Job& job, const Given&) {
   job.model.attention_layers = print(layer_attention(job.model));
   job.model.rope_scaling = print(parse_rope_scaling(job.model.rope_scaling));
 }
 
 }  // namespace
+
+void check_rotated(const Model& model, std::string_view key, double fraction) {
+  const std::int64_t rotated = rotated_channels(model, fraction);
+  if (rotated % 2 == 0) return;
+  // The quotient may be a little less than these channels.
+  double even = static_cast<double>(rotated + 1) / static_cast<double>(head_width(model));
+  while (rotated_channels(model, even) == rotated) even = std::nextafter(even, 2.0);
+  fail(ErrorKind::kUsage,
+       "{}={} of {} channels a head are {}, which is odd; rotary positions turn pairs, so set "
+       "{}={}",
+       key, fraction, head_width(model), rotated, key, even);
+}
 
 std::vector<Rule> vocab_rules() {
   return {{"vocab",
@@ -69,7 +89,7 @@ std::vector<Rule> decoder_rules() {
                 "choose model.family=llama"),
        [](const Job& job) { return !blocks(job).llama_keys; }},
       {"attention-layers", [](const Job& job) { layer_attention(job.model); }},
-      {"rope-scaling", [](const Job& job) { parse_rope_scaling(job.model.rope_scaling); }},
+      {"rope-scaling", check_rope_scaling},
       {.id = "lists", .fill = print_lists},
   };
 }

@@ -39,6 +39,18 @@ void check_whole_answers(const Job& job) {
          job.data.chat);
 }
 
+constexpr auto kRewards = [](const Job& job) { return rewards_answers(job.preference.loss); };
+
+void check_cap(const Job& job) {
+  const auto [low, high] = job.preference.clip;
+  if (job.preference.loss == PreferenceLoss::kCispo && high < 1)
+    fail(ErrorKind::kUsage,
+         "preference.clip=[{}, {}] with preference.loss=cispo: the second number is the largest "
+         "ratio, and the model begins with the ratio 1; set preference.clip=[0, 5], or leave it "
+         "out",
+         low, high);
+}
+
 }  // namespace
 
 std::vector<Rule> key_rules() {
@@ -76,6 +88,21 @@ std::vector<Rule> model_rules() {
       {"simpo-gamma", only_with("preference.gamma", "preference.loss=simpo")},
       {"dpo-smoothing", only_with("preference.label_smoothing", "preference.loss=dpo")},
       {"kto-weights", only_with("preference.label_weights", "preference.loss=kto")},
+      {"compared-beta", only_with("preference.beta", "preference.loss=dpo|ipo|simpo|orpo|kto")},
+      {"policy-keys", only_with("preference.clip,preference.kl,preference.scale",
+                                "preference.loss=grpo|bnpo|dr_grpo|dapo|cispo|gspo")},
+      {"dr-grpo-tokens", only_with("preference.answer_tokens", "preference.loss=dr_grpo")},
+      {.id = "clip",
+       .check = check_cap,
+       .when = kRewards,
+       .fill =
+           [](Job& job, const Given&) {
+             Preference& policy = job.preference;
+             if (!kRewards(job)) return;
+             if (policy.clip == Preference{}.clip) policy.clip = usual_clip(policy.loss);
+             if (policy.loss == PreferenceLoss::kDrGrpo && policy.answer_tokens == 0)
+               policy.answer_tokens = job.model.seq_len;
+           }},
       {"whole-answers", check_whole_answers,
        [](const Job& job) { return job.data.source == DataSource::kPreferences; }},
       {"reference", refused("preference.reference", "{preference.loss} has no reference"),

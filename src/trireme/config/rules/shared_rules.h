@@ -17,6 +17,8 @@ std::vector<Rule> only_for(bool (*jobs)(const Job&), std::vector<Rule> list);
 std::vector<Rule> vocab_rules();
 // Section `model` of a decoder.
 std::vector<Rule> decoder_rules();
+// Throws Error{kUsage} where `fraction`, the value of `key`, rotates an odd number of a head's channels.
+void check_rotated(const Model& model, std::string_view key, double fraction);
 // A decoder alone, on text.
 std::vector<Rule> language_rules();
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/formats/json_fields.h"
+#include "trireme/data/chat/sides.h"
 #include "trireme/formats/shown.h"
 
 namespace trireme::chat {
@@ -54,13 +54,6 @@ std::string content_of(const JsonFields& message, const char* key) {
   return text;
 }
 
-// What has a meaning that no template here can render.
-void refuse_keys(const JsonFields& fields, std::initializer_list<const char*> keys) {
-  for (const char* key : keys)
-    if (fields.has(key) && !fields.any(key).is_null() && !fields.any(key).empty())
-      fail(ErrorKind::kData, "{}: has {}, which is not read; remove the key", fields.where(), key);
-}
-
 // Of the loss of an answer: OpenAI's 0 or 1.
 double weight_of(const JsonFields& message) {
   if (!message.has("weight") || message.any("weight").is_null()) return 1;
@@ -86,13 +79,18 @@ void add_messages(const JsonFields& sample, const char* key, const Keys& keys, C
         message_of(JsonFields(list[i], fmt::format("{}: {}.{}", sample.where(), key, i)), keys));
 }
 
-// A prompt or completion: a string of this role, or messages.
+}  // namespace
+
+void refuse_keys(const JsonFields& fields, std::initializer_list<const char*> keys) {
+  for (const char* key : keys)
+    if (fields.has(key) && !fields.any(key).is_null() && !fields.any(key).empty())
+      fail(ErrorKind::kData, "{}: has {}, which is not read; remove the key", fields.where(), key);
+}
+
 void add_side(const JsonFields& sample, const char* key, Role role, Conversation& all) {
   if (sample.has(key) && sample.any(key).is_array()) return add_messages(sample, key, kOpenAi, all);
   all.push_back({.role = role, .content = sample.string(key), .trained = role == Role::kAssistant});
 }
-
-}  // namespace
 
 Conversation read_conversation(std::string_view json, const std::string& what) {
   const Json parsed = parse_json(json, what);
@@ -179,7 +177,10 @@ Preferred read_preferred(std::string_view json, const std::string& what) {
   if (fields.has("prompt")) add_side(fields, "prompt", Role::kUser, sample.prompt);
   const bool pair = fields.has("chosen") && fields.has("rejected");
   if (pair == (fields.has("completion") && fields.has("label")))
-    fail(ErrorKind::kData, "{}: needs chosen and rejected, or prompt, completion and label", what);
+    fail(ErrorKind::kData,
+         "{}: needs chosen and rejected, or prompt, completion and label, or prompt, completions "
+         "and rewards",
+         what);
   if (!pair) {
     if (sample.prompt.empty()) fail(ErrorKind::kData, "{}: prompt is missing or empty", what);
     add_side(fields, "completion", Role::kAssistant, sample.answers.emplace_back());

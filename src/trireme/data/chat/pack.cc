@@ -51,14 +51,15 @@ std::vector<std::vector<std::int64_t>> best_fit_rows(std::span<const std::int64_
 
 std::vector<std::vector<PackedPiece>> packed_documents(const text::TokenFile& tokens,
                                                        std::int64_t seq_len,
-                                                       config::Chat::Long longer) {
+                                                       config::Chat::Long longer,
+                                                       std::string_view ways) {
   using Long = config::Chat::Long;
   if (const LongDocuments found = longer_than(tokens, seq_len);
       found.count > 0 && longer == Long::kRefuse)
     fail(ErrorKind::kData,
          "model.seq_len={}: {} of {} conversations are longer, up to {} tokens. Raise "
-         "model.seq_len, or add long=cut or long=split to data.chat",
-         seq_len, found.count, tokens.documents(), found.longest);
+         "model.seq_len, or add {} to data.chat",
+         seq_len, found.count, tokens.documents(), found.longest, ways);
   std::vector<PackedPiece> pieces;
   for (std::int64_t k = 0; k < tokens.documents(); ++k) {
     const std::int64_t places = tokens.document(k).count - 1;
@@ -108,6 +109,14 @@ std::vector<std::vector<PackedPiece>> packed_comparisons(const text::TokenFile& 
       rows.back().insert(rows.back().end(), {pieces[2 * index], pieces[2 * index + 1]});
   }
   return rows;
+}
+
+std::vector<std::vector<PackedPiece>> packed_samples(config::Compares compares,
+                                                     const text::TokenFile& tokens,
+                                                     std::int64_t seq_len,
+                                                     config::Chat::Long longer) {
+  return documents_of(compares) == 1 ? packed_documents(tokens, seq_len, longer, "long=cut")
+                                     : packed_comparisons(tokens, seq_len, longer);
 }
 
 }  // namespace trireme::chat

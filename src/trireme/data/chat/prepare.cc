@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string_view>
 
 #include "trireme/base/error.h"
@@ -9,6 +10,7 @@
 #include "trireme/base/held_out.h"
 #include "trireme/base/os/staging.h"
 #include "trireme/data/chat/encode.h"
+#include "trireme/data/chat/rollouts.h"
 #include "trireme/data/text/dataset_files.h"
 #include "trireme/formats/shown.h"
 
@@ -82,35 +84,41 @@ void refuse_special(const Conversation& conversation, const text::Tokenizer& tok
   }
 }
 
+struct Document {
+  Encoded encoded;
+  std::size_t text_bytes = 0;
+};
+
 // Token files of one split.
 struct Split {
   Split(const Path& directory, const std::string& name, std::int64_t vocab)
       : tokens(directory / name, text::token_dtype(vocab)),
         loss(directory / (name + "_loss"), DType::kU8) {}
 
-  void add(const Encoded& encoded, std::size_t text_bytes) {
-    tokens.add_document(encoded.ids);
-    loss.add_document(encoded.trained);
+  // Tokens with loss have the number `mark`.
+  void add(Document document, std::int32_t mark) {
+    for (std::int32_t& trained : document.encoded.trained) trained *= mark;
+    tokens.add_document(document.encoded.ids);
+    loss.add_document(document.encoded.trained);
     info.documents += 1;
-    info.tokens += std::ssize(encoded.ids);
-    info.text_bytes += static_cast<std::int64_t>(text_bytes);
+    info.tokens += std::ssize(document.encoded.ids);
+    info.text_bytes += static_cast<std::int64_t>(document.text_bytes);
   }
 
   text::TokenFileWriter tokens, loss;
   text::SplitInfo info;
+  RolloutNumbers numbers;
 };
 
-// A conversation as a document; `what` begins errors. Tokens with loss have the number `mark`.
-void add(const Conversation& conversation, const PrepareOptions& options, const std::string& what,
-         std::int32_t mark, Split& split) {
+// A conversation as a document; `what` begins errors.
+Document document_of(const Conversation& conversation, const PrepareOptions& options,
+                     const std::string& what) {
   try {
     if (std::ranges::none_of(conversation, &Message::trained))
       fail(ErrorKind::kData, "has no answer of the assistant to train on");
     if (options.forbid) refuse_special(conversation, options.tokenizer, options.shape);
     const std::vector<Segment> segments = render(options.shape, conversation, options.style);
-    Encoded encoded = encode(segments, options.tokenizer);
-    for (std::int32_t& trained : encoded.trained) trained *= mark;
-    split.add(encoded, text_of(segments).size());
+    return {encode(segments, options.tokenizer), text_of(segments).size()};
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kData) throw;
     fail(ErrorKind::kData, "{}: {}", what, error.what());
@@ -158,7 +166,8 @@ void add_preferences(const std::vector<PreferredLine>& all, const PrepareOptions
   for (const PreferredLine& line : all)
     if (line.held_out == held_out) lines.push_back(&line);
   const auto add_as = [&](const PreferredLine& line, const Conversation& answer, Answer mark) {
-    add(line.sample.whole(answer), options, line.what, static_cast<std::int32_t>(mark), split);
+    split.add(document_of(line.sample.whole(answer), options, line.what),
+              static_cast<std::int32_t>(mark));
   };
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const PreferredLine& line = *lines[i];
@@ -178,8 +187,102 @@ void add_preferences(const std::vector<PreferredLine>& all, const PrepareOptions
   }
 }
 
+// Answers to one prompt, of one line or of several.
+struct RolloutGroup {
+  Line first;  // which decides whether all are held out
+  std::vector<std::pair<std::string, RolloutLine>> lines{};  // with the places that begin errors
+};
+
+// Throws Error{kData} for lines of one group with unlike prompts.
+std::vector<RolloutGroup> read_groups(const std::vector<Line>& lines,
+                                      const PrepareOptions& options) {
+  std::vector<RolloutGroup> groups;
+  std::map<std::string, std::size_t> by_key;
+  for (const Line& line : lines) {
+    const std::string what = what_of(line, options);
+    RolloutLine read = read_rollouts(line.json, what, options.tokenizer.vocab_size());
+    std::size_t index = groups.size();
+    if (read.group) index = by_key.try_emplace(*read.group, index).first->second;
+    if (index == groups.size()) groups.push_back({line});
+    auto& own = groups[index].lines;
+    if (!own.empty() &&
+        (own[0].second.prompt != read.prompt || own[0].second.prompt_ids != read.prompt_ids))
+      fail(ErrorKind::kData,
+           "{}: has another prompt than {}, and the same {}; a group has answers to one prompt",
+           what, own[0].first, *read.group);
+    own.emplace_back(what, std::move(read));
+  }
+  return groups;
+}
+
+Document document_of(const RolloutLine& line, const Rollout& answer, const PrepareOptions& options,
+                     const std::string& what) {
+  if (answer.ids.empty())
+    return document_of(Preferred{.prompt = line.prompt, .answers = {}}.whole(answer.answer),
+                       options, what);
+  Encoded encoded{.ids = line.prompt_ids, .trained = {}};
+  encoded.ids.insert(encoded.ids.end(), answer.ids.begin(), answer.ids.end());
+  encoded.trained.assign(encoded.ids.size(), 1);
+  std::fill_n(encoded.trained.begin(), line.prompt_ids.size(), 0);
+  const std::size_t bytes = options.tokenizer.decode(encoded.ids).size();
+  return {std::move(encoded), bytes};
+}
+
+// Appends a number for each token of a document: those of marked tokens.
+void add_numbers(const Encoded& encoded, const std::vector<double>& numbers, const char* key,
+                 const std::string& what, std::vector<double>& all) {
+  if (numbers.empty()) return;
+  const auto marked = std::ranges::count(encoded.trained, 1);
+  if (std::ssize(numbers) != marked)
+    fail(ErrorKind::kData,
+         "{}: {} has {} numbers, and the answer has {} tokens with those of its end; needs one for "
+         "each. Give prompt_ids and completion_ids, the tokens that were sampled",
+         what, key, numbers.size(), marked);
+  auto next = numbers.begin();
+  for (const std::int32_t trained : encoded.trained) all.push_back(trained != 0 ? *next++ : 0.0);
+}
+
+// Log-probabilities are those of all answers or of none.
+void check_numbers(const std::vector<double>& numbers, bool needed, const char* key,
+                   const std::string& what, const std::string& first) {
+  if (numbers.empty() == needed)
+    fail(ErrorKind::kData, "{}: has {}{}, unlike {}; give them in all lines, or in none", what,
+         needed ? "no " : "", key, first);
+}
+
+void add_rollouts(const std::vector<RolloutGroup>& groups, const PrepareOptions& options,
+                  double limit, Split& train, Split& val) {
+  const auto& [first, line] = groups[0].lines[0];
+  const bool log_probs = !line.answers[0].log_probs.empty(),
+             reference = !line.answers[0].reference.empty();
+  double number = 0;
+  for (const RolloutGroup& group : groups) {
+    Split& split = place_of(group.first) < limit ? val : train;
+    for (const auto& [what, own] : group.lines)
+      for (const Rollout& answer : own.answers) {
+        check_numbers(answer.log_probs, log_probs, "logprobs", what, first);
+        check_numbers(answer.reference, reference, "ref_logprobs", what, first);
+        Document document = document_of(own, answer, options, what);
+        RolloutNumbers& all = split.numbers;
+        add_numbers(document.encoded, answer.log_probs, "logprobs", what, all.log_probs);
+        add_numbers(document.encoded, answer.reference, "ref_logprobs", what, all.reference);
+        all.groups.push_back(number);
+        all.rewards.push_back(answer.reward);
+        split.add(std::move(document), static_cast<std::int32_t>(config::Answer::kSampled));
+      }
+    number += 1;
+  }
+}
+
 void add_lines(const std::vector<Line>& lines, const PrepareOptions& options, Split& train,
                Split& val) {
+  if (options.preferences && has_rollouts(lines[0].json, what_of(lines[0], options))) {
+    const std::vector<RolloutGroup> groups = read_groups(lines, options);
+    std::vector<Line> firsts;
+    for (const RolloutGroup& group : groups) firsts.push_back(group.first);
+    add_rollouts(groups, options, limit_of(firsts, options.validation), train, val);
+    return;
+  }
   const double limit = limit_of(lines, options.validation);
   if (options.preferences) {
     const std::vector<PreferredLine> all = read_preferences(lines, options, limit);
@@ -189,8 +292,8 @@ void add_lines(const std::vector<Line>& lines, const PrepareOptions& options, Sp
   }
   for (const Line& line : lines) {
     const std::string what = what_of(line, options);
-    add(read_conversation(line.json, what), options, what, /*mark=*/1,
-        place_of(line) < limit ? val : train);
+    (place_of(line) < limit ? val : train)
+        .add(document_of(read_conversation(line.json, what), options, what), /*mark=*/1);
   }
 }
 
@@ -218,23 +321,49 @@ text::Dataset prepare(const PrepareOptions& options) {
     record.files.push_back(loss.bin);
     record.files.push_back(loss.idx);
   }
+  if (!train.numbers.rewards.empty())
+    for (const auto& [split, name] : {std::pair{&train, text::kDatasetFiles[text::kChatFiles]},
+                                      {&val, text::kDatasetFiles[text::kChatFiles + 1]}}) {
+      formats::DigestWriter file(staging.path() / name);
+      file.write(print(split->numbers));
+      record.files.push_back(file.finish());
+    }
   write_record(staging.path(), options.tokenizer, record);
   staging.publish();
   return text::open_dataset(options.out);
 }
 
-void check_preferences(const text::Dataset& dataset, config::PreferenceLoss loss) {
+config::Compares compared_by(const text::Dataset& dataset) {
   const text::TokenRange first = dataset.train_loss->document(0);
   std::vector<std::int32_t> marks(static_cast<std::size_t>(first.count));
   dataset.train_loss->read(first.first, std::span<std::int32_t>(marks));
-  const auto mark = static_cast<config::Answer>(std::ranges::max(marks));
-  const bool labels = mark == config::Answer::kWanted || mark == config::Answer::kUnwanted;
-  if (labels == config::labels_answers(loss)) return;
+  switch (static_cast<config::Answer>(std::ranges::max(marks))) {
+    case config::Answer::kWanted:
+    case config::Answer::kUnwanted: return config::Compares::kLabels;
+    case config::Answer::kSampled: return config::Compares::kRewards;
+    default: return config::Compares::kPairs;
+  }
+}
+
+void check_preferences(const text::Dataset& dataset, config::PreferenceLoss loss) {
+  struct Kind {
+    const char *compared, *loss;
+  };
+  const auto kind = [](config::Compares compares) -> Kind {
+    switch (compares) {
+      case config::Compares::kPairs: return {"pairs of answers", "dpo"};
+      case config::Compares::kLabels: return {"answers with labels", "kto"};
+      case config::Compares::kRewards: break;
+    }
+    return {"answers with rewards", "grpo"};
+  };
+  const config::Compares found = compared_by(dataset);
+  if (found == config::compares(loss)) return;
   fail(ErrorKind::kUsage,
        "preference.loss={} compares {}, and the data have {}; set preference.loss={}, or data.path "
        "to other files",
-       config::name(loss), labels ? "pairs of answers" : "answers with labels",
-       labels ? "answers with labels" : "pairs", labels ? "kto" : "dpo");
+       config::name(loss), kind(config::compares(loss)).compared, kind(found).compared,
+       kind(found).loss);
 }
 
 }  // namespace trireme::chat

@@ -12,6 +12,7 @@
 #include "trireme/data/loaders/samples/clip_source.h"
 #include "trireme/data/loaders/samples/views.h"
 #include "trireme/data/media/sample_source.h"
+#include "trireme/families/vlm/keys_checks.h"
 #include "trireme/families/vlm/samples_source.h"
 
 namespace trireme::loaders {
@@ -79,7 +80,10 @@ std::vector<at::Tensor> asked_masked(const config::Job& job, const std::string& 
 std::vector<at::Tensor> asked_prompt(const config::Job& job, const std::string& file) {
   if (job.vlm.tower == config::VlmTower::kJepa) return {{}, {}, {}, asked_pixels(job, file)};
   const media::Image image = media::checked_image(MappedFile(file).bytes(), file);
-  return prompt_batch(job, {&image, 1}, "?", {});
+  config::Job pixels = job;  // nothing else is read
+  pixels.data.tokenizer = config::Data{}.tokenizer;
+  pixels.vlm.tokens = {config::kImageToken, config::kEndToken};
+  return prompt_batch(pixels, {&image, 1}, "?", {});
 }
 
 std::vector<at::Tensor> asked_inputs_of_caption(const config::Job& job, std::string_view text) {

@@ -79,8 +79,10 @@ DatasetRecord parse_record(std::string_view text, const std::string& what) {
   if (json.contains("vocabulary_digest"))
     record.vocabulary_digest = fields.string("vocabulary_digest");
   const formats::JsonFields files(fields.any("files"), what + ": files");
-  const bool chat = files.has(kDatasetFiles[kTextFiles]);
-  for (std::size_t i = 0; i < (chat ? std::size(kDatasetFiles) : kTextFiles); ++i) {
+  std::size_t count = kTextFiles;
+  if (files.has(kDatasetFiles[kTextFiles])) count = kChatFiles;
+  if (files.has(kDatasetFiles[kChatFiles])) count = std::size(kDatasetFiles);
+  for (std::size_t i = 0; i < count; ++i) {
     const formats::JsonFields file(files.any(kDatasetFiles[i]), what + ": " + kDatasetFiles[i]);
     file.only({"size", "xxh3"});
     record.files.push_back(

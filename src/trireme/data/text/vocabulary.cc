@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "trireme/base/error.h"
@@ -110,6 +111,20 @@ Tokenizer read_vocabulary(const Path& path) {
   if (json.is_object() && json.contains("format")) return Tokenizer::from_description(text, what);
   const Tokenizer read = Tokenizer::hugging_face(without_image_token(text, *file), what);
   return read.with_ends(ends_beside(*file, read.vocab_size()));
+}
+
+std::array<std::int64_t, 2> picture_tokens(const Tokenizer& tokenizer) {
+  const std::vector<std::int32_t>& ends = tokenizer.ends();
+  const std::int64_t end = ends.empty() ? -1 : ends.front();
+  for (const char* name : {"<image>", "<|image_pad|>", "<image_soft_token>", "[IMG]"})
+    if (const auto id = tokenizer.find_added_token(name)) return {*id, end};
+  return {-1, end};
+}
+
+std::optional<std::string> added_text(const Tokenizer& tokenizer, std::int64_t id) {
+  if (id < 0 || id >= tokenizer.vocab_size()) return std::nullopt;
+  std::string text = tokenizer.decode(std::vector{static_cast<std::int32_t>(id)});
+  return tokenizer.find_added_token(text) == id ? std::optional(std::move(text)) : std::nullopt;
 }
 
 }  // namespace trireme::text

@@ -66,7 +66,7 @@ void LowRankSums::allocate() {
   state_.factors = Flat(memory_, low_.factors, DType::kF32);
   state_.products =
       Flat(memory_, low_.reduction.own() * std::max(mine_.left, mine_.right), DType::kF32);
-  state_.dense = Flat(memory_, low_.dense_sent(place_), DType::kF32);
+  state_.first = Flat(memory_, low_.dense_sent(place_) + mine_.left, DType::kF32);
   if (low_.reduction.scatters)
     state_.dense_part = Flat(memory_, low_.dense_of_part(place_), DType::kF32);
   if (low_.distributed()) state_.matrices = Flat(memory_, mine_.matrices, DType::kF32);
@@ -76,8 +76,8 @@ void LowRankSums::allocate() {
   state_.next_start.zero();
 }
 
-// Elements without factors, added over own senders and then over ranks.
-void LowRankSums::send_dense(const std::vector<Flat>& sums) {
+// Elements without factors, added over own senders.
+void LowRankSums::add_dense(const std::vector<Flat>& sums) {
   const std::int64_t begin = low_.distributed() ? unit_.part_begin : 0;
   const std::int64_t end = begin + sums.front().count();
   std::int64_t at = 0;
@@ -85,19 +85,24 @@ void LowRankSums::send_dense(const std::vector<Flat>& sums) {
     where_both(range.begin, range.end, begin, end, [&](std::int64_t first, std::int64_t last) {
       std::vector<const void*> leaves;
       for (const Flat& sum : sums) leaves.push_back(sum.at(first - begin));
-      comm::tree_reduce(state_.dense.at(std::exchange(at, at + last - first)), leaves, last - first,
+      comm::tree_reduce(state_.first.at(std::exchange(at, at + last - first)), leaves, last - first,
                         DType::kF32, comm::Reduce::kSum);
     });
+}
+
+comm::Ticket LowRankSums::send_first() {
+  const std::int64_t dense = low_.dense_sent(place_);
   state_.dense_reduce = comm::Ticket();
-  if (low_.reduction.scatters && low_.dense_sent(place_) > 0) {
+  if (!low_.reduction.scatters) return add_over_ranks(floats_at(state_.first, 0), dense + mine_.left);
+  if (dense > 0) {
     std::vector<std::int64_t> counts;
     for (int rank = 0; rank < low_.reduction.ranks; ++rank)
       counts.push_back(low_.dense_of_part(rank));
     state_.dense_reduce = exchanging().reduce_scatter_v(
-        state_.dense.buffer(), state_.dense_part.buffer(), counts, comm::Reduce::kSum);
-  } else if (state_.dense.count() > 0) {
-    state_.dense_reduce = exchanging().all_reduce(state_.dense.buffer(), comm::Reduce::kSum);
+        comm::Buffer{state_.first.at(0), dense, DType::kF32}, state_.dense_part.buffer(), counts,
+        comm::Reduce::kSum);
   }
+  return add_over_ranks(floats_at(state_.first, dense), mine_.left);
 }
 
 // Ranks have shards of the sender's sum; each gets its matrices whole.
@@ -143,14 +148,17 @@ void LowRankSums::add_residuals() const {
     });
 }
 
-comm::Ticket LowRankSums::add_products(std::int64_t first, std::int64_t count) const {
-  if (count == 0) return {};
+void LowRankSums::add_products(float* to, std::int64_t count) const {
+  if (count == 0) return;
   std::vector<const void*> leaves;
   for (int sender = 0; sender < low_.reduction.own(); ++sender)
     leaves.push_back(state_.products.at(sender * count));
-  comm::tree_reduce(factor(first), leaves, count, DType::kF32, comm::Reduce::kSum);
-  return exchanging().all_reduce(comm::Buffer{factor(first), count, DType::kF32},
-                                 comm::Reduce::kSum);
+  comm::tree_reduce(to, leaves, count, DType::kF32, comm::Reduce::kSum);
+}
+
+comm::Ticket LowRankSums::add_over_ranks(float* sum, std::int64_t count) const {
+  if (count == 0) return {};
+  return exchanging().all_reduce(comm::Buffer{sum, count, DType::kF32}, comm::Reduce::kSum);
 }
 
 void LowRankSums::begin(double gradient_scale) {
@@ -159,7 +167,7 @@ void LowRankSums::begin(double gradient_scale) {
   TRIREME_CHECK(std::ssize(sums) == low_.reduction.own(), "{} sums of {} senders", sums.size(),
                 low_.reduction.own());
   allocate();
-  send_dense(sums);
+  add_dense(sums);
   if (low_.distributed()) {
     move_to_owners(sums.front());
     unit_.on_way().sum = std::move(sums.front());  // its memory takes the result
@@ -178,7 +186,8 @@ void LowRankSums::begin(double gradient_scale) {
       codec::multiply(one.shape, matrix(sender, one), factor(one.right),
                       floats_at(state_.products, sender * mine_.left + (one.left - mine_.first)));
     });
-  unit_.reduce = add_products(mine_.first, mine_.left);
+  add_products(floats_at(state_.first, low_.dense_sent(place_)), mine_.left);
+  unit_.reduce = send_first();
 }
 
 // What factors of its own leave of each sender's matrices.
@@ -209,7 +218,7 @@ void LowRankSums::write_sum(const Flat& sum, std::int64_t begin) const {
                                first - one.matrix.offset, last - first,
                                floats_at(sum, first - begin));
                });
-  const Flat& dense = low_.reduction.scatters ? state_.dense_part : state_.dense;
+  const Flat& dense = low_.reduction.scatters ? state_.dense_part : state_.first;
   std::int64_t at = 0;
   for (const auto& range : low_.dense)
     where_both(range.begin, range.end, begin, end, [&](std::int64_t first, std::int64_t last) {
@@ -222,6 +231,7 @@ void LowRankSums::write_sum(const Flat& sum, std::int64_t begin) const {
 
 void LowRankSums::finish() {
   state_.dense_reduce.wait();
+  std::copy_n(floats_at(state_.first, low_.dense_sent(place_)), mine_.left, factor(mine_.first));
   for_own(
       [&](const plan::FactoredMatrix& one) { codec::orthonormalise(one.shape, factor(one.left)); });
   const std::int64_t rights = mine_.first + mine_.left;  // the first of own Q
@@ -231,7 +241,8 @@ void LowRankSums::finish() {
           one.shape, matrix(sender, one), factor(one.left),
           floats_at(state_.products, sender * mine_.right + (one.right - rights)));
     });
-  add_products(rights, mine_.right).wait();
+  add_products(factor(rights), mine_.right);
+  add_over_ranks(factor(rights), mine_.right).wait();
   leave_residuals();
   if (low_.distributed()) {
     std::vector<std::int64_t> counts;
@@ -253,7 +264,7 @@ void LowRankSums::finish() {
   write_sum(sum, low_.distributed() || low_.reduction.scatters ? unit_.part_begin : 0);
   state_.sums.clear();
   for (Flat* one :
-       {&state_.matrices, &state_.factors, &state_.products, &state_.dense, &state_.dense_part})
+       {&state_.matrices, &state_.factors, &state_.products, &state_.first, &state_.dense_part})
     *one = Flat();
 }
 

@@ -13,7 +13,7 @@ class LowRankSums {
   LowRankSums(const plan::PlanSet& plan, int rank, const Groups& groups, MemoryCount& memory,
               plan::UnitId id, UnitState& unit);
 
-  // Sends what is dense and P; `unit.draws` are those of the step.
+  // Sends what is dense and P, in one message where ranks get the whole sum; `unit.draws` are those of the step.
   void begin(double gradient_scale);
   // When P has come: exchanges Q, and leaves the sum and what an update takes over.
   void finish();
@@ -26,11 +26,13 @@ class LowRankSums {
   float* factor(std::int64_t first) const { return static_cast<float*>(state_.factors.at(first)); }
   template <typename Use>
   void for_own(const Use& use) const;  // use(matrix) for each one of this rank
-  // Sums `count` products of each own sender in the factors from `first` on, and over ranks.
-  comm::Ticket add_products(std::int64_t first, std::int64_t count) const;
+  // Sums products of own senders, `count` of each, into `to`.
+  void add_products(float* to, std::int64_t count) const;
+  comm::Ticket add_over_ranks(float* sum, std::int64_t count) const;
 
   void allocate();
-  void send_dense(const std::vector<Flat>& sums);
+  void add_dense(const std::vector<Flat>& sums);
+  comm::Ticket send_first();
   void move_to_owners(const Flat& shard);
   void add_residuals() const;
   void leave_residuals() const;

@@ -16,6 +16,7 @@
 #include "trireme/families/arrcoc/model.h"
 #include "trireme/families/vit/blocks_encoder.h"
 #include "trireme/families/vlm/blocks_projector.h"
+#include "trireme/families/vlm/keys_checks.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
@@ -139,7 +140,7 @@ std::vector<at::Tensor> RegionBlock::forward(const std::vector<at::Tensor>& inpu
 
 RegionAnswer::RegionAnswer(const config::Job& job, const plan::Node& node,
                            std::shared_ptr<const Across> across)
-    : AnswerHead(job.model, node, std::move(across)),
+    : AnswerHead(job.model, node, std::move(across), config::kEndToken),
       sizes_(job),
       layer_norm_(job.arrcoc.decoder == config::RegionDecoder::kGpt),
       asks_regions_(config::asks_regions(job)),

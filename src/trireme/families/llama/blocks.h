@@ -24,7 +24,7 @@ class LlamaHead : public LanguageHead {
  public:
   LlamaHead(const config::Model& model, const plan::Node& node,
             std::shared_ptr<const Across> across, const config::Llama& llama = {})
-      : LanguageHead(model, node, std::move(across)),
+      : LanguageHead(model, node, std::move(across), llama.logits_cap),
         gain_(llama.gains_from_one ? ops::Gain::kFromOne : ops::Gain::kWhole),
         logits_divisor_(llama.logits_divisor) {}
 

@@ -8,6 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/families.h"
 #include "trireme/config/head_width.h"
+#include "trireme/config/rope.h"
 #include "trireme/formats/shown.h"
 
 namespace trireme::convert {
@@ -50,7 +51,7 @@ void write_later_sliding(const Model& model, Json& json) {
 }  // namespace
 
 void read_rotary_decoder(const JsonFields& fields, const Defaults& defaults, Model& model,
-                         double* sliding_theta) {
+                         const RopeKeys& rope) {
   read_sizes(fields, kLlamaSizes, model);
   model.kv_heads = size_or(fields, "num_key_value_heads",
                            defaults.kv_heads > 0 ? defaults.kv_heads : model.heads);
@@ -66,7 +67,7 @@ void read_rotary_decoder(const JsonFields& fields, const Defaults& defaults, Mod
   model.tied =
       fields.has("tie_word_embeddings") ? fields.boolean("tie_word_embeddings") : defaults.tied;
   model.rope_theta = defaults.theta;
-  read_rope(fields, model, sliding_theta);
+  read_rope(fields, model, rope);
 }
 
 void write_rotary_decoder(const Model& model, Json& json) {
@@ -101,8 +102,36 @@ std::vector<LayerAttention> sliding_layers(const JsonFields& fields, const Model
   return layers;
 }
 
-// Layers that attend in ways that a class has no keys for.
 void as_full_attention(Job& job) { job.model.attention_layers = ""; }
+
+void read_biases(const JsonFields& fields, BiasKeys keys, Job& job) {
+  const auto said = [&](const char* key) { return says(fields, key) && fields.boolean(key); };
+  if (keys != BiasKeys::kNone) job.model.qkv_bias = job.llama.output_bias = said("attention_bias");
+  if (keys == BiasKeys::kAll) job.llama.feed_forward_bias = said("mlp_bias");
+}
+
+void write_biases(const Job& job, BiasKeys keys, Json& json) {
+  if (keys != BiasKeys::kNone) json["attention_bias"] = job.llama.output_bias;
+  if (keys == BiasKeys::kAll) json["mlp_bias"] = job.llama.feed_forward_bias;
+}
+
+namespace {
+
+bool has_long_rope(const Job& job) {
+  return config::parse_rope_scaling(job.model.rope_scaling).kind ==
+         config::RopeScaling::Kind::kLongRope;
+}
+
+}  // namespace
+
+void as_decoder(Job& job, BiasKeys biases, config::Llama own) {
+  own.output_bias = biases != BiasKeys::kNone && job.llama.output_bias;
+  own.feed_forward_bias = biases == BiasKeys::kAll && job.llama.feed_forward_bias;
+  job.llama = own;
+  job.model.qkv_bias = own.output_bias;
+  job.model.qk_norm = false;
+  if (has_long_rope(job)) job.model.rope_scaling = "";
+}
 
 namespace {
 
@@ -117,14 +146,13 @@ bool slides_last(const Model& model) {
 
 void read_llama(const JsonFields& fields, Job& job) {
   need(fields, "hidden_act", kSilu);
-  need(fields, "attention_bias", false);
-  need(fields, "mlp_bias", false);
+  read_biases(fields, BiasKeys::kAll, job);
   read_rotary_decoder(fields, {}, job.model);
 }
 
 void write_llama(const Job& job, Json& json) {
   write_rotary_decoder(job.model, json);
-  json.update({{"attention_bias", false}, {"mlp_bias", false}});
+  write_biases(job, BiasKeys::kAll, json);
 }
 
 void read_mistral(const JsonFields& fields, Job& job) {
@@ -142,16 +170,27 @@ void write_mistral(const Job& job, Json& json) {
   json["sliding_window"] = window > 0 ? Json(window) : Json();
 }
 
-// Llama with fused layers; written as Llama or Mistral.
+// Llama with fused layers, whose channels turn in part, or by lists of factors; without either written as Llama or
+// Mistral.
+bool is_phi3(const Job& job) { return job.llama.rotary_fraction != 1 || has_long_rope(job); }
+
 void read_phi3(const JsonFields& fields, Job& job) {
   need(fields, "hidden_act", kSilu);
   need(fields, "attention_bias", false);
   for (const char* key : {"attention_dropout", "embd_pdrop", "resid_pdrop"}) need(fields, key, 0);
-  read_rotary_decoder(fields, {}, job.model);
+  read_rotary_decoder(fields, {}, job.model, {.rotary_fraction = &job.llama.rotary_fraction});
+  config::rope_of(job.model, job.llama.rotary_fraction);  // refuses lists of another length
   job.model.norm_eps = number_or(fields, "rms_norm_eps", 1e-5);
   if (says(fields, "sliding_window"))
     job.model.attention_layers = config::print(
         sliding_layers(fields, job.model, fields.integer("sliding_window", 1, kMostSize), all));
+}
+
+void write_phi3(const Job& job, Json& json) {
+  write_mistral(job, json);
+  json.erase("head_dim");
+  json["attention_bias"] = false;
+  json["partial_rotary_factor"] = job.llama.rotary_fraction;
 }
 
 void read_qwen2(const JsonFields& fields, Job& job) {
@@ -167,7 +206,7 @@ void write_qwen2(const Job& job, Json& json) {
 
 void read_qwen3(const JsonFields& fields, Job& job) {
   need(fields, "hidden_act", kSilu);
-  need(fields, "attention_bias", false);
+  read_biases(fields, BiasKeys::kAttention, job);
   read_rotary_decoder(fields, kQwen3, job.model);
   read_later_sliding(fields, job.model);
 }
@@ -175,13 +214,12 @@ void read_qwen3(const JsonFields& fields, Job& job) {
 void write_qwen3(const Job& job, Json& json) {
   write_rotary_decoder(job.model, json);
   write_later_sliding(job.model, json);
-  json["attention_bias"] = false;
+  write_biases(job, BiasKeys::kAttention, json);
 }
 
 void read_smollm3(const JsonFields& fields, Job& job) {
   need(fields, "hidden_act", kSilu);
-  need(fields, "attention_bias", false);
-  need(fields, "mlp_bias", false);
+  read_biases(fields, BiasKeys::kAll, job);
   need(fields, "use_sliding_window", false);
   Model& model = job.model;
   read_rotary_decoder(fields, kSmolLm3, model);
@@ -202,42 +240,48 @@ void write_smollm3(const Job& job, Json& json) {
   Json rotated = Json::array();
   for (const LayerAttention& layer : config::layer_attention(job.model))
     rotated.push_back(layer.rotary ? 1 : 0);
-  json.update({{"attention_bias", false},
-               {"mlp_bias", false},
-               {"use_sliding_window", false},
-               {"no_rope_layers", rotated}});
+  write_biases(job, BiasKeys::kAll, json);
+  json.update({{"use_sliding_window", false}, {"no_rope_layers", rotated}});
 }
 
 void as_llama(Job& job) {
-  job.llama = {};
-  job.model.qkv_bias = job.model.qk_norm = false;
+  as_decoder(job, BiasKeys::kAll);
   as_full_attention(job);
 }
 
-void as_mistral(Job& job) {
-  job.llama = {};
-  job.model.qkv_bias = job.model.qk_norm = false;
+// All layers have a window, or none.
+void as_alike(Job& job) {
   const std::vector<config::LayerAttention> layers = config::layer_attention(job.model);
   if (!slides_last(job.model) || layers.front() != layers.back()) as_full_attention(job);
 }
 
+void as_mistral(Job& job) {
+  as_decoder(job, BiasKeys::kNone);
+  as_alike(job);
+}
+
+// Its rotary positions are scaled by lists, or not.
+void as_phi3(Job& job) {
+  const std::string lists = has_long_rope(job) ? job.model.rope_scaling : "";
+  as_decoder(job, BiasKeys::kNone, {.rotary_fraction = job.llama.rotary_fraction});
+  job.model.rope_scaling = lists;
+  as_alike(job);
+}
+
 void as_qwen2(Job& job) {
-  job.llama = {};
+  as_decoder(job, BiasKeys::kNone);
   job.model.qkv_bias = true;
-  job.model.qk_norm = false;
   if (!slides_last(job.model)) as_full_attention(job);
 }
 
 void as_qwen3(Job& job) {
-  job.llama = {};
-  job.model.qkv_bias = false;
+  as_decoder(job, BiasKeys::kAttention);
   job.model.qk_norm = true;
   if (!slides_last(job.model)) as_full_attention(job);
 }
 
 void as_smollm3(Job& job) {
-  job.llama = {};
-  job.model.qkv_bias = job.model.qk_norm = false;
+  as_decoder(job, BiasKeys::kAll);
   for (const config::LayerAttention& layer : config::layer_attention(job.model))
     if (layer.window > 0) return as_full_attention(job);
 }
@@ -269,14 +313,15 @@ FamilyFiles llama_hugging_face() {
           {{DataSource::kText, "llama", "LlamaForCausalLM", as_llama, read_llama, write_llama},
            {DataSource::kText, "mistral", "MistralForCausalLM", as_mistral, read_mistral,
             write_mistral},
-           {DataSource::kText, "phi3", "Phi3ForCausalLM", as_mistral, read_phi3, write_mistral},
+           {DataSource::kText, "phi3", "Phi3ForCausalLM", as_phi3, read_phi3, write_phi3},
            {DataSource::kText, "qwen2", "Qwen2ForCausalLM", as_qwen2, read_qwen2, write_qwen2},
            {DataSource::kText, "qwen3", "Qwen3ForCausalLM", as_qwen3, read_qwen3, write_qwen3},
            {DataSource::kText, "smollm3", "SmolLM3ForCausalLM", as_smollm3, read_smollm3,
             write_smollm3}},
       .names = {{.name = "LlamaForCausalLM",
                  .rules = kLlamaRules,
-                 .idle = "*.rotary_emb.inv_freq,lm_head.weight"},
+                 .idle = "*.rotary_emb.inv_freq,lm_head.weight",
+                 .fits = [](const Job& job) { return !is_phi3(job); }},
                 {.name = "Phi3ForCausalLM",
                  .rules = kPhi3Rules,
                  .idle = "*.rotary_emb.inv_freq,lm_head.weight",

@@ -27,9 +27,9 @@ struct Defaults {
   double theta = 10000;
 };
 
-// Sizes, norms and rotary positions; not the activation. `sliding_theta` as read_rope's.
+// Sizes, norms and rotary positions; not the activation.
 void read_rotary_decoder(const formats::JsonFields& fields, const Defaults& defaults,
-                         config::Model& model, double* sliding_theta = nullptr);
+                         config::Model& model, const RopeKeys& rope = {});
 void write_rotary_decoder(const config::Model& model, Json& json);
 
 // Layers with a window, 0 for none: by layer_types, or where a file has none, those that slide.
@@ -40,7 +40,16 @@ std::vector<config::LayerAttention> sliding_layers(const formats::JsonFields& fi
 // Layers that attend in ways that a class has no keys for.
 void as_full_attention(config::Job& job);
 
-// OLMo 2 and 3, Gemma 3 and Granite, which have keys of section `llama`.
+// Biases that a class has keys for: of all four layers of attention at once, and of the feed-forward part.
+enum class BiasKeys { kNone, kAttention, kAll };
+void read_biases(const formats::JsonFields& fields, BiasKeys keys, config::Job& job);
+void write_biases(const config::Job& job, BiasKeys keys, Json& json);
+
+// A decoder without norms of heads, partial rotation and lists of rotary factors, which has of section `llama` no more
+// than `own` and these biases.
+void as_decoder(config::Job& job, BiasKeys biases, config::Llama own = {});
+
+// OLMo 2 and 3, Gemma 2 and 3, and Granite, which have keys of section `llama`.
 std::vector<HuggingFaceClass> llama_relatives();
 
 }  // namespace trireme::convert

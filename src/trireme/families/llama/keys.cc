@@ -44,6 +44,23 @@ std::vector<Field> llama_fields() {
                         above(0, kMost))),
       of_weights(
           number(KEY(llama.logits_divisor), "Divides the logits (Granite).", above(0, kMost))),
+      of_weights(number(KEY(llama.attention_cap),
+                        "Soft cap c of attention's scores: a score z becomes c tanh(z / c) before "
+                        "the mask (Gemma 2: 50). 0: no cap.",
+                        from(0, kMost))),
+      of_weights(number(KEY(llama.logits_cap),
+                        "Soft cap c of the logits: a logit z becomes c tanh(z / c) (Gemma 2: 30). "
+                        "0: no cap.",
+                        from(0, kMost))),
+      of_weights(boolean(KEY(llama.output_bias),
+                         "Bias of attention's output layer. model.qkv_bias is that of queries, "
+                         "keys and values.")),
+      of_weights(boolean(KEY(llama.feed_forward_bias),
+                         "Biases of the three layers of the feed-forward part.")),
+      of_weights(number(KEY(llama.rotary_fraction),
+                        "Share of each head's channels that rotary positions turn (Phi-4-mini: "
+                        "0.75).",
+                        above(0, 1))),
   };
 }
 namespace {
@@ -68,14 +85,17 @@ std::vector<Rule> llama_rules() {
         {"sliding-layers",
          refused("llama.sliding_theta", "no layer has a window",
                  "give some one (model.attention_layers=5xsliding:512,full), or leave it out"),
-         [](const Job& job) { return !slides(job); }}}});
+         [](const Job& job) { return !slides(job); }},
+        {"partial-rotation", [](const Job& job) {
+           check_rotated(job.model, "llama.rotary_fraction", job.llama.rotary_fraction);
+         }}}});
 }
 
 }  // namespace
 
 FamilyInfo llama_family() {
   FamilyInfo family = language_model(kLlamaDecoder);
-  family.about = "Llama, Mistral, Qwen, OLMo, Gemma 3, Granite";
+  family.about = "Llama, Mistral, Phi-3, Qwen, OLMo, Gemma 2 and 3, Granite";
   family.keys = "model.*,llama.*";
   family.rules = llama_rules;
   return family;

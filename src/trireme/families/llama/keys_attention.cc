@@ -11,9 +11,12 @@ double score_factor(const Job& job) {
   return job.llama.attention_multiplier * std::sqrt(static_cast<double>(head_width(job.model)));
 }
 
+Rope rope_of(const Job& job) { return rope_of(job.model, job.llama.rotary_fraction); }
+
 Rope sliding_rope_of(const Job& job) {
-  if (job.llama.sliding_theta == 0) return rope_of(job.model);
-  return {.frequencies = rope_frequencies(job.llama.sliding_theta, head_width(job.model))};
+  if (job.llama.sliding_theta == 0) return rope_of(job);
+  return {.frequencies =
+              partial_frequencies(job.model, job.llama.sliding_theta, job.llama.rotary_fraction)};
 }
 
 }  // namespace trireme::config

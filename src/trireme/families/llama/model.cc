@@ -26,18 +26,20 @@ BlockLayers llama_block(const config::Job& job, const PerRank& rank, std::size_t
   const bool before = own.norms != config::NormPlaces::kAfter;
   const bool after = own.norms != config::NormPlaces::kBefore;
   LayerList list(model, rank, fmt::format("model.layers.{}.", layer));
+  const auto last = [](bool biased) { return biased ? Bias::kLast : Bias::kNone; };
   const auto norm = [&](const char* name, int x, std::optional<int> branch = {}) {
     return list.rms_norm(name, x, branch, own.gains_from_one);
   };
   const Branch first = before ? norm("input_layernorm", 0) : Branch{};
   const std::vector<int> qkv =
       list.heads(first.normed, {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
-                 model.qkv_bias ? Bias::kLast : Bias::kNone);
+                 last(model.qkv_bias));
   HeadNorms heads{.whole = own.whole_qk_norm, .from_one = own.gains_from_one};
   if (model.qk_norm) heads.names = {"self_attn.q_norm", "self_attn.k_norm"};
-  const int mixed = list.attention(qkv, attends, heads, config::score_factor(job));
-  int attended =
-      list.attention_output("self_attn.o_proj", mixed, Bias::kNone, own.residual_multiplier);
+  const int mixed =
+      list.attention(qkv, attends, heads, config::score_factor(job), own.attention_cap);
+  int attended = list.attention_output("self_attn.o_proj", mixed, last(own.output_bias),
+                                       own.residual_multiplier);
   if (after) attended = norm("post_attention_layernorm", attended).normed;
   Branch second;
   if (before)
@@ -45,8 +47,10 @@ BlockLayers llama_block(const config::Job& job, const PerRank& rank, std::size_t
                   attended);
   else
     second.stream = second.normed = list.add(first.stream, attended);
-  const std::vector<int> wide = list.widen_gated({"mlp.gate_proj", "mlp.up_proj"}, second.normed);
-  int fed = list.narrow_gated("mlp.down_proj", wide, own.gate, own.residual_multiplier);
+  const Bias fed_bias = last(own.feed_forward_bias);
+  const std::vector<int> wide =
+      list.widen_gated({"mlp.gate_proj", "mlp.up_proj"}, second.normed, fed_bias);
+  int fed = list.narrow_gated("mlp.down_proj", wide, own.gate, own.residual_multiplier, fed_bias);
   if (after) fed = norm("post_feedforward_layernorm", fed).normed;
   list.add(second.stream, fed);
   return std::move(list).finish();
@@ -64,7 +68,7 @@ void llama_blocks(Chain& chain, const config::Job& job, const PerRank& rank,
   std::vector<ParamSpec> head = {gain("model.norm.weight", model.hidden, Cuts(model, rank).whole)};
   if (job.llama.gains_from_one) head[0].init.kind = Init::Kind::kZeros;
   if (!model.tied) head.push_back(token_table("lm_head.weight", model));
-  chain.head(std::move(head), 1);
+  chain.head(std::move(head), 1, job.llama.logits_cap > 0);
 }
 
 }  // namespace

@@ -14,8 +14,8 @@
 namespace trireme::model {
 
 // Llama (Touvron et al. 2023): rotary positions, RMS norm before each branch, SwiGLU, grouped-query attention, no
-// biases. Where the job says so: Qwen2's biases of queries, keys and values, Qwen3's RMS norm of each head's queries
-// and keys, heads of any width, and what section `llama` has of OLMo, Gemma and Granite. Units and inputs as of GPT-2 (families/gpt/model.h).
+// biases. Where the job says so: biases, Qwen3's RMS norm of each head's queries and keys, heads of any width, and what
+// section `llama` has of OLMo, Gemma, Phi and Granite. Units and inputs as of GPT-2 (families/gpt/model.h).
 ModelSpec llama_spec(const config::Job& job, const PerRank& rank, const Training& training = {});
 
 // The table of tokens, the first parameter of the unit that embeds.

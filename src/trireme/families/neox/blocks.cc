@@ -1,8 +1,8 @@
 #include "trireme/families/neox/blocks.h"
 
+#include "trireme/config/rope.h"
 #include "trireme/families/gpt/blocks.h"
 #include "trireme/families/llama/blocks.h"
-#include "trireme/families/neox/keys_rope.h"
 #include "trireme/model/blocks/decoder.h"
 #include "trireme/model/blocks/mrope.h"
 
@@ -10,7 +10,7 @@ namespace trireme::blocks {
 
 Blocks neox_blocks(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks) {
   const ops::RotaryTable rotary =
-      decoder_rotary(job, {.frequencies = config::neox_frequencies(job)}, ranks->device());
+      decoder_rotary(job, config::rope_of(job.model, job.neox.rotary_fraction), ranks->device());
   const std::vector<plan::Node>& nodes = spec.program.nodes;
   Blocks blocks;
   blocks.push_back(std::make_unique<LlamaEmbed>(ranks));

@@ -1,13 +1,9 @@
 // GPT-NeoX and Pythia.
-#include <cmath>
 #include <vector>
 
-#include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields/field_kinds.h"
-#include "trireme/config/head_width.h"
 #include "trireme/config/rules/shared_rules.h"
-#include "trireme/families/neox/keys_rope.h"
 
 namespace trireme::config {
 
@@ -24,22 +20,11 @@ std::vector<Field> neox_fields() {
 }
 namespace {
 
-void check_rotated(const Job& job) {
-  const std::int64_t width = head_width(job.model), rotated = rotated_channels(job);
-  if (rotated % 2 == 0) return;
-  // The quotient may be a little less than these channels.
-  Job even = job;
-  even.neox.rotary_fraction = static_cast<double>(rotated + 1) / static_cast<double>(width);
-  while (rotated_channels(even) == rotated)
-    even.neox.rotary_fraction = std::nextafter(even.neox.rotary_fraction, 2.0);
-  fail(ErrorKind::kUsage,
-       "neox.rotary_fraction={} of {} channels a head are {}, which is odd; rotary positions turn "
-       "pairs, so set neox.rotary_fraction={}",
-       job.neox.rotary_fraction, width, rotated, even.neox.rotary_fraction);
-}
-
 std::vector<Rule> neox_rules() {
-  return joined({language_rules(), {{"rotated-channels", check_rotated}}});
+  return joined({language_rules(), {{"rotated-channels", [](const Job& job) {
+                                       check_rotated(job.model, "neox.rotary_fraction",
+                                                     job.neox.rotary_fraction);
+                                     }}}});
 }
 
 }  // namespace

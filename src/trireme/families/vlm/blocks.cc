@@ -68,7 +68,7 @@ void AnswerHead::count(const at::Tensor& x, const at::Tensor& targets, exec::Cou
                                 targets.flatten().index_select(0, rows));
   const at::Tensor sample = rows.div(targets.size(1), "floor");
   const at::Tensor ends =
-      (targets.flatten().index_select(0, rows) == config::kEndToken)
+      (targets.flatten().index_select(0, rows) == end_)
           .logical_or(sample != at::cat({sample.slice(0, 1), sample.new_full({1}, -1)}))
           .to(at::kLong);
   const at::Tensor answer = ends.cumsum(0) - ends;  // how many have ended before
@@ -111,7 +111,6 @@ Blocks tiles_tower_blocks(const config::Job& job, const model::Encoder& encoder,
 }  // namespace
 
 Blocks vlm_blocks(const config::Job& job, const model::ModelSpec& spec, const Ranks& ranks) {
-  const config::Model& model = job.model;
   const model::Encoder encoder = model::tower(job.vision, model::expected_tiles(job));
   const DecoderTables tables = decoder_tables(job, ranks->device());
   Blocks blocks = model::sees_clips(job)
@@ -134,7 +133,7 @@ Blocks vlm_blocks(const config::Job& job, const model::ModelSpec& spec, const Ra
       blocks.push_back(std::make_unique<DecoderBlock>(job, spec.layers[node], nodes[node], tables,
                                                       spec.adapted[node], ranks));
   }
-  blocks.push_back(std::make_unique<AnswerHead>(model, nodes.back(), ranks));
+  blocks.push_back(std::make_unique<AnswerHead>(job.model, nodes.back(), ranks, job.vlm.tokens[1]));
   std::size_t tower = 0;
   while (nodes[tower].name.starts_with("vision.")) ++tower;
   keep_features(job, tower, ranks, blocks);

@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <utility>
+
 #include "trireme/config/job.h"
 #include "trireme/families/llama/blocks.h"
 #include "trireme/model/blocks/blocks.h"
@@ -35,7 +37,9 @@ class Seen : public BoundBlock {
 // other exceeds.
 class AnswerHead : public LlamaHead {
  public:
-  using LlamaHead::LlamaHead;
+  AnswerHead(const config::Model& model, const plan::Node& node,
+             std::shared_ptr<const Across> across, std::int64_t end)
+      : LlamaHead(model, node, std::move(across)), end_(end) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 
@@ -45,6 +49,8 @@ class AnswerHead : public LlamaHead {
 
  private:
   void count(const at::Tensor& x, const at::Tensor& targets, exec::Counts& counts) const;
+
+  std::int64_t end_;
 };
 
 // One a node.

@@ -2,6 +2,8 @@
 #include "trireme/checkpoint/convert/hugging_face.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/config_classes.h"
@@ -95,6 +97,17 @@ config::VlmFit fit_of(const JsonFields& fields) {
        formats::shown(given));
 }
 
+// The first of these keys that the file has; -1: none, and its tokenizer says it.
+std::int64_t id_of(const JsonFields& fields, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    if (!says(fields, key)) continue;
+    const Json& said = fields.any(key);  // an id, or several of which one ends a text
+    const Json& first = said.is_array() && !said.empty() ? said.front() : said;
+    return formats::json_integer(first, fields.where() + ": " + key, 0, kMostSize);
+  }
+  return -1;
+}
+
 void read_parts(const JsonFields& fields, Job& job) {
   need(fields, "projector_hidden_act", "gelu");
   need(fields, "multimodal_projector_bias", true);
@@ -117,6 +130,8 @@ void read_parts(const JsonFields& fields, Job& job) {
          where);
   job.model = text.model;
   job.model.family = own;
+  job.vlm.tokens = {id_of(fields, {"image_token_index", "image_token_id"}),
+                    id_of(JsonFields(decoder, where), {"eos_token_id"})};
 }
 
 void write_parts(const Job& job, Json& json) {
@@ -127,13 +142,15 @@ void write_parts(const Job& job, Json& json) {
          job.vlm.layer);
   Json vision{{"model_type", "clip_vision_model"}};
   write_clip_vision(job, vision);
+  Json decoder = Json::parse(hugging_face_config(decoder_of(job)));
+  decoder["eos_token_id"] = job.vlm.tokens[1];
   json.update({{"vision_config", vision},
-               {"text_config", Json::parse(hugging_face_config(decoder_of(job)))},
+               {"text_config", std::move(decoder)},
                {"vision_feature_layer", config::blocks_read(job) - job.vision.layers - 1},
                {"vision_feature_select_strategy", "default"},
                {"projector_hidden_act", "gelu"},
                {"multimodal_projector_bias", true},
-               {"image_token_index", config::kImageToken},
+               {"image_token_index", job.vlm.tokens[0]},
                {"tie_word_embeddings", job.model.tied}});
 }
 
@@ -185,14 +202,31 @@ constexpr std::array kLlavaRules = {
     Rule{"**", "language_model.**"},
 };
 
+// As transformers 4.52 and later save it.
+constexpr std::array kLaterRules = {
+    Rule{"model.image_newline", "model.image_newline", Form::kWithoutOne},
+    Rule{"multi_modal_projector.**", "model.multi_modal_projector.**"},
+    Rule{"model.**", "model.language_model.**"},
+    Rule{"**", "**"},
+};
+
 constexpr Names kLlava = {.name = "LlavaNextForConditionalGeneration",
                           .rules = kLlavaRules,
                           .tower = "vision_tower.",
                           .tower_there = "vision_tower.vision_model.",
+                          .decoder = "language_model",
                           .reads_early = true,
                           .idle =
                               "*.embeddings.position_ids,*.rotary_emb.inv_freq,"
                               "language_model.lm_head.weight"};
+
+constexpr Names later(Names names) {
+  names.rules = kLaterRules;
+  names.tower_there = "model.vision_tower.vision_model.";
+  names.idle = "*.embeddings.position_ids,*.rotary_emb.inv_freq,lm_head.weight";
+  names.sign = "model.multi_modal_projector.linear_1.weight";
+  return names;
+}
 
 // With one tile of all of an image there are no rows to end.
 constexpr Names without_newline(Names names) {
@@ -210,7 +244,7 @@ FamilyFiles vlm_hugging_face() {
                    read_llava, write_llava, "LlavaImageProcessor"},
                   {DataSource::kScenes, "llava_next", "LlavaNextForConditionalGeneration",
                    as_llava_next, read_llava_next, write_llava_next, "LlavaNextImageProcessor"}},
-      .names = {without_newline(kLlava), kLlava}};
+      .names = {without_newline(kLlava), kLlava, later(without_newline(kLlava)), later(kLlava)}};
 }
 
 }  // namespace trireme::convert

@@ -84,6 +84,11 @@ std::vector<Field> seeing_fields() {
           "(Flamingo): decoder blocks per cross-attention block, which precedes the last of them, "
           "and its heads of 64 channels, such as [4, 8]. 0 blocks: image tokens.",
           from(0, 1 << 16))),
+      of_weights(two_integers(
+          KEY(vlm.tokens),
+          "Token ids of an image's place and of the end of an answer, such as [32000, 2]. -1: the "
+          "image token and the end of text of data.tokenizer; with bytes 256 and 257.",
+          from(-1, kMaxIds))),
   };
 }
 
@@ -107,7 +112,9 @@ FamilyInfo vlm_family() {
           .chunks = kChunkedTowerKeys,
           .rules = vlm_rules,
           .decoder = kLlamaDecoder,
+          .adapters = true,
           .pictures = Pictures::kTiles,
+          .tokenizes_questions = true,
           .embeds = true};
 }
 

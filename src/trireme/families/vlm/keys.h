@@ -36,6 +36,8 @@ struct Vlm {
   std::string features;   // where a frozen tower's features are kept; empty: nowhere
   // Decoder blocks to one that attends to images in place of their tokens (Flamingo), and its heads of 64 channels.
   std::array<std::int64_t, 2> cross = {0, 8};  // 0 blocks: tokens
+  // Ids of an image's place and of the end of an answer; -1: those of data.tokenizer.
+  std::array<std::int64_t, 2> tokens = {-1, -1};
   bool operator==(const Vlm&) const = default;
 };
 

@@ -1,6 +1,7 @@
 #include "trireme/families/vlm/keys_checks.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <numeric>
 #include <string>
@@ -49,14 +50,60 @@ std::vector<std::string> tower_units(const Job& job) {
 }
 
 void check_frozen(const Job& job) {
-  const std::vector<std::string_view> frozen = split_list(job.model.frozen);
-  for (const std::string& unit : tower_units(job))
-    if (std::ranges::none_of(frozen,
-                             [&](std::string_view pattern) { return matches(pattern, unit); }))
+  const bool adapts = job.lora.rank > 0;  // and freezes what lora.also does not name
+  const std::vector<std::string_view> patterns =
+      split_list(adapts ? job.lora.also : job.model.frozen);
+  for (const std::string& unit : tower_units(job)) {
+    const bool named = std::ranges::any_of(
+        patterns, [&](std::string_view pattern) { return matches(pattern, unit); });
+    if (named == adapts)
       fail(ErrorKind::kUsage,
-           "vlm.features={} caches the tower's output, but {} is trainable; set "
-           "model.frozen=vision.* or leave vlm.features out",
-           job.vlm.features, unit);
+           "vlm.features={} caches the tower's output, but {} is trainable; {} or leave "
+           "vlm.features out",
+           job.vlm.features, unit,
+           adapts ? "leave it out of lora.also" : "set model.frozen=vision.*");
+  }
+}
+
+// Of the tokenizer where it is known, else after the 256 bytes.
+void fill_tokens(Job& job, const Given& given) {
+  constexpr std::array kOfBytes = {kImageToken, kEndToken};
+  for (std::size_t i = 0; i < kOfBytes.size(); ++i)
+    if (job.vlm.tokens[i] < 0)
+      job.vlm.tokens[i] = given.data.tokens[i] < 0 ? kOfBytes[i] : given.data.tokens[i];
+}
+
+std::int64_t least_vocab(const Job& job) { return 1 + std::ranges::max(job.vlm.tokens); }
+
+void fill_vocab(Job& job, const Given& given) {
+  if (job.model.vocab == 0) job.model.vocab = std::max(given.data.vocab, least_vocab(job));
+}
+
+void check_tokenizer(const Job& job, const Given& given) {
+  if (job.model.vocab < given.data.vocab)
+    fail(ErrorKind::kUsage,
+         "model.vocab={} is smaller than the {} ids of data.tokenizer={}; name the model's own "
+         "tokenizer, or set model.vocab={} (or 0)",
+         job.model.vocab, given.data.vocab, job.data.tokenizer, given.data.vocab);
+}
+
+// Bytes, or the tokens of a tokenizer, with an image's place and the end of an answer.
+std::vector<Rule> token_rules() {
+  return {
+      {.id = "vlm-tokens", .fill = fill_tokens},
+      {"one-token",
+       refused("vlm.tokens", "an image's place and the end of an answer have one id",
+               "set two, or leave it out"),
+       [](const Job& job) { return job.vlm.tokens[0] == job.vlm.tokens[1]; }},
+      {"vlm-vocab",
+       at_least("model.vocab", Number("{} for {vlm.tokens}", least_vocab),
+                "an image's place and the end of an answer have rows of the embedding",
+                "set model.vocab=0"),
+       nullptr, fill_vocab},
+      {.id = "vlm-tokenizer", .fits = check_tokenizer},
+      {"clip-bytes", refused("data.tokenizer", "questions about clips use bytes as tokens"),
+       sees_clips},
+  };
 }
 
 // Towers of images and of clips.
@@ -154,13 +201,7 @@ std::vector<Rule> vlm_rules() {
   return joined(
       {seeing_rules(),
        projector_rules(),
-       {{"vlm-vocab",
-         at_least("model.vocab", kVlmVocab, "bytes, an image's place and the end of an answer",
-                  "set model.vocab=0"),
-         nullptr,
-         [](Job& job, const Given&) {
-           if (job.model.vocab == 0) job.model.vocab = kVlmVocab;
-         }}},
+       token_rules(),
        decoder_rules(),
        {mrope_rule(),
         {"features-cp", refused("vlm.features with parallel.cp",

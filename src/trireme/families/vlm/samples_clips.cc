@@ -18,11 +18,11 @@ constexpr std::int64_t kClipAnswer = 4;  // tokens, with the end
 constexpr std::int64_t kNotEmbedded = -1, kNotAsked = -100;
 
 // Tokens after a clip's, the last of which is not read.
-std::vector<std::int64_t> asked_and_answered(std::int64_t direction) {
+std::vector<std::int64_t> asked_and_answered(std::int64_t direction, std::int64_t end) {
   const std::string text = kClipQuestion + clip_answer(direction);
   std::vector<std::int64_t> tokens;
   for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
-  tokens.push_back(config::kEndToken);
+  tokens.push_back(end);
   return tokens;
 }
 
@@ -62,10 +62,10 @@ std::vector<at::Tensor> clip_questions(const config::Job& job,
     auto* const id = ids[sample].data_ptr<std::int64_t>();
     auto* const target = targets[sample].data_ptr<std::int64_t>();
     auto* const row = visual[sample].data_ptr<std::int64_t>();
-    std::fill_n(id, seen, config::kImageToken);
+    std::fill_n(id, seen, job.vlm.tokens[0]);
     for (std::int64_t i = 0; i < seen; ++i) row[i] = sample * seen + i;
     const std::vector<std::int64_t> text =
-        asked_and_answered(clips[1][sample].item<std::int64_t>());
+        asked_and_answered(clips[1][sample].item<std::int64_t>(), job.vlm.tokens[1]);
     std::copy(text.begin(), text.end() - 1, id + seen);
     std::copy(text.end() - kClipAnswer, text.end(),
               target + seen + std::ssize(text) - kClipAnswer - 1);
@@ -78,7 +78,7 @@ std::vector<at::Tensor> clip_questions(const config::Job& job,
 
 Sources open_clip_questions(const config::Job& job) {
   const std::int64_t seen = config::tile_tokens(job);
-  const std::int64_t needed = seen + std::ssize(asked_and_answered(0)) - 1;
+  const std::int64_t needed = seen + std::ssize(asked_and_answered(0, 0)) - 1;
   if (needed > job.model.seq_len)
     fail(ErrorKind::kUsage,
          "model.seq_len={}: a clip's {} tokens with question and answer are {}; set "

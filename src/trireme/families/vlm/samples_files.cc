@@ -63,7 +63,7 @@ const Pair& chosen(const std::vector<Pair>& pairs, const media::Sample& sample, 
   return pairs[draws != nullptr ? draws->below(count) : sample.index % count];
 }
 
-Inputs read_question(const config::Job& job, const media::Samples& samples, std::int64_t number,
+Inputs read_question(const QuestionForm& form, const media::Samples& samples, std::int64_t number,
                      Draws* draws) {
   const media::Sample sample = samples.read(number);
   const Document document = document_of(sample.json, sample.name);
@@ -72,7 +72,7 @@ Inputs read_question(const config::Job& job, const media::Samples& samples, std:
   if (document.images.empty()) asked.images.push_back(sample.image);
   for (const std::string& name : document.images)
     asked.images.push_back(samples.picture(number, name));
-  return question_row(job, asked, sample.name);
+  return question_row(form, asked, sample.name);
 }
 
 std::vector<formats::ImageSize> sizes_of(const Document& document, const media::SampleInfo& info,
@@ -87,14 +87,14 @@ std::vector<formats::ImageSize> sizes_of(const Document& document, const media::
 }
 
 // Of the longest of the questions.
-Outline longest(const config::Job& job, const media::Samples& samples, std::int64_t number) {
+Outline longest(const QuestionForm& form, const media::Samples& samples, std::int64_t number) {
   const media::SampleInfo info = samples.info(number);
   const std::string name = samples.name(number);
   const Document document = document_of(info.json, name);
   const std::vector<formats::ImageSize> sizes = sizes_of(document, info, samples, number);
   Outline most;
   for (const Pair& pair : document.pairs) {
-    const Outline one = question_outline(job, pair.question, pair.answer, sizes, name);
+    const Outline one = question_outline(form, pair.question, pair.answer, sizes, name);
     if (one.tokens > most.tokens) most = one;
   }
   return most;
@@ -121,21 +121,22 @@ Asked asked_about(const media::Sample& sample, Draws* draws) {
 }
 
 FileReader question_reader(const config::Job& job) {
+  const QuestionForm form(job);
   FileReader reader{
-      .read = [job](const media::Samples& samples, std::int64_t number,
-                    Draws* draws) { return read_question(job, samples, number, draws); },
+      .read = [form](const media::Samples& samples, std::int64_t number,
+                     Draws* draws) { return read_question(form, samples, number, draws); },
       .collate = [job](const std::vector<Inputs>& rows) { return merged_questions(job, rows); },
       .weigh = answered_tokens,
       .blank = forget_answer};
   if (job.vlm.pack)
     reader.packing = {
-        .outline = [job](const media::Samples& samples,
-                         std::int64_t number) { return longest(job, samples, number); },
+        .outline = [form](const media::Samples& samples,
+                          std::int64_t number) { return longest(form, samples, number); },
         .room = row_capacity(job),
         .join =
             [job](const std::vector<Inputs>& samples) { return joined_questions(job, samples); }};
   if (job.vlm.balance)
-    reader.work = [tiling = Tiling(job), tile = question_work(job).tile](
+    reader.work = [tiling = form.tiling, tile = question_work(job).tile](
                       const media::Samples& samples, std::int64_t number) {
       return tile * static_cast<double>(tiles(tiling, samples, number));
     };

@@ -48,9 +48,8 @@ at::Tensor places_of(const config::Job& job, const Sequence& sequence, std::int6
   return places;
 }
 
-QuestionRow row_of(const config::Job& job, const Sequence& sequence,
+QuestionRow row_of(const config::Job& job, const Tiling& tiling, const Sequence& sequence,
                    std::span<const media::Image> images) {
-  const Tiling tiling(job);
   const std::int64_t tokens = sequence.size() - 1;  // the last one is only asked for
   const at::Tensor targets = longs(tokens, kNoTarget);
   for (std::int64_t i = 0; i < tokens; ++i) {
@@ -125,40 +124,61 @@ std::string marked(const Question& asked) {
 
 std::string name_of(std::int64_t number) { return fmt::format("question {}", number); }
 
-Sequence sequence_of(const Tiling& tiling, const std::string& question, const std::string& answer,
-                     std::span<const ImageSize> images, const std::string& what) {
+Sequence sequence_of(const QuestionForm& form, const std::string& question,
+                     const std::string& answer, std::span<const ImageSize> images,
+                     const std::string& what) {
+  const Words::Ids ids = form.words.ids(question, answer, std::ssize(images), what);
   Sequence sequence;
-  sequence.add_asked(tiling, question, images, what);
-  sequence.add_answer(answer);
+  sequence.add_asked(form.tiling, ids.asked, images);
+  sequence.add_answer(ids.answer);
   return sequence;
 }
 
-QuestionRow synthetic_row(const config::Job& job, std::int64_t number) {
+// Throws Error{kData} where a row is too short.
+Sequence fitting(const QuestionForm& form, const std::string& question, const std::string& answer,
+                 std::span<const ImageSize> images, const std::string& what) {
+  Sequence sequence = sequence_of(form, question, answer, images, what);
+  const std::int64_t tokens = sequence.size() - 1;
+  const Outline room = row_capacity(form.job);
+  if (tokens > room.tokens || sequence.tiles() > room.tiles)
+    fail(ErrorKind::kData,
+         "{}: {} tokens of pictures, question and answer and {} tiles; model.seq_len={} allows {} "
+         "and {}",
+         what, tokens, sequence.tiles(), form.job.model.seq_len, room.tokens, room.tiles);
+  return sequence;
+}
+
+QuestionRow synthetic_row(const QuestionForm& form, std::int64_t number) {
+  const config::Job& job = form.job;
   const Question asked = question(job.data.seed, number);
-  return question_row(job,
+  return question_row(form,
                       {.images = draw(asked, job.vision.image, job.data.seed, number),
                        .question = marked(asked),
                        .answer = asked.answer},
                       name_of(number));
 }
 
-Outline synthetic_outline(const config::Job& job, std::int64_t number) {
+Outline synthetic_outline(const QuestionForm& form, std::int64_t number) {
+  const config::Job& job = form.job;
   const Question asked = question(job.data.seed, number);
   std::vector<ImageSize> sizes;
   if (asked.has_image())
     sizes.assign(static_cast<std::size_t>(asked.images()),
                  image_size(asked, job.vision.image, job.data.seed, number));
-  return question_outline(job, marked(asked), asked.answer, sizes, name_of(number));
+  return question_outline(form, marked(asked), asked.answer, sizes, name_of(number));
 }
 
 // Tokens of a sample's answer.
-double answer_tokens(const config::Job& job, std::int64_t number) {
-  return static_cast<double>(question(job.data.seed, number).answer.size() + 1);
+double answer_tokens(const QuestionForm& form, std::int64_t number) {
+  const Question asked = question(form.job.data.seed, number);
+  return static_cast<double>(
+      form.words.ids(marked(asked), asked.answer, asked.images(), name_of(number)).answer.size());
 }
 
-void check_room(const config::Job& job) {
-  config::Job roomy = job;
-  roomy.model.seq_len = INT64_MAX;
+void check_room(const QuestionForm& form) {
+  const config::Job& job = form.job;
+  QuestionForm roomy = form;
+  roomy.job.model.seq_len = INT64_MAX;
   std::int64_t longest = 0;
   constexpr std::int64_t kTried = 512;  // all shapes, sizes and kinds are among them
   for (std::int64_t number = 0; number < kTried; ++number) {
@@ -182,11 +202,12 @@ void check_room(const config::Job& job) {
 // Rows of several synthetic questions each: first those of the training part, then the held-out ones.
 class PackedQuestions {
  public:
-  PackedQuestions(const config::Job& job, SyntheticCounts samples) : job_(job) {
+  PackedQuestions(const QuestionForm& form, SyntheticCounts samples) : form_(form) {
     add(0, samples.train);
     counts_.train = std::ssize(rows_);
     add(samples.train, samples.held_out);
-    const std::int64_t batch = job.run.global_batch, held_out = std::ssize(rows_) - counts_.train;
+    const std::int64_t batch = form.job.run.global_batch,
+                       held_out = std::ssize(rows_) - counts_.train;
     counts_.held_out = (held_out + batch - 1) / batch * batch;
     rows_.resize(static_cast<std::size_t>(counts_.train + counts_.held_out));  // empty ones
   }
@@ -196,19 +217,19 @@ class PackedQuestions {
     std::vector<QuestionRow> joined;
     for (const std::int64_t row : rows) {
       std::vector<QuestionRow> samples;
-      for (const std::int64_t number : at(row)) samples.push_back(synthetic_row(job_, number));
-      joined.push_back(joined_questions(job_, samples));
+      for (const std::int64_t number : at(row)) samples.push_back(synthetic_row(form_, number));
+      joined.push_back(joined_questions(form_.job, samples));
     }
-    return merged_questions(job_, joined);
+    return merged_questions(form_.job, joined);
   }
   double weight(std::int64_t row) const {
     double sum = 0;
-    for (const std::int64_t number : at(row)) sum += answer_tokens(job_, number);
+    for (const std::int64_t number : at(row)) sum += answer_tokens(form_, number);
     return sum;
   }
   std::int64_t tiles(std::int64_t row) const {
     std::int64_t sum = 0;
-    for (const std::int64_t number : at(row)) sum += synthetic_outline(job_, number).tiles;
+    for (const std::int64_t number : at(row)) sum += synthetic_outline(form_, number).tiles;
     return sum;
   }
 
@@ -217,50 +238,47 @@ class PackedQuestions {
   void add(std::int64_t first, std::int64_t count) {
     std::vector<Outline> outlines;
     for (std::int64_t number = first; number < first + count; ++number)
-      outlines.push_back(synthetic_outline(job_, number));
-    for (PackedRow& row :
-         pack_rows(outlines, row_capacity(job_), static_cast<std::uint64_t>(job_.data.seed))) {
+      outlines.push_back(synthetic_outline(form_, number));
+    for (PackedRow& row : pack_rows(outlines, row_capacity(form_.job),
+                                    static_cast<std::uint64_t>(form_.job.data.seed))) {
       for (std::int64_t& sample : row) sample += first;
       rows_.push_back(std::move(row));
     }
   }
 
-  config::Job job_;
+  QuestionForm form_;
   SyntheticCounts counts_;
   std::vector<PackedRow> rows_;
 };
 
 }  // namespace
 
-QuestionRow question_row(const config::Job& job, const Asked& asked, const std::string& what) {
-  const std::vector<ImageSize> sizes = sizes_of_images(asked.images);
-  question_outline(job, asked.question, asked.answer, sizes, what);
-  return row_of(job, sequence_of(Tiling(job), asked.question, asked.answer, sizes, what),
-                asked.images);
+QuestionForm::QuestionForm(const config::Job& job) : QuestionForm(job, Words(job)) {}
+
+QuestionForm::QuestionForm(const config::Job& job, Words words)
+    : job(job), tiling(job), words(std::move(words)) {}
+
+QuestionRow question_row(const QuestionForm& form, const Asked& asked, const std::string& what) {
+  const Sequence sequence =
+      fitting(form, asked.question, asked.answer, sizes_of_images(asked.images), what);
+  return row_of(form.job, form.tiling, sequence, asked.images);
 }
 
 Outline row_capacity(const config::Job& job) {
   return {.tokens = job.model.seq_len, .tiles = model::row_tiles(job)};
 }
 
-Outline question_outline(const config::Job& job, const std::string& question,
+Outline question_outline(const QuestionForm& form, const std::string& question,
                          const std::string& answer, std::span<const ImageSize> images,
                          const std::string& what) {
-  const Sequence sequence = sequence_of(Tiling(job), question, answer, images, what);
-  const Outline outline{.tokens = sequence.size() - 1, .tiles = sequence.tiles()};
-  const Outline room = row_capacity(job);
-  if (outline.tokens > room.tokens || outline.tiles > room.tiles)
-    fail(ErrorKind::kData,
-         "{}: {} tokens of pictures, question and answer and {} tiles; model.seq_len={} allows {} "
-         "and {}",
-         what, outline.tokens, outline.tiles, job.model.seq_len, room.tokens, room.tiles);
-  return outline;
+  const Sequence sequence = fitting(form, question, answer, images, what);
+  return {.tokens = sequence.size() - 1, .tiles = sequence.tiles()};
 }
 
 QuestionRow joined_questions(const config::Job& job, const std::vector<QuestionRow>& questions) {
   Sequence none;
-  none.add_token(config::kEndToken, false);  // what is asked for is not read
-  QuestionRow row = row_of(job, none, {});
+  none.add_token(job.vlm.tokens[1], false);  // what is asked for is not read
+  QuestionRow row = row_of(job, Tiling(job), none, {});
   for (const QuestionRow& question : questions)
     for (std::size_t input = 0; input < row.size(); ++input) {  // what counts tiles before these
       at::Tensor more = question[input];
@@ -285,35 +303,38 @@ double answered_tokens(const QuestionRow& row) {
 
 void forget_answer(QuestionRow& row) { row[kTargets] = at::full_like(row[kTargets], kNoTarget); }
 
-std::vector<at::Tensor> questions_batch(const config::Job& job,
+std::vector<at::Tensor> questions_batch(const QuestionForm& form,
                                         std::span<const std::int64_t> numbers) {
   std::vector<QuestionRow> rows;
-  for (const std::int64_t number : numbers) rows.push_back(synthetic_row(job, number));
-  return merged_questions(job, rows);
+  for (const std::int64_t number : numbers) rows.push_back(synthetic_row(form, number));
+  return merged_questions(form.job, rows);
 }
 
-std::vector<at::Tensor> prompt_batch(const config::Job& job, std::span<const media::Image> images,
+std::vector<at::Tensor> prompt_batch(const QuestionForm& form, std::span<const media::Image> images,
                                      const std::string& text,
                                      const std::vector<std::int64_t>& answered) {
   Sequence sequence;
-  sequence.add_asked(Tiling(job), text, sizes_of_images(images), "the prompt");
+  sequence.add_asked(form.tiling, form.words.asked(text, std::ssize(images), "the prompt"),
+                     sizes_of_images(images));
   for (const std::int64_t token : answered) sequence.add_token(token, false);
-  sequence.add_token(config::kEndToken, false);  // what is asked for is not read
-  return filled_up(job, {row_of(job, sequence, images)}, sequence.size() - 1);
+  sequence.add_token(form.job.vlm.tokens[1], false);  // what is asked for is not read
+  return filled_up(form.job, {row_of(form.job, form.tiling, sequence, images)},
+                   sequence.size() - 1);
 }
 
 Sources open_questions(const config::Job& job) {
-  check_room(job);
+  const QuestionForm form(job);
+  check_room(form);
   const double tile = job.vlm.balance ? question_work(job).tile : 0;
   if (!job.vlm.pack)
     return synthetic_sources(
         job, synthetic_counts(job),
-        [job](std::span<const std::int64_t> numbers) { return questions_batch(job, numbers); },
-        [job](std::int64_t number) { return answer_tokens(job, number); },
-        [job, tile](std::int64_t number) {
-          return tile * static_cast<double>(synthetic_outline(job, number).tiles);
+        [form](std::span<const std::int64_t> numbers) { return questions_batch(form, numbers); },
+        [form](std::int64_t number) { return answer_tokens(form, number); },
+        [form, tile](std::int64_t number) {
+          return tile * static_cast<double>(synthetic_outline(form, number).tiles);
         });
-  const auto packed = std::make_shared<const PackedQuestions>(job, synthetic_counts(job));
+  const auto packed = std::make_shared<const PackedQuestions>(form, synthetic_counts(job));
   return synthetic_sources(
       job, packed->counts(),
       [packed](std::span<const std::int64_t> rows) { return packed->batch(rows); },

@@ -12,6 +12,7 @@
 #include "trireme/config/chat.h"
 #include "trireme/config/data_sets.h"
 #include "trireme/config/synthetic.h"
+#include "trireme/data/chat/pack.h"
 #include "trireme/data/chat/prepare.h"
 #include "trireme/data/chat/recognise.h"
 #include "trireme/data/media/split.h"
@@ -19,6 +20,7 @@
 #include "trireme/data/text/sources.h"
 #include "trireme/data/text/vocabulary.h"
 #include "trireme/job/runs/file_lock.h"
+#include "trireme/job/runs/question_words.h"
 #include "trireme/job/runs/verdicts.h"
 
 namespace trireme::runs {
@@ -75,7 +77,7 @@ text::Dataset open_unchanged(const Path& directory, const FindCache& cache,
   text::Dataset dataset = text::open_dataset(directory);
   std::vector<Path> files = {directory / kDatasetFile};
   for (const char* name : text::kDatasetFiles)
-    if (dataset.train_loss || fs::exists(directory / name)) files.push_back(directory / name);
+    if (fs::exists(directory / name)) files.push_back(directory / name);
   if (os::changed_after(files[0], files).empty()) return dataset;
   const CheckedFiles checked(cache, directory, files);
   std::optional<std::string> problem = checked.verdict();
@@ -174,6 +176,21 @@ text::Tokenizer chat_tokenizer(const config::Data& data) {
        data.tokenizer);
 }
 
+// "pairs.jsonl: 60 comparisons to train on (4000 tokens), 4 held out, template chatml".
+std::string what_of(const text::Dataset& dataset, const config::Data& data,
+                    std::string_view shape) {
+  std::string_view samples = "conversations";
+  std::int64_t each = 1;  // documents of a sample
+  if (data.source == config::DataSource::kPreferences) {
+    const config::Compares compares = chat::compared_by(dataset);
+    samples = compares == config::Compares::kRewards ? "answers with rewards" : "comparisons";
+    each = chat::documents_of(compares);
+  }
+  return fmt::format("{}: {} {} to train on ({} tokens), {} held out, template {}", data.path,
+                     dataset.train_info.documents / each, samples, dataset.train_info.tokens,
+                     dataset.val_info.documents / each, shape);
+}
+
 LocatedDataset from_chat(const config::Data& data, const DataPlaces& places,
                          const std::function<void(const std::string&)>& say) {
   const text::Tokenizer tokenizer = chat_tokenizer(data);
@@ -204,11 +221,7 @@ LocatedDataset from_chat(const config::Data& data, const DataPlaces& places,
                         .facts = {.vocab = tokenizer.vocab_size()},
                         .tokenizer = data.tokenizer,
                         .chat = config::print(chat)};
-  const std::int64_t each = compares ? 2 : 1;  // conversations of a sample
-  result.what =
-      fmt::format("{}: {} {} to train on ({} tokens), {} held out, template {}", data.path,
-                  dataset.train_info.documents / each, compares ? "comparisons" : "conversations",
-                  dataset.train_info.tokens, dataset.val_info.documents / each, chat.shape);
+  result.what = what_of(dataset, data, chat.shape);
   result.text = std::move(dataset);
   return result;
 }
@@ -243,6 +256,15 @@ LocatedDataset from_dataset(const config::Data& data, const DataPlaces& places,
   return located(std::move(dataset), from_file ? data.tokenizer : own, data.path);
 }
 
+LocatedDataset with_words(const config::Data& data, LocatedDataset located) {
+  located.words = words_of(data);
+  if (!located.words) return located;
+  add_words(located.words, located.facts);
+  located.digest += fmt::format(" tokenizer {}", located.words->digest());
+  located.what += fmt::format(", {} of {} ids", located.words->kind(), located.facts.vocab);
+  return located;
+}
+
 LocatedDataset from_nothing(const config::Data& data, const config::SyntheticSource& source) {
   const double share = is_count(data.validation) ? 1 : static_cast<double>(data.samples);
   return {.digest = config::digest(source),
@@ -259,7 +281,14 @@ config::DatasetFacts facts_of(const media::Splits& splits) {
 
 media::Splits open_splits(const config::Data& data, std::string_view source) {
   std::vector<Path> paths;
-  for (const config::DataSet& set : config::data_sets(data)) paths.emplace_back(set.path);
+  for (const config::DataSet& set : config::data_sets(data)) {
+    if (std::error_code cause; fs::exists(Path(set.path) / kDatasetFile, cause))
+      fail(ErrorKind::kUsage,
+           "data.path={}: {} is a data set of prepared tokens, and data.source={} reads files; "
+           "name the directory or list of these, whose questions are read with data.tokenizer",
+           data.path, set.path, source);
+    paths.emplace_back(set.path);
+  }
   return media::open_splits(source, paths, data.validation);
 }
 
@@ -293,15 +322,35 @@ LocatedDataset from_files(const config::Data& data, std::string_view source) {
   return located;
 }
 
+config::DatasetFacts facts_of_source(const config::Data& data) {
+  if (const config::SyntheticSource* source = config::synthetic_source(data.source))
+    return source->facts;
+  std::error_code cause;
+  if (const std::string_view files = config::files_of(data.source); !files.empty())
+    return std::ranges::all_of(
+               config::data_sets(data),
+               [&](const config::DataSet& set) { return fs::exists(set.path, cause); })
+               ? facts_of(open_splits(data, files))
+               : config::DatasetFacts{.vocab = 256};
+  if (!data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause))
+    return {.vocab = text::read_vocabulary(data.path).vocab_size()};
+  const text::TokenizerChoice choice = text::parse_tokenizer(data.tokenizer);
+  using By = text::TokenizerChoice::By;
+  if (choice.by == By::kBytes) return {.vocab = 256};
+  if (choice.by == By::kFile && text::find_vocabulary(choice.file))
+    return {.vocab = text::read_vocabulary(choice.file).vocab_size()};
+  return {.vocab = choice.vocab_size};
+}
+
 }  // namespace
 
 LocatedDataset locate_dataset(const config::Data& data, const DataPlaces& places,
                               const std::function<void(const std::string&)>& say) {
   if (const config::SyntheticSource* source = config::synthetic_source(data.source))
-    return from_nothing(data, *source);
+    return with_words(data, from_nothing(data, *source));
   // Where the path is missing, resolving the job says so.
   const std::string_view files = config::files_of(data.source);
-  if (!files.empty() && !data.path.empty()) return from_files(data, files);
+  if (!files.empty() && !data.path.empty()) return with_words(data, from_files(data, files));
   if (!files.empty()) return {};
   if (data.path.empty() && data.source == config::DataSource::kText)
     return from_quickstart(data, places, say);
@@ -324,6 +373,7 @@ LocatedDataset locate_dataset(const config::Data& data, const DataPlaces& places
 
 config::Job on_data(config::Job job, const LocatedDataset& data) {
   job.data.tokenizer = data.tokenizer;
+  if (data.words) check_words(job, *data.words);
   if (!data.chat.empty()) job.data.chat = data.chat;
   if (job.data.source == config::DataSource::kPreferences && data.text)
     chat::check_preferences(*data.text, job.preference.loss);
@@ -340,23 +390,12 @@ std::int64_t held_out_samples(const LocatedDataset& data, const config::Job& job
 }
 
 config::DatasetFacts known_facts(const config::Data& data) {
-  if (const config::SyntheticSource* source = config::synthetic_source(data.source))
-    return source->facts;
-  std::error_code cause;
-  if (const std::string_view files = config::files_of(data.source); !files.empty())
-    return std::ranges::all_of(
-               config::data_sets(data),
-               [&](const config::DataSet& set) { return fs::exists(set.path, cause); })
-               ? facts_of(open_splits(data, files))
-               : config::DatasetFacts{.vocab = 256};
-  if (!data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause))
-    return {.vocab = text::read_vocabulary(data.path).vocab_size()};
-  const text::TokenizerChoice choice = text::parse_tokenizer(data.tokenizer);
+  config::DatasetFacts facts = facts_of_source(data);
   using By = text::TokenizerChoice::By;
-  if (choice.by == By::kBytes) return {.vocab = 256};
+  const text::TokenizerChoice choice = text::parse_tokenizer(data.tokenizer);
   if (choice.by == By::kFile && text::find_vocabulary(choice.file))
-    return {.vocab = text::read_vocabulary(choice.file).vocab_size()};
-  return {.vocab = choice.vocab_size};
+    add_words(words_of(data), facts);
+  return facts;
 }
 
 config::DatasetFacts facts_without_text(const config::Job& job) {

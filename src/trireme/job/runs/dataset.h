@@ -14,7 +14,8 @@
 namespace trireme::runs {
 
 struct LocatedDataset {
-  std::optional<text::Dataset> text{};  // none: samples are no text
+  std::optional<text::Dataset> text{};     // none: samples are no text
+  std::optional<text::Tokenizer> words{};  // of questions about pictures; none: bytes
   Path directory{};  // directory that workers open, for pictures and clips data.path; empty:
                      // synthetic samples
   std::string digest;
@@ -26,6 +27,11 @@ struct LocatedDataset {
   bool quickstart = false;
   std::vector<Path> files{};  // of pictures, clips and trajectories: what they are read from
   std::vector<std::string> classes{};  // their names, where these are known
+
+  // Of what has tokens of a tokenizer; null: nothing has.
+  const text::Tokenizer* vocabulary() const {
+    return text ? &text->tokenizer : words ? &*words : nullptr;
+  }
 };
 
 // Where prepared text is kept, and where the headers lie that are the quick start's text: those that are directories count.
@@ -42,7 +48,8 @@ struct DataPlaces {
 LocatedDataset locate_dataset(const config::Data& data, const DataPlaces& places,
                               const std::function<void(const std::string&)>& say);
 
-// The job with the keys that the data decide.
+// The job with the keys that the data decide. Throws Error{kUsage} for a tokenizer of questions about pictures that lacks
+// a token of vlm.tokens.
 config::Job on_data(config::Job job, const LocatedDataset& data);
 
 // Samples that a resolved job on this data is validated on: of text windows of model.seq_len tokens.

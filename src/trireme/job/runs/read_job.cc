@@ -6,6 +6,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/data_sets.h"
+#include "trireme/config/families.h"
 #include "trireme/config/parse.h"
 #include "trireme/config/paths.h"
 #include "trireme/config/synthetic.h"
@@ -57,8 +58,10 @@ config::Job with_absolute_paths(config::Job job) {
   return job;
 }
 
-bool takes_vocabulary(const config::Data& data) {
+bool takes_vocabulary(const config::Job& job) {
   std::error_code cause;
+  const config::Data& data = job.data;
+  if (config::info(job).tokenizes_questions && job.vlm.tower == config::VlmTower::kVit) return true;
   return config::reads_text(data.source) &&
          (data.path.empty() ||
           !std::filesystem::exists(Path(data.path) / text::kDatasetName, cause));
@@ -76,7 +79,7 @@ config::Job read_job(const JobOptions& options, const Path& run) {
   base = config::defaults_from(origin->job, read_over(options, base).model.family);
   const bool other_vocabulary =
       std::ranges::find(options.allow, config::kVocabularyKey) != options.allow.end();
-  if (!other_vocabulary && takes_vocabulary(read_over(options, base).data))
+  if (!other_vocabulary && takes_vocabulary(read_over(options, base)))
     base.data.tokenizer = origin->vocabulary.value_or(Path(base.data.tokenizer)).string();
   config::Job over = read_over(options, base);
   if (over.model.heads == base.model.heads) return over;

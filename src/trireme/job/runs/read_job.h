@@ -32,8 +32,8 @@ JobOptions with_job_of_run(JobOptions options, const Path& run, bool placed);
 // The job with the files and directories that it names made absolute, so that its run can be resumed from anywhere.
 config::Job with_absolute_paths(config::Job job);
 
-// Whether text is cut into tokens here; a dataset of tokens has its vocabulary.
-bool takes_vocabulary(const config::Data& data);
+// Whether text, or questions about pictures, are cut into tokens here; a dataset of tokens has its vocabulary.
+bool takes_vocabulary(const config::Job& job);
 
 // "gpt_tiny" of "recipes/gpt_tiny.yaml"; with the phase, if one is chosen.
 std::string job_name(const JobOptions& options);

@@ -10,6 +10,7 @@
 #include "trireme/base/error.h"
 #include "trireme/checkpoint/convert/peft_weights.h"
 #include "trireme/checkpoint/convert/weights.h"
+#include "trireme/config/families.h"
 #include "trireme/config/weights.h"
 #include "trireme/data/text/dataset_files.h"
 #include "trireme/data/text/vocabulary.h"
@@ -63,10 +64,13 @@ Vocabulary vocabulary_of(const Path& directory, const formats::Manifest& manifes
   }
 }
 
-// Vocabulary of the ids of this run; nothing if samples are no text.
-std::optional<Vocabulary> vocabulary_here(const LocatedDataset& data, const config::Job& job) {
-  if (data.text) return vocabulary_of(data.text->tokenizer);
-  if (job.data.source == config::DataSource::kWords) return vocabulary_of(text::Tokenizer::bytes());
+// Vocabulary of the ids of this run; nothing if samples are no text, or bytes as in weights without a vocabulary.
+std::optional<Vocabulary> vocabulary_here(const LocatedDataset& data, const config::Job& job,
+                                          const Vocabulary& there) {
+  if (const text::Tokenizer* vocabulary = data.vocabulary()) return vocabulary_of(*vocabulary);
+  const bool asks = config::info(job).tokenizes_questions && !there.digest.empty();
+  if (asks || job.data.source == config::DataSource::kWords)
+    return vocabulary_of(text::Tokenizer::bytes());
   return std::nullopt;
 }
 
@@ -179,9 +183,9 @@ std::string describe_weights(const Path& directory, const Planned& planned,
           ? fmt::format("{} (Hugging Face)", directory.string())
           : fmt::format("{} (step {}{})", directory.string(), manifest.step,
                         planned.job.optim.from_weights ? ", optimizer states too" : "");
-  if (const auto here = vocabulary_here(data, planned.job))
-    text += check_vocabulary(directory, vocabulary_of(directory, manifest), *here, planned.job.data,
-                             allowed);
+  const Vocabulary there = vocabulary_of(directory, manifest);
+  if (const auto here = vocabulary_here(data, planned.job, there))
+    text += check_vocabulary(directory, there, *here, planned.job.data, allowed);
   std::map<std::string, const model::ParamSpec*> own;
   for (const model::UnitSpec& unit : model.units)
     for (const model::ParamSpec& param : unit.params) own[param.name] = &param;

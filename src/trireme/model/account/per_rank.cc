@@ -73,6 +73,8 @@ PerRank per_rank(const config::Job& job) {
       .context_inner = job.parallel.context_inner,
       .documents = job.data.documents || job.vlm.pack,
       .answers = job.data.source == config::DataSource::kPreferences,
+      .rewards = job.data.source == config::DataSource::kPreferences &&
+                 config::rewards_answers(job.preference.loss),
       .spread = family.zigzag ? 1 : job.parallel.cp,
       .staged = job.parallel.pp > 1};
 }

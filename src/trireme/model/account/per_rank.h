@@ -21,6 +21,7 @@ struct PerRank {
   int context_inner = 1;   // of cp, the ranks that exchange heads (hierarchical)
   bool documents = false;  // positions come with the tokens
   bool answers = false;    // of the tokens, which a preference loss compares
+  bool rewards = false;    // of the answers, which a policy loss reads
   // The cp ranks that share the rows of blocks in families other than decoders (model/spread.h); each of them computes
   // everything else whole.
   int spread = 1;

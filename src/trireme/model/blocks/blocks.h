@@ -86,12 +86,13 @@ struct Kept {
 class LanguageHead : public BoundBlock {
  public:
   LanguageHead(const config::Model& model, const plan::Node& node,
-               std::shared_ptr<const Across> across)
+               std::shared_ptr<const Across> across, double logits_cap = 0)
       : BoundBlock(std::move(across)),
         norm_eps_(model.norm_eps),
+        logits_cap_(logits_cap),
         is_loss_(node.loss),
         logits_(recomputes(node, model::kLogits) ? ops::Logits::kRecomputed : ops::Logits::kKept) {}
-  // Logits of rows x, [.., d] -> [.., vocab], in fp32 or fp64; over tp ranks of this rank's part of the vocabulary.
+  // Logits of rows x, [.., d] -> [.., vocab], capped, in fp32 or fp64; over tp ranks of this rank's part of the vocabulary.
   at::Tensor logits(const at::Tensor& x) const;
   // Activations [d] of the last token of the first sample, from the inputs of forward; they decide what follows it.
   virtual at::Tensor last_row(const std::vector<at::Tensor>& inputs) const {
@@ -110,6 +111,7 @@ class LanguageHead : public BoundBlock {
 
  private:
   double norm_eps_;
+  double logits_cap_;
   bool is_loss_;
   ops::Logits logits_;
 };

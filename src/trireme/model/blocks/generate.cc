@@ -2,7 +2,9 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/log_softmax.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +13,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/model/blocks/blocks.h"
+#include "trireme/ops/cross_entropy.h"
 
 namespace trireme::blocks {
 namespace {
@@ -163,6 +166,42 @@ double log_likelihood(const exec::Model& model, const std::vector<std::int64_t>&
     fail(ErrorKind::kNonFinite, "a log-likelihood is {}: the checkpoint's weights are not usable",
          sum);
   return sum;
+}
+
+std::vector<double> token_log_probs(const exec::Model& model,
+                                    const std::vector<std::int64_t>& tokens, std::size_t begin,
+                                    std::int64_t row) {
+  TRIREME_CHECK(begin > 0 && begin < tokens.size(), "token {} of {}", begin, tokens.size());
+  const std::int64_t places = std::ssize(tokens) - 1;  // the last is only a target
+  if (places > row)
+    fail(ErrorKind::kData, "{} tokens are more than a row of model.seq_len={} and one", places + 1,
+         row);
+  const auto longs = at::TensorOptions().dtype(at::kLong);
+  const at::Tensor x = at::zeros({1, row}, longs), positions = at::zeros({1, row}, longs);
+  const at::Tensor targets = at::full({1, row}, ops::kNoTarget, longs);
+  std::copy_n(tokens.begin(), places, x.data_ptr<std::int64_t>());
+  std::copy(tokens.begin() + static_cast<std::ptrdiff_t>(begin), tokens.end(),
+            targets.data_ptr<std::int64_t>() + begin - 1);
+  auto* const position = positions.data_ptr<std::int64_t>();
+  std::iota(position, position + places, 0);
+  std::iota(position + places, position + row, 0);
+  at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> values = values_of(model, {x, targets, positions});
+  const std::size_t head = head_of(model).node;
+  const at::Tensor losses =
+      model.blocks[head]
+          ->forward(read_by(model.spec.program.nodes[head], values), {.training = false})[0]
+          .to(at::kCPU, at::kDouble)
+          .contiguous();
+  TRIREME_CHECK(losses.numel() == row, "{} losses of a row of {}", losses.numel(), row);
+  std::vector<double> numbers;
+  for (std::int64_t i = static_cast<std::int64_t>(begin) - 1; i < places; ++i) {
+    numbers.push_back(-losses.data_ptr<double>()[i]);
+    if (!std::isfinite(numbers.back()))
+      fail(ErrorKind::kNonFinite,
+           "a log-probability is {}: the checkpoint's weights are not usable", numbers.back());
+  }
+  return numbers;
 }
 
 at::Tensor GrowingText::next_logits(const std::vector<std::int64_t>& tokens) {

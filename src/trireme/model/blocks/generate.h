@@ -44,6 +44,14 @@ at::Tensor logits_of(const exec::Model& model, const std::vector<at::Tensor>& va
 double log_likelihood(const exec::Model& model, const std::vector<std::int64_t>& tokens,
                       std::size_t begin, std::int64_t context);
 
+// Natural logarithms of the probabilities of the tokens from `begin` (above 0) on, each given those before, by the kernels
+// of training: bit for bit those of a step on one rank, in rows of `row` tokens of which the first begins with them. The
+// model is a decoder whose head writes losses of tokens (source preferences). Throws Error{kData} for more tokens than
+// row + 1, and Error{kNonFinite}.
+std::vector<double> token_log_probs(const exec::Model& model,
+                                    const std::vector<std::int64_t>& tokens, std::size_t begin,
+                                    std::int64_t row);
+
 // A growing text, of which a model of family gpt, llama, neox or hnet reads each token once. Its blocks keep keys and values,
 // states and routers' last rows.
 class GrowingText {

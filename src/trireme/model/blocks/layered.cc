@@ -216,6 +216,7 @@ void LayeredBlock::attention(const model::Layer& layer, Run& run) const {
   exec::Past* const past = run.context.past;
   LayerSight sight = look_(layer, run.inputs, past);
   ops::AttentionHeads heads = heads_;
+  heads.cap = layer.cap;
   if (drops(layer, run)) {
     heads.dropout = dropout_;
     heads.key = run.context.generator(*layer.draw).current_seed();
@@ -243,7 +244,7 @@ at::Tensor LayeredBlock::attend_to_past(const model::Layer& layer, const Heads& 
   };
   // A window of 0 is all.
   return attend_after(past, split(qkv[0], heads_.heads), split(qkv[1], heads_.kv_heads),
-                      split(qkv[2], heads_.kv_heads), layer.attends.window - 1)
+                      split(qkv[2], heads_.kv_heads), layer.attends.window - 1, layer.cap)
       .flatten(2);
 }
 
@@ -261,7 +262,7 @@ at::Tensor LayeredBlock::row_linear(const model::Layer& layer, const at::Tensor&
   const ops::WeightGradientsPtr& gradients = run.context.weight_gradients;
   if (layer.reads.size() > 1)
     return ops::gated_linear(x, run.tensors[layer.reads[1]], weight, tp(), gradients, adapter,
-                             gate_of(layer.gate));
+                             gate_of(layer.gate), bias);
   if (layer.activation)
     return ops::gelu_linear(x, weight, bias, tp(), gradients, adapter, gelu_of(*layer.activation));
   return ops::row_linear(x, weight, bias, tp(), gradients, adapter);

@@ -1,6 +1,10 @@
 #include "trireme/model/blocks/mrope.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <span>
 
 #include "trireme/config/mrope.h"
 #include "trireme/families/llama/keys_attention.h"
@@ -8,25 +12,35 @@
 namespace trireme::blocks {
 
 ops::RotaryTable decoder_rotary(const config::Job& job, at::Device device) {
-  return decoder_rotary(job, config::rope_of(job.model), device);
+  return decoder_rotary(job, config::rope_of(job), device);
 }
 
-ops::RotaryTable decoder_rotary(const config::Job& job, const config::Rope& rope,
-                                at::Device device) {
-  return ops::rotary_table(job.model.seq_len, rope.frequencies, rope.amplitude,
-                           job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
-      .to(device);
+ops::RotaryTable decoder_rotary(const config::Job& job, const config::Rope& rope, at::Device device,
+                                double factor) {
+  const auto table = [&](std::span<const double> frequencies, double amplitude) {
+    return ops::rotary_table(job.model.seq_len, frequencies, amplitude,
+                             job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
+        .to(device);
+  };
+  const auto turning = std::ranges::find(rope.frequencies, 0.0) - rope.frequencies.begin();
+  const std::span<const double> all(rope.frequencies);
+  const ops::RotaryTable turned = table(all.first(turning), rope.amplitude * factor);
+  if (turning == std::ssize(all)) return turned;
+  // Channels that do not turn keep their length.
+  const ops::RotaryTable still = table(all.subspan(turning), factor);
+  return {.cosines = at::cat({turned.cosines, still.cosines}, 1),
+          .sines = at::cat({turned.sines, still.sines}, 1)};
 }
 
 DecoderTables decoder_tables(const config::Job& job, at::Device device) {
   const double factor = config::score_factor(job);
-  const auto both = [&](config::Rope rope) {
+  const auto both = [&](const config::Rope& rope) {
     const ops::RotaryTable keys = decoder_rotary(job, rope, device);
-    rope.amplitude *= factor;
-    return DecoderTables::Both{factor == 1 ? keys : decoder_rotary(job, rope, device), keys};
+    return DecoderTables::Both{factor == 1 ? keys : decoder_rotary(job, rope, device, factor),
+                               keys};
   };
   DecoderTables tables;
-  tables.full = both(config::rope_of(job.model));
+  tables.full = both(config::rope_of(job));
   tables.sliding = job.llama.sliding_theta == 0 ? tables.full : both(config::sliding_rope_of(job));
   return tables;
 }

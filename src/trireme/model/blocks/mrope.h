@@ -24,9 +24,9 @@ DecoderTables decoder_tables(const config::Job& job, at::Device device);
 
 // Table of a resolved job's decoder, for positions 0 .. model.seq_len - 1.
 ops::RotaryTable decoder_rotary(const config::Job& job, at::Device device);
-// The same with other frequencies than the decoder's own.
-ops::RotaryTable decoder_rotary(const config::Job& job, const config::Rope& rope,
-                                at::Device device);
+// The same with other frequencies than the decoder's own, times a factor.
+ops::RotaryTable decoder_rotary(const config::Job& job, const config::Rope& rope, at::Device device,
+                                double factor = 1);
 
 // Axis that rotates each frequency under M-RoPE, int64 [head_dim / 2]; undefined if the job has one position.
 at::Tensor frequency_axes(const config::Job& job);

@@ -5,6 +5,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/tanh.h>
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +28,7 @@ at::Tensor unseen(std::int64_t rows, std::int64_t keys, std::int64_t window, at:
 }  // namespace
 
 at::Tensor attend_after(exec::Past& past, const at::Tensor& q, const at::Tensor& k,
-                        const at::Tensor& v, std::int64_t window) {
+                        const at::Tensor& v, std::int64_t window, double cap) {
   const at::ScalarType wide = statistics_type(q.scalar_type());
   const std::int64_t rows = q.size(-3), width = q.size(-1), kv_heads = k.size(-2);
   at::Tensor all[] = {k.reshape({rows, kv_heads, width}), v.reshape({rows, kv_heads, width})};
@@ -37,8 +38,9 @@ at::Tensor attend_after(exec::Past& past, const at::Tensor& q, const at::Tensor&
   // Query heads of one key-value head are rows of one product.
   const at::Tensor q_kqw = by_head(q.reshape({rows, -1, width})).reshape({kv_heads, -1, width});
   const double scale = 1 / std::sqrt(static_cast<double>(width));
-  const at::Tensor scores_kqn = (at::matmul(q_kqw, by_head(all[0]).transpose(1, 2)) * scale)
-                                    .view({kv_heads, -1, rows, keys})
+  at::Tensor all_kqn = at::matmul(q_kqw, by_head(all[0]).transpose(1, 2)) * scale;
+  if (cap > 0) all_kqn = at::tanh(all_kqn / cap) * cap;
+  const at::Tensor scores_kqn = all_kqn.view({kv_heads, -1, rows, keys})
                                     .masked_fill(unseen(rows, keys, window, q.device()),
                                                  -std::numeric_limits<double>::infinity())
                                     .view({kv_heads, -1, keys});

@@ -36,8 +36,7 @@ Compared compared(PreferenceLoss loss, const AnswerSum& answer) {
     case PreferenceLoss::kDpo:
     case PreferenceLoss::kKto: return {answer.ratio, 1};
     case PreferenceLoss::kIpo: return {mean(answer.ratio, answer.tokens), each};
-    case PreferenceLoss::kSimpo:
-    case PreferenceLoss::kOrpo: break;
+    default: break;
   }
   return {mean(answer.log_prob, answer.tokens), each};
 }
@@ -140,7 +139,7 @@ double total_loss(const Preference& preference, const std::vector<ComparisonLoss
 
 std::vector<PreferenceMetric> preference_metrics(const Preference& preference,
                                                  const std::vector<Comparison>& all) {
-  std::vector<PreferenceMetric> metrics(config::preference_metrics(preference.loss).size());
+  std::vector<PreferenceMetric> metrics(config::preference_metrics(preference).size());
   const auto add = [&](std::size_t metric, double value, bool present = true) {
     if (!present) return;
     metrics[metric].sum += value;

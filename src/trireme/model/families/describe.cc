@@ -45,7 +45,7 @@ ModelSpec describe(const config::Job& job, DescribeRank of_rank) {
   const PerRank rank = per_rank(job);
   const Training training(job.model, job.lora);
   ModelSpec spec = of_rank(job, rank, training);
-  if (rank.answers) spec.metrics = config::preference_metrics(job.preference.loss);
+  if (rank.answers) spec.metrics = config::preference_metrics(job.preference);
   config::Job alone = job;
   alone.parallel.tp = alone.parallel.cp = 1;
   set_model_flops(spec,

@@ -47,6 +47,7 @@ struct Layer {
   bool from_one = false;          // of RMS norms: they multiply by 1 + gain
   bool whole_heads = false;  // of kAttention: its norms are of all heads of a token, else of each
   double multiplier = 1;     // of what kRows give, and of attention's queries after all else
+  double cap = 0;            // of kAttention: scores z become cap tanh(z / cap); 0: they stay
 };
 
 }  // namespace trireme::model

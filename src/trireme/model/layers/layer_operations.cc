@@ -84,7 +84,8 @@ void LayerOperations::attention(const Layer& layer, All& all) const {
                  .window = number(layer.attends.window),
                  .heads = number(sizes_.attention.heads),
                  .width = number(config::head_width(model_)),
-                 .causal = layer.causal});
+                 .causal = layer.causal,
+                 .capped = layer.cap > 0});
 }
 
 void LayerOperations::rows(const Layer& layer, All& all) const {

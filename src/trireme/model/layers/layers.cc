@@ -107,14 +107,15 @@ std::vector<int> LayerList::heads(int x, const std::string& name, Bias bias) {
 }
 
 int LayerList::attention(const std::vector<int>& qkv, const config::LayerAttention& attends,
-                         const HeadNorms& norms, double multiplier) {
+                         const HeadNorms& norms, double multiplier, double cap) {
   const Cuts cut(model_, rank_);
   Layer layer{.op = Layer::Op::kAttention,
               .reads = qkv,
               .attends = attends,
               .from_one = norms.from_one,
               .whole_heads = norms.whole,
-              .multiplier = multiplier};
+              .multiplier = multiplier,
+              .cap = cap};
   for (std::size_t of = 0; of < norms.names.size(); ++of) {
     const CutSegment& heads = of == 0 ? cut.q : cut.kv;
     // Of each head, a rank's gradient is of its own heads.
@@ -134,9 +135,10 @@ int LayerList::rows(const std::string& name, Layer layer, CutSegment inputs, Bia
   layer.weights = {
       param(matrix(prefix_ + name + ".weight", model_.hidden, inputs.granules * inputs.size,
                    initial_.residual, Cuts::columns({inputs})))};
-  if (biased != Bias::kNone)
-    layer.biases = {
-        param(bias(prefix_ + name + ".bias", model_.hidden, Cuts(model_, rank_).whole))};
+  if (biased != Bias::kNone) {
+    ParamSpec own = bias(prefix_ + name + ".bias", model_.hidden, Cuts(model_, rank_).whole);
+    layer.biases = {biased == Bias::kHere ? param(std::move(own)) : last_param(std::move(own))};
+  }
   const int y = tensor({.between = true});
   layer.writes = {y};
   block_.layers.push_back(std::move(layer));
@@ -171,11 +173,11 @@ int LayerList::narrow(const std::string& name, int x,
   return y;
 }
 
-std::vector<int> LayerList::widen_gated(const std::vector<std::string>& names, int x) {
+std::vector<int> LayerList::widen_gated(const std::vector<std::string>& names, int x, Bias bias) {
   std::vector<Column> both;
   for (const std::string& name : names)
     both.push_back({name, {Cuts::each(model_.ffn)}, sizes_.ffn});
-  const std::vector<int> wide = columns(x, both, Bias::kNone, true);
+  const std::vector<int> wide = columns(x, both, bias, true);
   block_.mlp = block_.layers.back().weights;
   return wide;
 }
@@ -189,9 +191,9 @@ std::vector<int> LayerList::widen_together(const std::string& name, int x) {
 }
 
 int LayerList::narrow_gated(const std::string& name, const std::vector<int>& gate_and_up,
-                            config::GateActivation gate, double multiplier) {
+                            config::GateActivation gate, double multiplier, Bias bias) {
   const int y = rows(name, {.reads = gate_and_up, .gate = gate, .multiplier = multiplier},
-                     Cuts::each(model_.ffn), Bias::kNone);
+                     Cuts::each(model_.ffn), bias);
   block_.mlp.push_back(block_.layers.back().weights[0]);
   return y;
 }

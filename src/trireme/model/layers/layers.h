@@ -72,21 +72,22 @@ class LayerList {
   std::vector<int> heads(int x, const std::vector<std::string>& names, Bias bias);
   // The same side by side, of one layer.
   std::vector<int> heads(int x, const std::string& name, Bias bias = Bias::kHere);
-  // Scores are multiplied by `multiplier` / sqrt(width of a head).
+  // Scores are multiplied by `multiplier` / sqrt(width of a head); then z becomes cap tanh(z / cap), unless cap is 0.
   int attention(const std::vector<int>& qkv, const config::LayerAttention& attends,
-                const HeadNorms& norms = {}, double multiplier = 1);
+                const HeadNorms& norms = {}, double multiplier = 1, double cap = 0);
   // What it writes, times the multiplier, joins the residual stream.
   int attention_output(const std::string& name, int mixed, Bias bias, double multiplier = 1);
   int widen(const std::string& name, int x);
   int activate(int x, config::Activation activation);
   // After an activation, if it has one of its own.
   int narrow(const std::string& name, int x, std::optional<config::Activation> activation = {});
-  // Gate and up, then down, without biases.
-  std::vector<int> widen_gated(const std::vector<std::string>& names, int x);
+  // Gate and up, then down.
+  std::vector<int> widen_gated(const std::vector<std::string>& names, int x,
+                               Bias bias = Bias::kNone);
   // The same of one layer, up before gate.
   std::vector<int> widen_together(const std::string& name, int x);
   int narrow_gated(const std::string& name, const std::vector<int>& gate_and_up,
-                   config::GateActivation gate, double multiplier);
+                   config::GateActivation gate, double multiplier, Bias bias = Bias::kNone);
   // A family's own way to mix rows, with these parameters.
   int mix(int x, std::vector<ParamSpec> params);
   int add(int a, int b);

@@ -45,6 +45,7 @@ struct Operation {
   double heads = 0;
   double width = 0;     // of a head
   bool causal = false;  // a token sees none after it
+  bool capped = false;  // scores, or logits, go through a tanh
 
   auto operator<=>(const Operation&) const = default;
 

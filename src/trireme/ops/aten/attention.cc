@@ -127,12 +127,15 @@ at::Tensor rows_of(const at::Tensor& x, const Segment& segment) {
 
 double scale_of(const Qkv& in) { return 1 / std::sqrt(static_cast<double>(in.q.size(3))); }
 
-// q k^T, scaled; -inf where a row does not see.
-at::Tensor scores_of(const at::Tensor& q_shrw, const at::Tensor& k_shcw, double scale,
-                     const at::Tensor& seen) {
-  return at::matmul(q_shrw, k_shcw.transpose(2, 3))
-      .mul_(scale)
-      .masked_fill_(seen.logical_not(), kNever);
+// q k^T, scaled, and capped if `cap` is above 0.
+at::Tensor scores_of(const at::Tensor& q_shrw, const at::Tensor& k_shcw, double scale, double cap) {
+  const at::Tensor scores = at::matmul(q_shrw, k_shcw.transpose(2, 3)).mul_(scale);
+  return cap > 0 ? scores.div_(cap).tanh_().mul_(cap) : scores;
+}
+
+// -inf where a row does not see.
+at::Tensor& hide(at::Tensor& scores, const at::Tensor& seen) {
+  return scores.masked_fill_(seen.logical_not(), kNever);
 }
 
 // e^(scores - top), 0 where there is no score.
@@ -166,8 +169,9 @@ void attention_add(const AttentionProblem& problem, const Qkv& in, const Segment
   for (const Block& block : blocks) {
     at::Tensor tops = rows_of(partial.tops, block.rows), sums = rows_of(partial.sums, block.rows);
     at::Tensor sum = rows_of(partial.sum, block.rows);
-    const at::Tensor scores =
-        scores_of(rows_of(q, block.rows), rows_of(k, block.keys), scale_of(in), blocks.seen(block));
+    at::Tensor scores =
+        scores_of(rows_of(q, block.rows), rows_of(k, block.keys), scale_of(in), problem.heads.cap);
+    hide(scores, blocks.seen(block));
     const at::Tensor top = at::maximum(tops, scores.amax(3));
     at::Tensor probs = powers(scores, top);
     const at::Tensor factor = powers(tops.unsqueeze(3), top);
@@ -203,12 +207,15 @@ void attention_backward(const AttentionProblem& problem, const Qkv& in, const Se
   for (const Block& block : blocks) {
     const at::Tensor q_shrw = rows_of(q, block.rows), dout_shrw = rows_of(dout, block.rows);
     const at::Tensor k_shcw = rows_of(k, block.keys);
-    at::Tensor probs = powers(scores_of(q_shrw, k_shcw, scale, blocks.seen(block)),
-                              rows_of(rows.log_sums, block.rows));
+    at::Tensor scores = scores_of(q_shrw, k_shcw, scale, problem.heads.cap), slope;
+    if (problem.heads.cap > 0) slope = scores.div(problem.heads.cap).square_().neg_().add_(1);
+    at::Tensor probs = powers(hide(scores, blocks.seen(block)), rows_of(rows.log_sums, block.rows));
+    scores.reset();
     at::Tensor dscores = at::matmul(dout_shrw, rows_of(v, block.keys).transpose(2, 3));
     const at::Tensor noise = blocks.noise(block, probs.scalar_type());
     if (noise.defined()) dscores.mul_(noise);
     dscores.sub_(rows_of(rows.delta, block.rows).unsqueeze(3)).mul_(probs).mul_(scale);
+    if (slope.defined()) dscores.mul_(slope);
     if (noise.defined()) probs.mul_(noise);
     rows_of(dv, block.keys).add_(at::matmul(probs.transpose(2, 3), dout_shrw));
     rows_of(dk, block.keys).add_(at::matmul(dscores.transpose(2, 3), q_shrw));

@@ -75,7 +75,7 @@ at::Tensor total_loss(const at::Tensor& losses, const at::Tensor& targets) {
 }
 
 void to_gradient(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first,
-                 const at::Tensor& log_sums, const at::Tensor& seeds) {
+                 const at::Tensor& log_sums, const at::Tensor& seeds, double cap) {
   if (logits.size(1) == 0) return;
   for_row_pieces(logits, targets, first, [&](const Rows& rows) {
     at::Tensor probs = rows.logits.to(log_sums.scalar_type())
@@ -83,6 +83,7 @@ void to_gradient(const at::Tensor& logits, const at::Tensor& targets, std::int64
                            .exp_();
     probs.scatter_add_(1, rows.column, rows.among.to(probs.scalar_type()).neg_());
     probs.mul_(seeds.dim() == 0 ? seeds : seeds.narrow(0, rows.begin, rows.count).unsqueeze(1));
+    if (cap > 0) probs.mul_(1 - rows.logits.to(probs.scalar_type()).div_(cap).square_());
     probs.masked_fill_(rows.ignored.unsqueeze(1), 0);
     rows.logits.copy_(probs);
   });

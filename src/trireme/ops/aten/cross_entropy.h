@@ -20,7 +20,8 @@ RowStats row_stats(const at::Tensor& logits, const at::Tensor& targets, std::int
 at::Tensor total_loss(const at::Tensor& losses, const at::Tensor& targets);
 
 // Logits become the gradient of the sum of seed * loss over rows; `seeds` are one a row, or a scalar, on their device.
+// Those that are capped by cap tanh(z / cap) become the gradient of what was capped.
 void to_gradient(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first,
-                 const at::Tensor& log_sums, const at::Tensor& seeds);
+                 const at::Tensor& log_sums, const at::Tensor& seeds, double cap = 0);
 
 }  // namespace trireme::ops::aten

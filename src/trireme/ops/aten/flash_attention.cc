@@ -29,7 +29,7 @@ bool has_flash_attention(const AttentionProblem& problem, const Qkv& in, const S
   const at::ScalarType type = in.q.scalar_type();
   const std::int64_t width = in.q.size(3);
   return in.q.is_cuda() && (type == at::kBFloat16 || type == at::kHalf) &&
-         width % kWidthStep == 0 && width <= kMostWidth && heads.dropout == 0 &&
+         width % kWidthStep == 0 && width <= kMostWidth && heads.dropout == 0 && heads.cap == 0 &&
          heads.offset == 0 && heads.heads == heads.kv_heads * heads.group &&
          problem.mask.kind != MaskKind::kBlockCausal && problem.mask.window < 0 &&
          !problem.mask.documents.begin.defined() && is_whole(problem.queries, problem.sequence) &&

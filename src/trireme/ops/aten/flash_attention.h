@@ -5,7 +5,7 @@
 
 namespace trireme::ops::aten {
 
-// Whether it supports this segment: a whole causal or full attention without documents and noise, in half precision.
+// Whether it supports this segment: a whole causal or full attention without documents, noise and cap, in half precision.
 bool has_flash_attention(const AttentionProblem& problem, const Qkv& in, const Segments& keys);
 
 // As in attention_core.h, for supported segments.

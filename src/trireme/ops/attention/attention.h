@@ -24,6 +24,7 @@ struct AttentionHeads {
   std::int64_t all_heads = 0;   // query heads of all ranks; 0: heads
   double dropout = 0;           // of probabilities, in [0, 1)
   std::uint64_t key = 0;        // of that noise
+  double cap = 0;               // scaled scores z become cap tanh(z / cap) (Gemma 2); 0: they stay
 
   // Replaces each 0 by the value it means, and checks the constraints.
   AttentionHeads resolved() const;

@@ -80,6 +80,7 @@ class Forward {
         score_block(problem_, width, tile_.stride(), sample, head, block, view, tile, seen);
     tile_.multiply_keys(head_of(in_.q, sample, head).from_row(block.row, block.tokens), keys, first,
                         scores);
+    cap_scores<T>(scores, tile_.scores());
     kernels::score_kernels<T>().softmax(scores, tile_.scores(), tile_.probs(), state.running,
                                         factors);
     if (state.begun)

@@ -103,11 +103,18 @@ inline kernels::ScoreBlock score_block(const AttentionProblem& problem, std::int
           .stride = stride,
           .seen = seen,
           .scale = 1 / std::sqrt(static_cast<double>(width)),
+          .cap = heads.cap,
           .place = place * problem.sequence + rows.position,
           .first_column = tile.position,
           .drop = heads.dropout > 0,
           .keep = kernels::Keep::at_rate(heads.key, heads.dropout),
           .keep_scale = 1 / (1 - heads.dropout)};
+}
+
+// Scores of a tile, as queries and keys give them, become those that are weighed.
+template <typename T>
+void cap_scores(const kernels::ScoreBlock& block, kernels::Wide<T>* scores) {
+  if (block.cap > 0) kernels::score_kernels<T>().cap_scores(block, scores);
 }
 
 // Backward's data about a block of queries.

@@ -10,7 +10,7 @@
 
 #include "trireme/comm/group.h"
 #include "trireme/comm/world.h"
-#include "trireme/ops/attention/score_tiles.h"
+#include "trireme/ops/kernels/score_tiles.h"
 #include "trireme/plan/mesh/context_method.h"
 #include "trireme/plan/mesh/token_layout.h"
 

@@ -13,8 +13,8 @@ AttentionHeads AttentionHeads::resolved() const {
   }
   if (r.all_heads == 0) r.all_heads = heads;
   TRIREME_CHECK(r.heads >= 0 && r.group > 0 && r.offset >= 0 && r.dropout >= 0 && r.dropout < 1 &&
-                    (r.heads == 0 || r.kv_head(r.heads - 1) < r.kv_heads) && r.first_head >= 0 &&
-                    r.first_head + r.heads <= r.all_heads,
+                    r.cap >= 0 && (r.heads == 0 || r.kv_head(r.heads - 1) < r.kv_heads) &&
+                    r.first_head >= 0 && r.first_head + r.heads <= r.all_heads,
                 "heads {} of {} from {}, {} key-value heads, group {}, offset {}, dropout {}",
                 r.heads, r.all_heads, r.first_head, r.kv_heads, r.group, r.offset, r.dropout);
   return r;

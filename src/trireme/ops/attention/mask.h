@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "trireme/ops/attention/score_tiles.h"
+#include "trireme/ops/kernels/score_tiles.h"
 
 namespace trireme::ops {
 

@@ -106,6 +106,7 @@ struct PairTiles {
         };
         across(rows.q, keys.k_across, scores_.raw<float>());
         across(rows.dout, keys.v_across, dscores_.raw<float>());
+        cap_scores<T>(part, scores_.raw<float>());
         kernels.softmax_backward(part, scores_.raw<float>(), dscores_.raw<float>(),
                                  rows.log_sums + row, rows.delta + row,
                                  pairs(scores_) + row / 2 * stride(),

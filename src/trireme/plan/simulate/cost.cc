@@ -130,7 +130,7 @@ std::vector<Exchanged> coded_exchanges(const PlanSet& plan, const plan::CodedRed
   return all;
 }
 
-// What is dense, then P and Q. Ranks that share a sender's sum send shards of matrices to their owners before, and
+// What is dense with P, unless it is scattered, and then Q. Ranks that share a sender's sum send shards of matrices to their owners before, and
 // gather all factors after; each number is the mean of these ranks.
 std::vector<Exchanged> low_rank_exchanges(const PlanSet& plan, const Instr& line) {
   const plan::LowRank low = plan::low_rank(plan, line.unit);
@@ -150,10 +150,8 @@ std::vector<Exchanged> low_rank_exchanges(const PlanSet& plan, const Instr& line
     return Exchanged{.kind = kind, .axes = line.axes, .ranks = ranks, .bytes = bytes(elements)};
   };
   std::vector<Exchanged> all;
-  if (dense > 0)
-    all.push_back(
-        sum(dense, low.reduction.scatters ? Exchange::kReduceScatter : Exchange::kAllReduce));
-  all.push_back(sum(left, Exchange::kAllReduce));
+  if (dense > 0 && low.reduction.scatters) all.push_back(sum(dense, Exchange::kReduceScatter));
+  all.push_back(sum(left + (low.reduction.scatters ? 0 : dense), Exchange::kAllReduce));
   all.push_back(sum(right, Exchange::kAllReduce));
   if (!low.distributed()) return all;
   all.push_back({.kind = Exchange::kSendRecv,

@@ -98,13 +98,29 @@ Kernel gemm(Math math, double m, double n, double k, double batch) {
   return {.kind = Kernel::Kind::kGemm, .math = math, .m = m, .n = n, .k = k, .batch = batch};
 }
 
+Kernel product(Math math, double rows, double in, double out) {
+  Kernel kernel = gemm(math, rows, out, in);
+  kernel.along = true;
+  return kernel;
+}
+
+Kernel input_gradient(Math math, double rows, double in, double out) {
+  return gemm(math, rows, in, out);
+}
+
+Kernel weight_gradient(Math math, double rows, double in, double out) {
+  Kernel kernel = gemm(math, out, in, rows);
+  kernel.crosswise = true;
+  return kernel;
+}
+
 Kernel attention(Math math, double flops) {
   return {.kind = Kernel::Kind::kAttention, .math = math, .flops = flops};
 }
 
 Kernel tiled_attention(Math math, double rows, double tokens, double heads, double width,
                        bool causal) {
-  constexpr double kBlock = 64;  // ops/attention/score_tiles.h
+  constexpr double kBlock = 64;  // ops/kernels/score_tiles.h
   const double seen = causal ? std::min((1 + kBlock / tokens) / 2, 1.0) : 1;
   Kernel kernel = attention(math, 4 * rows * tokens * seen * heads * width);
   kernel.begun = heads * rows / tokens * std::ceil(tokens / kBlock);

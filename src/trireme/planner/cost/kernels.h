@@ -32,6 +32,10 @@ struct Kernel {
 };
 
 Kernel gemm(Math math, double m, double n, double k, double batch = 1);
+// A product of a linear layer, [rows, in] x [in, out]; it and the gradients of what it reads and of its weights.
+Kernel product(Math math, double rows, double in, double out);
+Kernel input_gradient(Math math, double rows, double in, double out);
+Kernel weight_gradient(Math math, double rows, double in, double out);
 Kernel attention(Math math, double flops);
 // The kernel of ops/attention on CPUs for `rows` queries in sequences of `tokens`. It computes 64 queries of a head at
 // a time, against the keys up to the last that one of them sees.

@@ -19,7 +19,9 @@ constexpr double kWide = 4;
 struct Elementwise {
   double moved, kernels;
 };
-constexpr Elementwise kNoise = {35, 17};  // ops/aten/pointwise, mostly on integers
+constexpr Elementwise kNoise = {35, 17};    // ops/aten/pointwise, mostly on integers
+constexpr Elementwise kCap = {6, 3};        // division, tanh and product
+constexpr Elementwise kCapSlope = {11, 5};  // 1 - (x / cap)^2 and its product with a gradient
 
 class Lowering {
  public:
@@ -40,7 +42,7 @@ class Lowering {
   // Queries of sequences, and what they see.
   struct Attended {
     double queries, sequence, keys, window, heads, width;
-    bool causal;
+    bool causal, capped;
   };
 
   bool eager() const { return practice_.fusion == Fusion::kEager; }
@@ -63,6 +65,7 @@ class Lowering {
   void sum(const Operation& one);
   void look_up(const Operation& one);
   void loss(const Operation& one);
+  void cap_logits(double logits);
   void comparison(const Operation& one);
   void convert();
 
@@ -165,6 +168,10 @@ Lowering::Kernels Lowering::in_rows(const Attended& all, bool drops) {
   Kernels forward = {product(keys, all.width, 1), product(all.width, keys, 1),
                      elementwise(kForward)};
   input = {product(keys, all.width, 2), product(all.width, keys, 3), elementwise(kBackward)};
+  if (all.capped) {
+    forward.push_back(elementwise(kCap));
+    input.insert(input.end(), {elementwise(kCap), elementwise(kCapSlope)});
+  }
   if (drops) {
     forward.push_back(elementwise(kNoise));
     input.insert(input.end(), {elementwise(kNoise), elementwise(kRecomputed)});
@@ -180,9 +187,14 @@ Lowering::Kernels Lowering::in_memory(const Attended& all, bool drops) {
   narrow.count = 3;
   node_.attention_input = {gemm(math_, s, keys, all.width, batch), narrow,
                            stream(pairs * (3 * element_ + dropped), 2)};
-  return {gemm(math_, s, keys, all.width, batch),
-          stream(pairs * (2 * element_ + dropped), drops ? 2 : 1),
-          gemm(math_, s, all.width, keys, batch)};
+  Kernels forward = {gemm(math_, s, keys, all.width, batch),
+                     stream(pairs * (2 * element_ + dropped), drops ? 2 : 1),
+                     gemm(math_, s, all.width, keys, batch)};
+  if (all.capped) {
+    forward.push_back(stream(pairs * element_ * kCap.moved, kCap.kernels));
+    node_.attention_input.push_back(stream(pairs * element_ * kCapSlope.moved, kCapSlope.kernels));
+  }
+  return forward;
 }
 
 // Queries against all keys: of each pair a product over the head's width, for scores and for what they weigh.
@@ -195,7 +207,8 @@ void Lowering::attention(const Operation& one) {
                      .window = one.window,
                      .heads = one.heads,
                      .width = one.width,
-                     .causal = practice_.causal && one.causal};
+                     .causal = practice_.causal && one.causal,
+                     .capped = one.capped};
   const double scored = own ? one.keys : model::scored_tokens(tokens, one.window);
   Kernels forward;
   if (attends_ == AttentionKernel::kRows) {
@@ -211,6 +224,9 @@ void Lowering::attention(const Operation& one) {
       fused = tiled_attention(math_, all.queries, own ? tokens : scored, all.heads, all.width,
                               all.causal);
       if (own) fused.flops = flops;
+      // A score's cap takes as long as so many operations of products.
+      constexpr double kCapped = 40;
+      if (all.capped) fused.flops *= 1 + kCapped / (4 * all.width);
     }
     forward = {fused};
     node_.attention_input = {times(fused, 2.5)};  // with the scores once more
@@ -272,6 +288,16 @@ void Lowering::look_up(const Operation& one) {
   trained_ += one.in * one.out();
 }
 
+// In place, and with the other gradients where a kernel does all at once.
+void Lowering::cap_logits(double logits) {
+  if (compiled() || attends_ == AttentionKernel::kTiles) {
+    node_.forward.push_back(stream(logits * 2 * element_));
+    return;
+  }
+  node_.forward.push_back(stream(logits * kCap.moved * element_, kCap.kernels));
+  node_.input.push_back(stream(logits * (element_ + kWide * kCapSlope.moved), kCapSlope.kernels));
+}
+
 // The loss reads logits in fp32: the copy, the largest and the sum of their exponentials, and the gradient back.
 void Lowering::loss(const Operation& one) {
   const double numbers = rows(one) * one.in, e = element_;
@@ -281,6 +307,7 @@ void Lowering::loss(const Operation& one) {
       stream(logits * (compiled() ? 2 * e + 4 : e + 4 + 12), compiled() ? 2 : 4));
   node_.input.push_back(stream(logits * (compiled() ? 2 * e : 12 + e + 4), compiled() ? 1 : 3));
   node_.input.push_back(stream(numbers * 5 * e));
+  if (one.capped) cap_logits(logits);
   stream_ = numbers;
   writes_ = false;
 }
@@ -353,22 +380,6 @@ NodeKernels Lowering::finish() && {
 }
 
 }  // namespace
-
-Kernel product(Math math, double rows, double in, double out) {
-  Kernel kernel = gemm(math, rows, out, in);
-  kernel.along = true;
-  return kernel;
-}
-
-Kernel input_gradient(Math math, double rows, double in, double out) {
-  return gemm(math, rows, in, out);
-}
-
-Kernel weight_gradient(Math math, double rows, double in, double out) {
-  Kernel kernel = gemm(math, out, in, rows);
-  kernel.crosswise = true;
-  return kernel;
-}
 
 Kernel added(const Practice& practice, const NodeNumbers& numbers, double weights) {
   const auto element = static_cast<double>(size_of(numbers.type)),

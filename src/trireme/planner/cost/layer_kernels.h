@@ -36,10 +36,6 @@ NodeKernels lower(const std::vector<model::Operation>& operations, const Practic
 
 // Kernels that stream do it in the type of activations.
 NodeKernels typed(NodeKernels node, Math math);
-// A product of a linear layer, [rows, in] x [in, out]; it and the gradients of what it reads and of its weights.
-Kernel product(Math math, double rows, double in, double out);
-Kernel input_gradient(Math math, double rows, double in, double out);
-Kernel weight_gradient(Math math, double rows, double in, double out);
 // So many gradients of weights join the sum of the step's.
 Kernel added(const Practice& practice, const NodeNumbers& numbers, double weights);
 

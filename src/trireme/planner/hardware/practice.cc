@@ -33,6 +33,8 @@ std::string unfused(const config::Job& job) {
   if (type != DType::kBF16 && type != DType::kF16)
     return fmt::format("precision.compute={}", name(type));
   if (model.dropout > 0) return fmt::format("model.dropout={}", model.dropout);
+  if (job.llama.attention_cap > 0)
+    return fmt::format("llama.attention_cap={}", job.llama.attention_cap);
   if (job.data.documents) return "data.documents=true";
   for (const config::LayerAttention& layer : config::layer_attention(model))
     if (layer.window > 0 && layer.window < model.seq_len)

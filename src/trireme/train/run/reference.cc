@@ -163,7 +163,7 @@ void prepare_reference(const TrainSetup& setup, comm::World& world,
                        const std::function<void(const std::string&)>& say) {
   const config::Job& job = setup.job;
   if (job.data.source != config::DataSource::kPreferences ||
-      !config::uses_reference(job.preference.loss))
+      !loaders::needs_reference(job, setup.dataset))
     return;
   const Path directory = job.preference.reference;
   const std::string found = checkpoint::on_rank_zero(world, [&]() -> std::string {

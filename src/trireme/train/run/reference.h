@@ -9,7 +9,8 @@
 
 namespace trireme::train {
 
-// Computes and writes the directory preference.reference of a job that needs it, unless it exists. The micro-batches are
+// Computes and writes the directory preference.reference of a job that needs it (loaders::needs_reference), unless it
+// exists. The micro-batches are
 // those of the first epoch, in their layout, so that the first step computes the same bits. A directory that exists is
 // compared with the job: Error{kData} if it is of other weights, another model or another compute type. `say` is called
 // on rank 0. Collective.

@@ -14,7 +14,8 @@ JobSession::Load load_of(const config::Job& job, std::int64_t count, const Path&
       const config::Model& model = job.model;
       std::vector<at::Tensor> batch =
           loaders::random_tokens(first, count, model.seq_len, model.vocab, job.data.documents);
-      if (job.data.source == config::DataSource::kPreferences) loaders::add_answers(batch);
+      if (job.data.source == config::DataSource::kPreferences)
+        loaders::add_answers(batch, config::rewards_answers(job.preference.loss));
       return batch;
     };
   config::Job unreferenced = job;  // what it compares with may not be computed yet

@@ -10,14 +10,21 @@
 
 namespace trireme::loaders {
 
-// {tokens, targets, positions, answers, reference} of source preferences, [samples, tokens]; model/answers.h
-// has the last two. Both conversations of a comparison lie in one row. Weights count comparisons.
+// Numbers of a split by token and, with rewards, by document. Empty: 0 for all.
+struct AnswerNumbers {
+  std::span<const double> reference{}, old{};  // log-probabilities
+  std::vector<double> advantages{}, rewards{};
+};
+
+// {tokens, targets, positions, answers, reference} of source preferences, [samples, tokens], and three more of a policy
+// loss; model/answers.h has them. Both conversations of a comparison lie in one row. Weights are what the sum of the
+// losses is divided by: the number of comparisons, or comparisons::policy_weight().
 class PreferenceSource final : public PackedSource {
  public:
-  // `numbers`: log-probabilities of the reference of each token of the split; empty: 0 for all.
+  // `kept` holds the files of the numbers.
   PreferenceSource(const config::Job& job, const PackedSplit& split,
-                   std::optional<std::uint64_t> seed, std::shared_ptr<const Reference> reference,
-                   std::span<const double> numbers);
+                   std::optional<std::uint64_t> seed, AnswerNumbers numbers,
+                   std::vector<std::shared_ptr<const void>> kept);
 
   std::vector<at::Tensor> batch(std::int64_t first, std::int64_t count) const override;
   double weight(std::int64_t first, std::int64_t count) const override;
@@ -32,11 +39,20 @@ class PreferenceSource final : public PackedSource {
   // Calls body(index in the row, range of a document, its comparison within the row) for the row at a place.
   template <typename Body>
   void for_pieces(std::int64_t place, const Body& body) const;
+  // Fills a row of the inputs that a policy loss has in addition, from a place on.
+  void fill_rewards(std::vector<at::Tensor>& inputs, std::int64_t from,
+                    const PackedPiece& piece) const;
+  double weight_of_rows(std::int64_t first, std::int64_t count) const;
 
-  config::PreferenceLoss loss_;
-  std::shared_ptr<const Reference> reference_;
-  std::span<const double> numbers_;
+  config::Preference preference_;
+  std::int64_t micro_batch_;
+  AnswerNumbers numbers_;
+  std::vector<std::shared_ptr<const void>> kept_;
 };
+
+// Whether the loss reads log-probabilities of the initial weights: rollouts may bring all that a policy loss needs.
+// `dataset` is a directory.
+bool needs_reference(const config::Job& job, const Path& dataset);
 
 // Without preference.reference its numbers are 0: for runs that compute them, and for trials. Throws as
 // chat::packed_comparisons, and Error{kData} for another data set or reference.

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
 #include <random>
@@ -32,14 +33,21 @@ std::vector<at::Tensor> random_tokens(std::int64_t first, std::int64_t count, st
   return batch;
 }
 
-void add_answers(std::vector<at::Tensor>& batch) {
-  const at::Tensor answers =
-      at::full_like(batch[0], config::answer_code(0, config::Answer::kChosen));
-  const std::int64_t half = answers.size(1) / 2;
-  answers.narrow(1, half, answers.size(1) - half)
-      .fill_(config::answer_code(0, config::Answer::kRejected));
+void add_answers(std::vector<at::Tensor>& batch, bool rewards) {
+  using config::Answer;
+  const std::int64_t first = config::answer_code(0, rewards ? Answer::kSampled : Answer::kChosen);
+  const std::int64_t second = rewards ? config::answer_code(1, Answer::kSampled)
+                                      : config::answer_code(0, Answer::kRejected);
+  const at::Tensor answers = at::full_like(batch[0], first);
+  const std::int64_t half = answers.size(1) / 2, rest = answers.size(1) - half;
+  answers.narrow(1, half, rest).fill_(second);
   batch.push_back(answers);
   batch.push_back(at::zeros(answers.sizes(), at::kDouble));
+  if (!rewards) return;
+  batch.push_back(at::zeros(answers.sizes(), at::kDouble));
+  batch.push_back(at::ones(answers.sizes(), at::kDouble));  // advantages
+  batch.back().narrow(1, half, rest).fill_(-1);
+  batch.push_back(batch.back().clone());
 }
 
 }  // namespace trireme::loaders

@@ -13,7 +13,8 @@ namespace trireme::loaders {
 std::vector<at::Tensor> random_tokens(std::int64_t first, std::int64_t count, std::int64_t seq_len,
                                       std::int64_t vocab, bool documents = false);
 
-// Adds answers and reference of source preferences: each sample is one comparison of two answers of equal length.
-void add_answers(std::vector<at::Tensor>& batch);
+// Adds the inputs of source preferences: each sample is one comparison of two answers of equal length or, with `rewards`,
+// two answers with rewards.
+void add_answers(std::vector<at::Tensor>& batch, bool rewards);
 
 }  // namespace trireme::loaders

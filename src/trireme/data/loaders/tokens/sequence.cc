@@ -62,20 +62,13 @@ media::Image whole_tile(const Tiling& tiling, const media::Image& image) {
   return padded_tile(image, static_cast<int>(tiling.side), mean_colour(tiling.scale));
 }
 
-std::int64_t marks_in(std::string_view text) {
-  std::int64_t marks = 0;
-  for (std::size_t at = text.find(kImageMark); at != text.npos;
-       at = text.find(kImageMark, at + kImageMark.size()))
-    ++marks;
-  return marks;
-}
-
 }  // namespace
 
 Tiling::Tiling(const config::Job& job)
     : side(job.vision.image),
       per_side(config::tile_side(job)),
       tile_tokens(config::tile_tokens(job)),
+      image_token(job.vlm.tokens[0]),
       grid_kept(config::keeps_grid(job.projector)),
       rows_end(config::ends_rows(job)),
       apart(config::crosses(job)),
@@ -104,28 +97,19 @@ at::Tensor tiles_of(const Tiling& tiling, const media::Image& image) {
   return at::stack(tiles);
 }
 
-void Sequence::add_asked(const Tiling& tiling, std::string_view text,
-                         std::span<const ImageSize> images, const std::string& what) {
-  const std::int64_t marks = marks_in(text);
-  if (marks == 0) {
-    for (const ImageSize& image : images) add_image(tiling, image);
-    return add_text(text, false);
-  }
-  if (marks != std::ssize(images))
-    fail(ErrorKind::kData, "{}: {} in its question {} times, for {} pictures", what, kImageMark,
-         marks, images.size());
-  for (const ImageSize& image : images) {
-    const std::size_t mark = text.find(kImageMark);
-    add_text(text.substr(0, mark), false);
-    add_image(tiling, image);
-    text.remove_prefix(mark + kImageMark.size());
-  }
-  add_text(text, false);
+void Sequence::add_asked(const Tiling& tiling, std::span<const std::int64_t> asked,
+                         std::span<const ImageSize> images) {
+  auto image = images.begin();
+  for (const std::int64_t id : asked)
+    if (id != tiling.image_token)
+      add_token(id, false);
+    else
+      add_image(tiling, *image++);
+  TRIREME_CHECK(image == images.end(), "{} images in {} tokens", images.size(), asked.size());
 }
 
-void Sequence::add_answer(std::string_view answer) {
-  add_text(answer, true);
-  add_token(config::kEndToken, true);
+void Sequence::add_answer(std::span<const std::int64_t> answer) {
+  for (const std::int64_t id : answer) add_token(id, true);
 }
 
 void Sequence::add_token(std::int64_t id, bool answer) {
@@ -140,30 +124,27 @@ void Sequence::add(std::int64_t id, std::int64_t row, bool answer, Place place) 
   places.push_back(place);
 }
 
-void Sequence::add_text(std::string_view text, bool answer) {
-  for (const char byte : text) add_token(static_cast<unsigned char>(byte), answer);
-}
-
 void Sequence::add_image(const Tiling& tiling, ImageSize image) {
   const std::int64_t row = tiles_ * tiling.tile_tokens, tiles = tiling.tiles(image);
   tiles_ += tiles;
   if (tiling.apart) {
     seen_ = row;
-    return add_token(config::kImageToken, false);
+    return add_token(tiling.image_token, false);
   }
   if (!tiling.grid_kept) {
     for (std::int64_t i = 0; i < tiles * tiling.tile_tokens; ++i, ++next_)
-      add(config::kImageToken, row + i, false, {next_, next_, next_});
+      add(tiling.image_token, row + i, false, {next_, next_, next_});
     return;
   }
-  add_whole(tiling.per_side, row);
+  add_whole(tiling, row);
   if (!tiling.grids.empty()) add_grid(tiling, image, row + tiling.tile_tokens);
 }
 
-void Sequence::add_whole(std::int64_t per_side, std::int64_t row) {
+void Sequence::add_whole(const Tiling& tiling, std::int64_t row) {
+  const std::int64_t per_side = tiling.per_side;
   for (std::int64_t y = 0; y < per_side; ++y)
     for (std::int64_t x = 0; x < per_side; ++x)
-      add(config::kImageToken, row++, false, {next_, next_ + y, next_ + x});
+      add(tiling.image_token, row++, false, {next_, next_ + y, next_ + x});
   next_ += per_side;
 }
 
@@ -175,11 +156,11 @@ void Sequence::add_grid(const Tiling& tiling, ImageSize image, std::int64_t row)
     for (std::int64_t x = 0; x < seen.columns; ++x) {
       const std::int64_t down = seen.first_row + y, across = seen.first_column + x;
       const std::int64_t tile = down / g * grid.columns + across / g;
-      add(config::kImageToken, row + tile * g * g + down % g * g + across % g, false,
+      add(tiling.image_token, row + tile * g * g + down % g * g + across % g, false,
           {next_, next_ + y, next_ + x});
     }
     if (tiling.rows_end)
-      add(config::kImageToken, kNewline, false, {next_, next_ + y, next_ + seen.columns});
+      add(tiling.image_token, kNewline, false, {next_, next_ + y, next_ + seen.columns});
   }
   next_ += std::max(seen.rows, seen.columns + tiling.rows_end);
 }

@@ -6,8 +6,6 @@
 #include <array>
 #include <cstdint>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "trireme/config/job.h"
@@ -16,9 +14,6 @@
 #include "trireme/formats/tiling.h"
 
 namespace trireme::loaders {
-
-// Mark of a picture in a text.
-inline constexpr std::string_view kImageMark = "<image>";
 
 // Values of `visual` for a token without a projected row, and a target that has no loss.
 inline constexpr std::int64_t kEmbedded = -1, kNewline = -2, kNoTarget = -100;
@@ -30,6 +25,7 @@ struct Tiling {
   std::int64_t tiles(formats::ImageSize image) const;
 
   std::int64_t side, per_side, tile_tokens;
+  std::int64_t image_token;  // the id of all of them
   bool grid_kept, rows_end;
   bool apart;   // an image is one token, and what follows sees its rows
   bool padded;  // to a square, where an image is one tile
@@ -47,12 +43,10 @@ class Sequence {
  public:
   using Place = std::array<std::int64_t, 3>;  // time, row, column
 
-  // Text with pictures of these sizes at its marks, or before it where it has none. Throws Error{kData} beginning with
-  // `what` for another number of marks.
-  void add_asked(const Tiling& tiling, std::string_view text,
-                 std::span<const formats::ImageSize> images, const std::string& what);
-  // And the token that ends it.
-  void add_answer(std::string_view answer);
+  // Ids with a picture at each image token, of these sizes in this order.
+  void add_asked(const Tiling& tiling, std::span<const std::int64_t> asked,
+                 std::span<const formats::ImageSize> images);
+  void add_answer(std::span<const std::int64_t> answer);
   void add_token(std::int64_t id, bool answer);
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
@@ -64,9 +58,8 @@ class Sequence {
 
  private:
   void add(std::int64_t id, std::int64_t row, bool answer, Place place);
-  void add_text(std::string_view text, bool answer);
   void add_image(const Tiling& tiling, formats::ImageSize image);
-  void add_whole(std::int64_t per_side, std::int64_t row);
+  void add_whole(const Tiling& tiling, std::int64_t row);
   void add_grid(const Tiling& tiling, formats::ImageSize image, std::int64_t row);
 
   std::int64_t next_ = 0;  // position of what comes

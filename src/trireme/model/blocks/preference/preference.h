@@ -6,9 +6,9 @@
 
 namespace trireme::blocks {
 
-// The loss of all comparisons of a micro-batch. Where ranks share the tokens of a sequence, every rank has what all of
-// them know, and the first one the loss. Inputs: losses of tokens, codes of answers and log-probabilities of the
-// reference, [samples, tokens].
+// The loss of all answers of a micro-batch, compared or rewarded. Where ranks share the tokens of a sequence, every rank
+// has what all of them know, and the first one the loss. Inputs: losses of tokens and model::preference_inputs(),
+// [samples, tokens].
 class PreferenceLoss : public BoundBlock {
  public:
   PreferenceLoss(const config::Preference& preference, std::shared_ptr<const Across> across)

@@ -15,7 +15,7 @@ using config::Model;
 
 namespace {
 
-std::vector<Operation> head_operations(const Sizes& sizes, bool trains) {
+std::vector<Operation> head_operations(const Sizes& sizes, bool trains, bool capped) {
   const auto tokens = static_cast<double>(sizes.tokens), d = static_cast<double>(sizes.d);
   const auto vocab = static_cast<double>(sizes.vocab);
   return {{.what = Operation::What::kLogits,
@@ -27,7 +27,8 @@ std::vector<Operation> head_operations(const Sizes& sizes, bool trains) {
            .rows = static_cast<double>(sizes.rows),
            .in = d,
            .outs = {vocab},
-           .tokens = tokens}};
+           .tokens = tokens,
+           .capped = capped}};
 }
 
 }  // namespace
@@ -104,7 +105,7 @@ void Chain::adapt(const std::vector<ParamSpec>& params, std::vector<int> weights
                {.name = fmt::format("block.{}.lora", blocks_ - 1), .params = std::move(adapters)});
 }
 
-void Chain::head(std::vector<ParamSpec> params, std::int64_t statistics) {
+void Chain::head(std::vector<ParamSpec> params, std::int64_t statistics, bool capped) {
   const bool own = training_.trains("head");
   const TrainedHead head{.statistics = statistics,
                          .gradients = {.input = graph_.reached(x_), .own = own},
@@ -118,7 +119,7 @@ void Chain::head(std::vector<ParamSpec> params, std::int64_t statistics) {
        rank_.answers ? token_losses(sizes_, rank_)
                      : plan::Value{.name = "loss", .bytes = sizes_.statistic});
   if (model_.tied) graph_.bind({.unit = embed_, .param = 0});
-  graph_.computes(head_operations(sizes_of("head"), head.weight));
+  graph_.computes(head_operations(sizes_of("head"), head.weight, capped));
   if (!rank_.answers) return;
   add_preference_loss(graph_, sizes_, x_, compared_);
   graph_.computes(

@@ -37,8 +37,9 @@ class Chain {
   // Result of the last node, and its replacement as input of the next one.
   plan::ValueId written() const { return x_; }
   void then(plan::ValueId x) { x_ = x; }
-  // A tied head multiplies by the first parameter of unit `embed`. `statistics` as TrainedHead's.
-  void head(std::vector<ParamSpec> params, std::int64_t statistics);
+  // A tied head multiplies by the first parameter of unit `embed`. `statistics` as TrainedHead's; `capped`: logits go
+  // through a tanh.
+  void head(std::vector<ParamSpec> params, std::int64_t statistics, bool capped = false);
 
  private:
   Chain(Graph& graph, const config::Model& model, const Sizes& sizes, const Embedded& embedded,

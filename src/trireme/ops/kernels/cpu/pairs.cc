@@ -257,14 +257,15 @@ struct GradientRow {
   struct Result {
     __m512 prob, dscore;
   };
-  template <bool kDrop>
+  template <bool kDrop, bool kCapped>
   HWY_INLINE Result at(std::int64_t c, const ScoreBlock& block) const {
     const Tag<float> d;
     const auto lanes =
         static_cast<__mmask16>(first_lanes(seen.end - c) & ~first_lanes(seen.begin - c));
     const auto scale = hn::Set(d, static_cast<float>(block.scale));
     const auto exponent = hn::Set(d, kExponent<BF16> * static_cast<float>(block.scale));
-    const auto p = power<BF16>(hn::MulAdd(exponent, hn::LoadU(d, scores + c), below));
+    const auto score = hn::LoadU(d, scores + c);
+    const auto p = power<BF16>(hn::MulAdd(exponent, score, below));
     auto dp = hn::LoadU(d, dprobs + c), kept_p = p;
     if constexpr (kDrop) {
       const auto keep =
@@ -272,12 +273,16 @@ struct GradientRow {
       dp = hn::Mul(dp, keep);
       kept_p = hn::Mul(p, keep);
     }
-    const auto dscore = hn::Mul(hn::Mul(p, hn::Sub(dp, share)), scale);
+    auto dscore = hn::Mul(hn::Mul(p, hn::Sub(dp, share)), scale);
+    if constexpr (kCapped) {
+      const auto bent = hn::Mul(score, hn::Set(d, static_cast<float>(block.scale / block.cap)));
+      dscore = hn::Mul(dscore, hn::NegMulAdd(bent, bent, hn::Set(d, 1.0F)));
+    }
     return {_mm512_maskz_mov_ps(lanes, kept_p.raw), _mm512_maskz_mov_ps(lanes, dscore.raw)};
   }
 };
 
-template <bool kDrop>
+template <bool kDrop, bool kCapped>
 HWY_INLINE void softmax_backward_of(const ScoreBlock& block, const float* scores,
                                     const float* dprobs, const float* log_sums, const float* delta,
                                     std::uint32_t* prob_pairs, std::uint32_t* dscore_pairs,
@@ -314,8 +319,8 @@ HWY_INLINE void softmax_backward_of(const ScoreBlock& block, const float* scores
     std::int64_t c = 0;
     for (; c < begin; c += kPanel) write(c, zero, zero, zero);
     for (; c < all.end; c += kPanel) {
-      const GradientRow::Result a = first.template at<kDrop>(c, block),
-                                b = second.template at<kDrop>(c, block);
+      const GradientRow::Result a = first.template at<kDrop, kCapped>(c, block),
+                                b = second.template at<kDrop, kCapped>(c, block);
       const TwoRows p(a.prob, b.prob), d(a.dscore, b.dscore);
       write(c, p.pairs(), d.pairs(), d.rows);
     }
@@ -326,12 +331,12 @@ HWY_INLINE void softmax_backward_of(const ScoreBlock& block, const float* scores
 void pair_softmax_backward(const ScoreBlock& block, const float* scores, const float* dprobs,
                            const float* log_sums, const float* delta, std::uint32_t* prob_pairs,
                            std::uint32_t* dscore_pairs, BF16* dscores) {
-  if (block.drop)
-    softmax_backward_of<true>(block, scores, dprobs, log_sums, delta, prob_pairs, dscore_pairs,
-                              dscores);
-  else
-    softmax_backward_of<false>(block, scores, dprobs, log_sums, delta, prob_pairs, dscore_pairs,
-                               dscores);
+  const bool capped = block.cap > 0;
+  const auto run = block.drop
+                       ? capped ? softmax_backward_of<true, true> : softmax_backward_of<true, false>
+                   : capped ? softmax_backward_of<false, true>
+                            : softmax_backward_of<false, false>;
+  run(block, scores, dprobs, log_sums, delta, prob_pairs, dscore_pairs, dscores);
 }
 
 PairKernels pair_kernels_of_target() {

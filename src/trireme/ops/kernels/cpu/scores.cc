@@ -25,6 +25,41 @@ HWY_INLINE void clear_unseen(T* row, const Interval& seen, std::int64_t columns)
   clear(seen.begin + (seen.end - seen.begin + kLanes<T> - 1) / kLanes<T> * kLanes<T>, columns);
 }
 
+// cap tanh(x / cap); a NaN stays one.
+template <typename T>
+HWY_INLINE Vector<T> capped(Vector<T> x, Wide<T> factor, Wide<T> cap) {
+  const Vector<T> bent = hn::Tanh(Tag<T>(), hn::Mul(x, fill<T>(factor)));
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Mul(bent, fill<T>(cap)));
+}
+
+// 1 - (x factor)^2: by how much a capped number follows what was capped.
+template <typename T>
+HWY_INLINE Vector<T> cap_slope(Vector<T> x, Wide<T> factor) {
+  const Vector<T> share = hn::Mul(x, fill<T>(factor));
+  return hn::NegMulAdd(share, share, fill<T>(1));
+}
+
+template <typename T>
+void cap_scores(const ScoreBlock& block, Wide<T>* scores) {
+  using A = Wide<T>;
+  const A factor = static_cast<A>(block.scale / block.cap),
+          cap = static_cast<A>(block.cap / block.scale);
+  for (std::int64_t r = 0; r < block.rows; ++r) {
+    const Interval seen = block.seen[r];
+    A* const row = scores + r * block.stride + seen.begin;
+    over<A, Padded>(seen.end - seen.begin,
+                    [&](auto at) { at.store(row, capped<A>(at.load(row), factor, cap)); });
+  }
+}
+
+template <typename T>
+void cap_logits(T* logits, std::int64_t count, double cap) {
+  using A = Wide<T>;
+  const A factor = static_cast<A>(1 / cap);
+  map<T>(logits, logits, count,
+         [&](const Vector<T>& x) HWY_ATTR { return capped<T>(x, factor, static_cast<A>(cap)); });
+}
+
 template <typename T>
 void softmax(const ScoreBlock& block, const Wide<T>* scores, T* probs,
              const Running<Wide<T>>& running, Wide<T>* factors) {
@@ -74,11 +109,17 @@ void softmax(const ScoreBlock& block, const Wide<T>* scores, T* probs,
   }
 }
 
-template <typename T>
-void softmax_backward(const ScoreBlock& block, const Wide<T>* scores, const Wide<T>* dprobs,
-                      const Wide<T>* log_sums, const Wide<T>* delta, T* probs, T* dscores) {
+template <typename T, bool kCapped>
+void softmax_backward_of(const ScoreBlock& block, const Wide<T>* scores, const Wide<T>* dprobs,
+                         const Wide<T>* log_sums, const Wide<T>* delta, T* probs, T* dscores) {
   using A = Wide<T>;
   const Vector<T> scale = fill<T>(static_cast<A>(block.scale));
+  const A per_cap = kCapped ? static_cast<A>(block.scale / block.cap) : A(0);
+  const auto scaled = [&](const Vector<T>& dscore, const Vector<T>& score) HWY_ATTR {
+    const Vector<T> result = hn::Mul(dscore, scale);
+    if constexpr (kCapped) return hn::Mul(result, cap_slope<T>(score, per_cap));
+    return result;
+  };
   const Vector<T> exponent = fill<T>(kExponent<T> * static_cast<A>(block.scale));
   for (std::int64_t r = 0; r < block.rows; ++r) {
     const Interval seen = block.seen[r];
@@ -97,19 +138,28 @@ void softmax_backward(const ScoreBlock& block, const Wide<T>* scores, const Wide
       const std::int64_t column = block.first_column + seen.begin;
       over<A, Padded>(count, [&](auto at) {
         const Vector<T> keep = kept<T>(block.keep, key, column + at.i, factor);
-        const Vector<T> p = power<T>(hn::MulAdd(exponent, at.load(row), below));
+        const Vector<T> score = at.load(row);
+        const Vector<T> p = power<T>(hn::MulAdd(exponent, score, below));
         const Vector<T> slope = hn::Sub(hn::Mul(at.load(drow), keep), share);
-        at.store(d_out, hn::Mul(hn::Mul(p, slope), scale));
+        at.store(d_out, scaled(hn::Mul(p, slope), score));
         at.store(p_out, hn::Mul(p, keep));
       });
     } else {
       over<A, Padded>(count, [&](auto at) {
-        const Vector<T> p = power<T>(hn::MulAdd(exponent, at.load(row), below));
-        at.store(d_out, hn::Mul(hn::Mul(p, hn::Sub(at.load(drow), share)), scale));
+        const Vector<T> score = at.load(row);
+        const Vector<T> p = power<T>(hn::MulAdd(exponent, score, below));
+        at.store(d_out, scaled(hn::Mul(p, hn::Sub(at.load(drow), share)), score));
         at.store(p_out, p);
       });
     }
   }
+}
+
+template <typename T>
+void softmax_backward(const ScoreBlock& block, const Wide<T>* scores, const Wide<T>* dprobs,
+                      const Wide<T>* log_sums, const Wide<T>* delta, T* probs, T* dscores) {
+  const auto run = block.cap > 0 ? softmax_backward_of<T, true> : softmax_backward_of<T, false>;
+  run(block, scores, dprobs, log_sums, delta, probs, dscores);
 }
 
 // A row's target as a column; outside [0, rows.count) where it is not among the classes.
@@ -176,10 +226,12 @@ void log_sum_exp(const LogitRows& rows, const T* logits, Wide<T>* chosen, Wide<T
   }
 }
 
-template <typename T>
-void cross_entropy_backward(const LogitRows& rows, T* logits, const Wide<T>* log_sums,
-                            const RowSeeds<Wide<T>>& seeds, std::int64_t begin, std::int64_t end) {
+template <typename T, bool kCapped>
+void cross_entropy_backward_of(const LogitRows& rows, T* logits, const Wide<T>* log_sums,
+                               const RowSeeds<Wide<T>>& seeds, std::int64_t begin,
+                               std::int64_t end) {
   using A = Wide<T>;
+  const A per_cap = kCapped ? static_cast<A>(1 / rows.cap) : A(0);
   const Vector<T> exponent = fill<T>(kExponent<T>);
   for (std::int64_t r = begin; r < end; ++r) {
     T* const row = logits + r * rows.count;
@@ -190,19 +242,36 @@ void cross_entropy_backward(const LogitRows& rows, T* logits, const Wide<T>* log
     const A factor = seeds.at(r);
     const std::int64_t target = target_column(rows, r);
     const bool mine = among(rows, target);
-    const A own = mine ? std::exp(static_cast<A>(row[target]) - log_sums[r]) - A(1) : A(0);
+    const A logit = mine ? static_cast<A>(row[target]) : A(0);
+    const A bent = kCapped ? A(1) - logit * per_cap * (logit * per_cap) : A(1);
+    const A own = mine ? (std::exp(logit - log_sums[r]) - A(1)) * bent : A(0);
     const Vector<T> below = fill<T>(-kExponent<T> * log_sums[r]);
     over<T>(rows.count, [&](auto at) {
-      const Vector<T> p = power<T>(hn::MulAdd(exponent, at.load(row), below));
-      at.store(row, hn::Mul(fill<T>(factor), p));
+      const Vector<T> x = at.load(row);
+      const Vector<T> p = power<T>(hn::MulAdd(exponent, x, below));
+      const Vector<T> dx = hn::Mul(fill<T>(factor), p);
+      if constexpr (kCapped)
+        at.store(row, hn::Mul(dx, cap_slope<T>(x, per_cap)));
+      else
+        at.store(row, dx);
     });
     if (mine) row[target] = static_cast<T>(factor * own);
   }
 }
 
 template <typename T>
+void cross_entropy_backward(const LogitRows& rows, T* logits, const Wide<T>* log_sums,
+                            const RowSeeds<Wide<T>>& seeds, std::int64_t begin, std::int64_t end) {
+  const auto run =
+      rows.cap > 0 ? cross_entropy_backward_of<T, true> : cross_entropy_backward_of<T, false>;
+  run(rows, logits, log_sums, seeds, begin, end);
+}
+
+template <typename T>
 ScoreKernels<T> make() {
-  return {.softmax = softmax<T>,
+  return {.cap_scores = cap_scores<T>,
+          .cap_logits = cap_logits<T>,
+          .softmax = softmax<T>,
           .softmax_backward = softmax_backward<T>,
           .log_sum_exp = log_sum_exp<T>,
           .cross_entropy_backward = cross_entropy_backward<T>};

@@ -1,8 +1,8 @@
 // Operations of attention and cross-entropy on rows of scores on the CPU.
 #pragma once
 
-#include "trireme/ops/attention/score_tiles.h"
 #include "trireme/ops/kernels/cpu/types.h"
+#include "trireme/ops/kernels/score_tiles.h"
 
 namespace trireme::ops::kernels {
 
@@ -14,6 +14,7 @@ struct ScoreBlock {
   std::int64_t stride = 0;
   const Interval* seen = nullptr;  // the columns that each row sees
   double scale = 1;                // of scores, above 0
+  double cap = 0;                  // of scaled scores; 0: none
   // Key of the noise on probabilities: the index of the first row among those of all heads, and the position of the
   // first column.
   std::int64_t place = 0;
@@ -39,6 +40,7 @@ struct LogitRows {
   std::int64_t ignored = 0;
   std::int64_t first = 0;
   std::int64_t count = 0;
+  double cap = 0;  // of the logits, which are capped already; 0: none
 };
 
 // State of the softmax of a block's rows: `tops` the largest scaled score so far (-inf: none), `sums` the sum of
@@ -59,20 +61,24 @@ struct RowSeeds {
 
 template <typename T>
 struct ScoreKernels {
+  // Scores become those that, scaled, are cap tanh(scale * score / cap), where rows see.
+  void (*cap_scores)(const ScoreBlock& block, Wide<T>* scores);
+  // Numbers x become cap tanh(x / cap).
+  void (*cap_logits)(T* logits, std::int64_t count, double cap);
   // probs = e^(scale * score - top) with noise, 0 where a row does not see and after an odd number of columns. Brings
   // `running` up to date and writes what the rows' earlier results are to be multiplied by (Milakov & Gimelshein 2018).
   void (*softmax)(const ScoreBlock& block, const Wide<T>* scores, T* probs,
                   const Running<Wide<T>>& running, Wide<T>* factors);
   // From scores and the gradient of probabilities: the probabilities, with noise, and the gradient of scores, p * (dp -
-  // delta) * scale. log_sums[row] is the log-sum-exp of the row's scaled scores over all columns and delta[row] its sum
-  // of p dp.
+  // delta) * scale. Of capped scores the latter is times 1 - (scale * score / cap)^2. log_sums[row] is the log-sum-exp
+  // of the row's scaled scores over all columns and delta[row] its sum of p dp.
   void (*softmax_backward)(const ScoreBlock& block, const Wide<T>* scores, const Wide<T>* dprobs,
                            const Wide<T>* log_sums, const Wide<T>* delta, T* probs, T* dscores);
   // For rows [begin, end): log_sums[r], the log-sum-exp over these classes, and chosen[r], the target's logit or 0 if
   // it is not among them. Both are 0 for ignored rows.
   void (*log_sum_exp)(const LogitRows& rows, const T* logits, Wide<T>* chosen, Wide<T>* log_sums,
                       std::int64_t begin, std::int64_t end);
-  // Logits become seed * (softmax - onehot), 0 in ignored rows; log_sums are over all classes there are.
+  // Logits become seed * (softmax - onehot), times 1 - (logit / cap)^2 where they are capped, 0 in ignored rows; log_sums are over all classes there are.
   void (*cross_entropy_backward)(const LogitRows& rows, T* logits, const Wide<T>* log_sums,
                                  const RowSeeds<Wide<T>>& seeds, std::int64_t begin,
                                  std::int64_t end);
