@@ -67,7 +67,7 @@ TEST(BrokenAdapter, Config) {
       {"DoRA",
        "llama",
        in_adapter("/use_dora", true),
-       {kTensors, "has no", "lora_magnitude_vector"}},
+       {kTensors, "has no lora_magnitude_vector", "use_dora"}},
       {"ranks by layer",
        "llama",
        in_adapter("/rank_pattern", {{"q_proj", 8}}),

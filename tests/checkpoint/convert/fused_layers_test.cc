@@ -166,8 +166,10 @@ TEST(FusedLayers, OfNeoxGetWhatAdaptersAdd) {
 // A model with adapters, and the files of its model in which several of its layers are one.
 struct Adapted {
   Adapted(const char* kind, const Layout& layout) {
-    const bool phi = kind == std::string_view("phi");
-    const config::Job plain = phi ? decoder(config::Family::kLlama, 17) : neox();
+    const bool phi = kind == std::string_view("phi"), neox = kind == std::string_view("neox");
+    config::Job plain = neox ? fused_layers_test::neox() : decoder(config::Family::kLlama, 17);
+    // Two channels of four turn, so that rows of queries and keys are in another order there.
+    if (!phi && !neox) plain.llama.rotary_fraction = 0.5;
     const Target base = target_of(plain, {});
     write_seed(base, scratch / "plain");
     to_hugging_face(scratch / "plain/step-3", base.job, base.model, scratch / "whole");
@@ -177,21 +179,22 @@ struct Adapted {
     one.job.model.weights = scratch / "base";
     write_seed(one, scratch / "seed");
     ours = stored(scratch / "seed/step-3", one.model);
-    fused = phi ? std::vector<std::string>{"self_attn.qkv_proj", "mlp.gate_up_proj"}
-                : std::vector<std::string>{"attention.query_key_value"};
+    fused = neox ? std::vector<std::string>{"attention.query_key_value"}
+                 : std::vector<std::string>{"self_attn.qkv_proj", "mlp.gate_up_proj"};
   }
   void write() { to_peft(scratch / "seed/step-3", one.job, one.model, scratch / "peft"); }
   // Our parameters of the base, in which tensors of these names and values take the place of weights.
-  HuggingFaceWeights base_with(const std::map<std::string, std::vector<float>>& values) const {
+  HuggingFaceWeights base_with(const std::map<std::string, std::vector<float>>& values,
+                               const std::string& name) const {
     const formats::SafetensorsFile file(scratch / "base/model.safetensors");
     std::vector<formats::Tensor> tensors(file.tensors().begin(), file.tensors().end());
     for (formats::Tensor& tensor : tensors)
       if (const auto found = values.find(tensor.name); found != values.end())
         tensor.bytes = std::as_bytes(std::span(found->second));
-    std::filesystem::create_directories(scratch / "with");
-    harness::write_safetensors(scratch / "with/model.safetensors", tensors, {});
-    replace_file(scratch / "with/config.json", read_file(scratch / "base/config.json"));
-    return HuggingFaceWeights(scratch / "with");
+    std::filesystem::create_directories(scratch / name);
+    harness::write_safetensors(scratch / name / "model.safetensors", tensors, {});
+    replace_file(scratch / name / "config.json", read_file(scratch / "base/config.json"));
+    return HuggingFaceWeights(scratch / name);
   }
 
   Scratch scratch;
@@ -229,7 +232,7 @@ const std::vector<Layout> kAdapters = {{"lora.rank=2", "lora.alpha=3"},
 
 // What PEFT computes of such a file, by its own scale of the layer, is what our adapters add.
 TEST(FusedAdapters, AreStackedWithTheirScale) {
-  for (const char* kind : {"phi", "neox"})
+  for (const char* kind : {"phi", "turned in part", "neox"})
     for (const Layout& layout : kAdapters) {
       Adapted model(kind, layout);
       model.write();
@@ -261,7 +264,8 @@ TEST(FusedAdapters, AreStackedWithTheirScale) {
         for (const float value : own)
           magnitudes[base].insert(magnitudes[base].end(), columns, value);
       }
-      const HuggingFaceWeights added = model.base_with(sums), scaled = model.base_with(magnitudes);
+      const HuggingFaceWeights added = model.base_with(sums, "added"),
+                               scaled = model.base_with(magnitudes, "scaled");
       int adapters = 0;
       for (const model::UnitSpec& unit : added.model().units)
         for (const model::ParamSpec& param : unit.params) {
@@ -284,7 +288,7 @@ TEST(FusedAdapters, AreStackedWithTheirScale) {
 }
 
 TEST(FusedAdapters, ComeBackWithTheirBits) {
-  for (const char* kind : {"phi", "neox"})
+  for (const char* kind : {"phi", "turned in part", "neox"})
     for (const Layout& layout : kAdapters) {
       Adapted model(kind, layout);
       model.write();
@@ -309,7 +313,7 @@ TEST(FusedAdapters, WithOneAAreReadAsAdaptersOfEachLayer) {
     if (tensor.name.find("qkv_proj") == tensor.name.npos) continue;
     const bool down = tensor.name.find("lora_A") != tensor.name.npos;
     tensor.shape[down ? 0 : 1] = 2;
-    values.emplace_back(static_cast<std::size_t>(tensor.numel()));
+    values.emplace_back(static_cast<std::size_t>(tensor.shape[0] * tensor.shape[1]));
     for (std::size_t i = 0; i < values.back().size(); ++i)
       values.back()[i] = static_cast<float>(i % 97) + (down ? 0.5F : 0.25F);
   }

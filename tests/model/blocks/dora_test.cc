@@ -33,8 +33,10 @@ config::Job job_of(Family family, const Sets& sets) {
                .ffn = 40,
                .vocab = 53,
                .seq_len = 30};
+  if (family == Family::kNeox) job.neox.rotary_fraction = 0.7;  // four of six channels
   job.precision.compute = DType::kF64;
   job.run.micro_batch = job.run.global_batch = 2;
+  job.llama.output_bias = job.llama.feed_forward_bias = family == Family::kLlama;
   for (const std::string& set : sets) config::apply_set(job, set);
   return config::resolve(job, 1, {});
 }

@@ -288,6 +288,13 @@ void PeftWeights::choose_targets(const PeftConfig& config) {
 
 void PeftWeights::refuse_tensors(const Shapes& there, const Shapes& of_all) const {
   const std::string where = (directory_ / kAdapterModelName).string();
+  const auto is_magnitude = [](const auto& tensor) {
+    return tensor.first.ends_with(".lora_magnitude_vector");
+  };
+  if (std::ranges::any_of(of_all, is_magnitude) && std::ranges::none_of(there, is_magnitude))
+    fail(ErrorKind::kData,
+         "{}: has no lora_magnitude_vector, which use_dora of {} needs; copy both files again",
+         where, kAdapterConfigName);
   for (const auto& [name, shape] : there)
     if (!of_all.contains(name))
       fail(ErrorKind::kData, "{}: {} is no adapter of a linear layer of this model", where,

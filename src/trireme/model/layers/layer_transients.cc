@@ -146,6 +146,7 @@ void LayerTransients::rows_backward(const Layer& layer, Tape& tape, GradientTape
   scale_back(layer, tape);
   undropped.give();
   Held gradient(tape, scaled(layer) > 0 ? tape_.row : dropped(layer));
+  if (scaled(layer) > 0) gradients.drop(layer.writes[0]);
   tape_.row_backward(tape, bytes(x), !layer.biases.empty());
   drop(layer, tape, 2);
   for (const int t : layer.reads) gradients.begin(t, bytes(t));

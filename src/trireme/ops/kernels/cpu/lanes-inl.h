@@ -57,13 +57,12 @@ HWY_INLINE Vector<float> load(const c10::Half* p) {
 HWY_INLINE void store(double* p, Vector<double> x) { hn::StoreU(x, Tag<double>(), p); }
 HWY_INLINE void store(float* p, Vector<float> x) { hn::StoreU(x, Tag<float>(), p); }
 // To nearest, ties to even. NaN stays one: no arithmetic makes those whose payload the rounding would carry
-// over. The instruction takes what is below the normal range for 0.
+// over. The instruction takes what is below the normal range for 0; volatile, it stays in its branch.
 HWY_INLINE void store(c10::BFloat16* p, Vector<float> x) {
   const hn::Rebind<std::uint16_t, Tag<float>> half;
 #if HWY_TARGET <= HWY_AVX3
   if (rounds_to_bf16) {
     __m256i rounded;
-    // Volatile, or the compiler may run it before it knows whether the CPU has it.
     asm volatile("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(x.raw));
     hn::StoreU(hn::Vec<decltype(half)>{rounded}, half, reinterpret_cast<std::uint16_t*>(p));
     return;
