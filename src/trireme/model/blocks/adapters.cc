@@ -40,12 +40,12 @@ at::Tensor AdaptedBlock::bias_within(int weight, const at::Tensor& bias) const {
   return bias.defined() && is_scaled(weight) ? at::zeros_like(bias) : bias;
 }
 
-Magnitude AdaptedBlock::magnitude(std::size_t weight, const ops::Adapter& adapter,
+ops::Magnitude AdaptedBlock::magnitude(std::size_t weight, const ops::Adapter& adapter,
                                   const at::Tensor& bias, const exec::BlockContext& context,
                                   const ops::TensorParallel& tp) const {
   const std::size_t place = place_of(static_cast<int>(weight));
-  Magnitude magnitude{.values = param(first_of(place) + 2), .bias = bias};
-  const auto computed = [&] { return row_norms(param(weight), adapter, tp); };
+  ops::Magnitude magnitude{.values = param(first_of(place) + 2), .bias = bias};
+  const auto computed = [&] { return ops::row_norms(param(weight), adapter, tp); };
   if (context.past == nullptr) {
     magnitude.norms = computed();
     return magnitude;

@@ -9,7 +9,7 @@
 
 #include "trireme/config/job.h"
 #include "trireme/model/blocks/blocks.h"
-#include "trireme/model/blocks/magnitude.h"
+#include "trireme/ops/magnitude.h"
 #include "trireme/ops/adapter.h"
 
 namespace trireme::blocks {
@@ -33,7 +33,7 @@ class AdaptedBlock : public BoundBlock {
   at::Tensor bias_within(int weight, const at::Tensor& bias) const;
   // The magnitude of a scaled weight. `tp`: the ranks that share the layer by inputs. While a sequence is read in parts,
   // norms are computed once.
-  Magnitude magnitude(std::size_t weight, const ops::Adapter& adapter, const at::Tensor& bias,
+  ops::Magnitude magnitude(std::size_t weight, const ops::Adapter& adapter, const at::Tensor& bias,
                       const exec::BlockContext& context, const ops::TensorParallel& tp = {}) const;
 
   // Whether the second norm keeps its result for the layer `up`. A frozen layer needs it only for its own

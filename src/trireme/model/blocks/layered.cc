@@ -146,7 +146,7 @@ void LayeredBlock::columns(const model::Layer& layer, Run& run) const {
   const ops::WeightGradientsPtr& gradients = run.context.weight_gradients;
   const ops::Keep keep = layer.wide ? kept_.mlp : ops::Keep::kYes;
   std::vector<ops::Projection> all;
-  std::vector<Magnitude> magnitudes(layer.weights.size());
+  std::vector<ops::Magnitude> magnitudes(layer.weights.size());
   for (std::size_t i = 0; i < layer.weights.size(); ++i) {
     const int weight = layer.weights[i];
     all.push_back({.weight = param(weight),
@@ -159,7 +159,7 @@ void LayeredBlock::columns(const model::Layer& layer, Run& run) const {
       ops::column_linears(run.tensors[layer.reads[0]], all, tp(), gradients, keep);
   for (std::size_t i = 0; i < written.size(); ++i)
     if (is_scaled(layer.weights[i]))
-      written[i] = scaled(written[i], magnitudes[i], gradients, keep);
+      written[i] = ops::scaled(written[i], magnitudes[i], gradients, keep);
   if (layer.writes.size() > written.size()) {
     const auto parts = written[0].value.chunk(static_cast<std::int64_t>(layer.writes.size()), -1);
     written.clear();
@@ -276,13 +276,13 @@ void LayeredBlock::rows(const model::Layer& layer, Run& run) const {
     adapter = this->adapter(weight, run.inputs, run.context,
                             layer.reads.size() > 1 || layer.activation ? across().feature_columns()
                                                                        : across().head_columns());
-  Magnitude magnitude;
+  ops::Magnitude magnitude;
   if (is_scaled(weight)) {
     magnitude = this->magnitude(weight, adapter, bias, run.context, tp());
     magnitude.rows = rows_outside(run.tensors[layer.reads[0]].value, tp());
   }
   at::Tensor y = row_linear(layer, bias_within(weight, bias), adapter, run);
-  if (is_scaled(weight)) y = scaled(y, magnitude, run.context.weight_gradients).value;
+  if (is_scaled(weight)) y = ops::scaled(y, magnitude, run.context.weight_gradients).value;
   if (layer.multiplier != 1) y = y * layer.multiplier;
   if (drops(layer, run))
     y = ops::dropout(y, dropout_, run.context.generator(*layer.draw).current_seed(),

@@ -381,26 +381,6 @@ NodeKernels Lowering::finish() && {
 
 }  // namespace
 
-Kernel added(const Practice& practice, const NodeNumbers& numbers, double weights) {
-  const auto element = static_cast<double>(size_of(numbers.type)),
-             sum = static_cast<double>(size_of(numbers.sums));
-  return stream(weights * (practice.adds_weight_gradients ? element + 2 * sum : sum));
-}
-
-NodeKernels typed(NodeKernels node, Math math) {
-  const auto type = [&](std::vector<Kernel>& kernels) {
-    for (Kernel& kernel : kernels)
-      if (kernel.kind == Kernel::Kind::kStream) kernel.math = math;
-  };
-  type(node.forward);
-  type(node.input);
-  type(node.weight);
-  type(node.attention_input);
-  type(node.last);
-  for (auto& [name, part] : node.parts) type(part);
-  return node;
-}
-
 NodeKernels lower(const std::vector<Operation>& operations, const Practice& practice,
                   const NodeNumbers& numbers) {
   Lowering lowering(practice, numbers);

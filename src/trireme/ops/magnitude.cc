@@ -1,4 +1,4 @@
-#include "trireme/model/blocks/magnitude.h"
+#include "trireme/ops/magnitude.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -20,18 +20,17 @@
 #include "trireme/ops/parameter_gradient.h"
 #include "trireme/ops/tensor_parallel_rows.h"
 
-namespace trireme::blocks {
+namespace trireme::ops {
 namespace {
 
-using ops::widened;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Calls body(first, count) for rows [first, first + count), in an order that no number of threads changes.
 template <typename Body>
 void by_chunks(std::int64_t rows, const Body& body) {
-  for (std::int64_t first = 0; first < rows; first += ops::kSumRows)
-    body(first, std::min(rows - first, ops::kSumRows));
+  for (std::int64_t first = 0; first < rows; first += kSumRows)
+    body(first, std::min(rows - first, kSumRows));
 }
 
 // y = x * factors, for rows, in the type of factors, rounded to y's.
@@ -46,19 +45,19 @@ void multiply(const at::Tensor& x, const at::Tensor& factors, const at::Tensor& 
 
 // sum += the sum of x's rows, both in the type of sums.
 void add_rows(const at::Tensor& x, const at::Tensor& sum) {
-  if (!ops::has_kernels(x)) {
-    sum.add_(ops::aten::sum_rows(x));
+  if (!has_kernels(x)) {
+    sum.add_(aten::sum_rows(x));
     return;
   }
   TRIREME_DISPATCH(x.scalar_type(), "magnitude", [&] {
-    ops::kernels::row_kernels<scalar_t>().add_rows(
-        ops::elements<scalar_t>(x), x.size(0), x.size(1), x.size(1),
-        ops::elements<ops::kernels::Wide<scalar_t>>(sum));
+    kernels::row_kernels<scalar_t>().add_rows(
+        elements<scalar_t>(x), x.size(0), x.size(1), x.size(1),
+        elements<kernels::Wide<scalar_t>>(sum));
   });
 }
 
 at::Tensor result_of(const at::Tensor& x, const Magnitude& magnitude) {
-  const at::Tensor rows = ops::as_rows(x), y = at::empty_like(rows);
+  const at::Tensor rows = as_rows(x), y = at::empty_like(rows);
   const at::Tensor factors = widened(magnitude.values) / magnitude.norms;
   const std::int64_t biased = magnitude.rows < 0 ? rows.size(0) : magnitude.rows;
   const auto part = [&](std::int64_t begin, std::int64_t end, const at::Tensor& bias) {
@@ -75,19 +74,19 @@ at::Tensor result_of(const at::Tensor& x, const Magnitude& magnitude) {
 // x, values and perhaps a bias.
 struct Scaled : torch::autograd::Function<Scaled> {
   static at::Tensor forward(AutogradContext* context, at::TensorList in, const Magnitude& magnitude,
-                            const ops::WeightGradientsPtr& gradients, const ops::Source& source) {
+                            const WeightGradientsPtr& gradients, const Source& source) {
     context->save_for_backward(
-        {ops::kept(in[0], source), in[1], magnitude.norms, in.size() > 2 ? in[2] : at::Tensor()});
-    ops::save(context, "x", source);
-    ops::save(context, gradients);
+        {kept(in[0], source), in[1], magnitude.norms, in.size() > 2 ? in[2] : at::Tensor()});
+    save(context, "x", source);
+    save(context, gradients);
     return result_of(in[0], magnitude);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor x = ops::as_rows(ops::restored(context, "x", saved[0]));
+    const at::Tensor x = as_rows(restored(context, "x", saved[0]));
     const at::Tensor &values = saved[1], &norms = saved[2], &bias = saved[3];
-    const ops::WeightGradientsPtr gradients = ops::saved_weight_gradients(context);
-    const at::Tensor dy = ops::as_rows(grads[0]).contiguous(), dx = at::empty_like(dy);
+    const WeightGradientsPtr gradients = saved_weight_gradients(context);
+    const at::Tensor dy = as_rows(grads[0]).contiguous(), dx = at::empty_like(dy);
     const at::Tensor factors = widened(values) / norms, sum = at::zeros_like(norms);
     by_chunks(dy.size(0), [&](std::int64_t first, std::int64_t count) {
       const at::Tensor some = dy.narrow(0, first, count), read = x.narrow(0, first, count);
@@ -98,9 +97,9 @@ struct Scaled : torch::autograd::Function<Scaled> {
       multiply(some, factors, {}, dx.narrow(0, first, count));
     });
     variable_list result = {dx.view(grads[0].sizes()),
-                            ops::deliver_gradient(values, sum.div_(norms), gradients)};
+                            deliver_gradient(values, sum.div_(norms), gradients)};
     if (bias.defined())
-      result.push_back(ops::bias_gradient(dy, bias, gradients, ops::BiasKeeps::kSum));
+      result.push_back(bias_gradient(dy, bias, gradients, BiasKeeps::kSum));
     result.resize(result.size() + 3);
     return result;
   }
@@ -108,30 +107,30 @@ struct Scaled : torch::autograd::Function<Scaled> {
 
 }  // namespace
 
-at::Tensor row_norms(const at::Tensor& weight, const ops::Adapter& adapter,
-                     const ops::TensorParallel& tp) {
+at::Tensor row_norms(const at::Tensor& weight, const Adapter& adapter,
+                     const TensorParallel& tp) {
   const at::NoGradGuard constant;
   const at::Tensor down = widened(adapter.down);
   at::Tensor norms = at::empty({weight.size(0)}, down.options());
   by_chunks(weight.size(0), [&](std::int64_t first, std::int64_t count) {
     const at::Tensor up = widened(adapter.up.narrow(0, first, count));
-    at::Tensor rows = ops::product(up, down).mul_(adapter.scale);
+    at::Tensor rows = product(up, down).mul_(adapter.scale);
     norms.narrow(0, first, count).copy_(rows.add_(weight.narrow(0, first, count)).square_().sum(1));
   });
   if (tp.size() > 1) tp.group->all_reduce(comm::buffer(norms)).wait();
   return norms.sqrt_();
 }
 
-ops::Operand scaled(const ops::Operand& x, const Magnitude& magnitude,
-                    const ops::WeightGradientsPtr& gradients, ops::Keep result) {
+Operand scaled(const Operand& x, const Magnitude& magnitude,
+                    const WeightGradientsPtr& gradients, Keep result) {
   variable_list in = {x.value.contiguous(), magnitude.values};
   if (magnitude.bias.defined()) in.push_back(magnitude.bias);
   at::Tensor y = Scaled::apply(at::TensorList(in), magnitude, gradients, x.source);
-  if (result == ops::Keep::kYes) return y;
-  auto again = std::make_shared<ops::Recomputed>([read = x.reader(), magnitude] {
+  if (result == Keep::kYes) return y;
+  auto again = std::make_shared<Recomputed>([read = x.reader(), magnitude] {
     return std::vector<at::Tensor>{result_of(read(), magnitude)};
   });
-  return {std::move(y), ops::Source{.recomputed = std::move(again)}};
+  return {std::move(y), Source{.recomputed = std::move(again)}};
 }
 
-}  // namespace trireme::blocks
+}  // namespace trireme::ops

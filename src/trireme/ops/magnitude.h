@@ -10,12 +10,12 @@
 #include "trireme/ops/tensor_parallel.h"
 #include "trireme/ops/weight_gradients.h"
 
-namespace trireme::blocks {
+namespace trireme::ops {
 
 // Norms of the rows of weight + scale up down, [out], in the type of sums and without a gradient. Weight [out, in] and
 // the adapter's matrices are this rank's; ranks of `tp`, if it has several, add up their squares.
-at::Tensor row_norms(const at::Tensor& weight, const ops::Adapter& adapter,
-                     const ops::TensorParallel& tp);
+at::Tensor row_norms(const at::Tensor& weight, const Adapter& adapter,
+                     const TensorParallel& tp);
 
 struct Magnitude {
   at::Tensor values;  // [out]
@@ -27,8 +27,8 @@ struct Magnitude {
 
 // x * values / norms + bias for x [.., out], in the type of sums, rounded once to x's. Keeps x and the norms. Gradients of
 // values and bias are added or deferred as deliver_gradient does. The result can be recomputed from x.
-ops::Operand scaled(const ops::Operand& x, const Magnitude& magnitude,
-                    const ops::WeightGradientsPtr& gradients = {},
-                    ops::Keep result = ops::Keep::kYes);
+Operand scaled(const Operand& x, const Magnitude& magnitude,
+                    const WeightGradientsPtr& gradients = {},
+                    Keep result = Keep::kYes);
 
-}  // namespace trireme::blocks
+}  // namespace trireme::ops
