@@ -27,7 +27,7 @@ TEST(LongRope, ATextHasTheFrequenciesOfItsWholeLength) {
              "        rope_scaling: 'longrope factor=4 original=16 short=1,1.5 long=2,3'}\n"
              "llama: {rotary_fraction: 0.5}\n"
              "data: {path: words.txt, tokenizer: bytes}\noptim: {lr: 1e-2}\n"
-             "run: {steps: 30, global_batch: 8}\n");
+             "run: {steps: 5, global_batch: 4}\n");
   const auto done = [&](const std::vector<std::string>& arguments) {
     const Result result = desk.run(arguments);
     EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -47,16 +47,17 @@ TEST(LongRope, ATextHasTheFrequenciesOfItsWholeLength) {
                                     tokens,     "--temperature", "0"};
   };
   EXPECT_EQ(done(generate("theirs", "the oars", "8")), done(generate("other", "the oars", "8")));
-  const char* longer = "the oars of a trireme pull";
-  EXPECT_NE(done(generate("theirs", longer, "30")), done(generate("other", longer, "30")));
-  desk.write("questions.jsonl",
-             R"({"query": "the oars", "choices": ["of a", "pull in"], "gold": 0})");
-  const auto likelihoods = [&](const char* model) {
+  desk.write("short.jsonl", R"({"query": "the oars", "choices": ["of a", "pull in"], "gold": 0})");
+  desk.write("long.jsonl",
+             R"({"query": "the oars of a trireme", "choices": ["pull", "the oars"], "gold": 0})");
+  for (const char* model : {"theirs", "other"})
     std::filesystem::copy(desk / "run/vocabulary.json", desk / model);
-    done({"evaluate", model, "--choices", "questions.jsonl", "--json", "found.json"});
+  const auto likelihoods = [&](const char* model, const char* questions) {
+    done({"evaluate", model, "--choices", questions, "--json", "found.json"});
     return Json::parse(read_file(desk / "found.json")).at("answers");
   };
-  EXPECT_EQ(likelihoods("theirs"), likelihoods("other"));
+  EXPECT_EQ(likelihoods("theirs", "short.jsonl"), likelihoods("other", "short.jsonl"));
+  EXPECT_NE(likelihoods("theirs", "long.jsonl"), likelihoods("other", "long.jsonl"));
   const Result crossing = desk.run(generate("run", "the oars", "9"));
   EXPECT_EQ(crossing.exit_code, 2) << crossing.out;
   EXPECT_THAT(crossing.err,

@@ -15,11 +15,11 @@
 #include "trireme/checkpoint/convert/weights.h"
 #include "trireme/config/families.h"
 #include "trireme/config/resolve/coded_sums.h"
+#include "trireme/config/resolve/resolve.h"
 #include "trireme/config/resolve/resolve_towers.h"
 #include "trireme/config/synthetic.h"
 #include "trireme/config/weights.h"
 #include "trireme/data/text/questions.h"
-#include "trireme/config/resolve/resolve.h"
 #include "trireme/data/text/vocabulary.h"
 
 namespace trireme::app {

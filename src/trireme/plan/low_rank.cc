@@ -106,9 +106,9 @@ std::int64_t LowRank::summed_bytes(int place) const {
 
 std::int64_t LowRank::buffers(int place) const {
   const FactorOwner& mine = owner(place);
-  return kWidth *
-         (factors + reduction.own() * std::max(mine.left, mine.right) + dense_sent(place) + mine.left +
-          (reduction.scatters ? dense_of_part(place) : 0) + (distributed() ? mine.matrices : 0));
+  return kWidth * (factors + reduction.own() * std::max(mine.left, mine.right) + dense_sent(place) +
+                   mine.left + (reduction.scatters ? dense_of_part(place) : 0) +
+                   (distributed() ? mine.matrices : 0));
 }
 
 std::int64_t LowRank::moving_bytes(int place) const {

@@ -44,10 +44,10 @@ inline Json published_config(const std::string& type) {
              {{"num_heads", {4, 4}}, {"rotary_emb_dim", {8, 16}}, {"window_size", {-1, -1}}}},
             {"tie_embeddings", false}};
   const std::map<std::string, const char*> classes = {
-      {"llama", "LlamaForCausalLM"}, {"mistral", "MistralForCausalLM"},
-      {"qwen2", "Qwen2ForCausalLM"}, {"qwen3", "Qwen3ForCausalLM"},
-      {"phi3", "Phi3ForCausalLM"},   {"gemma3_text", "Gemma3ForCausalLM"},
-      {"olmo2", "Olmo2ForCausalLM"}, {"gpt_neox", "GPTNeoXForCausalLM"},
+      {"llama", "LlamaForCausalLM"},  {"mistral", "MistralForCausalLM"},
+      {"qwen2", "Qwen2ForCausalLM"},  {"qwen3", "Qwen3ForCausalLM"},
+      {"phi3", "Phi3ForCausalLM"},    {"gemma3_text", "Gemma3ForCausalLM"},
+      {"olmo2", "Olmo2ForCausalLM"},  {"gpt_neox", "GPTNeoXForCausalLM"},
       {"gemma2", "Gemma2ForCausalLM"}};
   Json json{{"architectures", {classes.at(type)}},
             {"model_type", type},

@@ -16,9 +16,9 @@ inline constexpr char kDatasetName[] = "dataset.json";
 // Of every data set the first kTextFiles; of conversations also which tokens have loss, the first kChatFiles; of answers
 // with rewards also their numbers.
 inline constexpr const char* kDatasetFiles[] = {
-    "train.bin",      "train.idx",      "val.bin",      "val.idx",      kVocabularyName,
-    "train_loss.bin", "train_loss.idx", "val_loss.bin", "val_loss.idx", "train_rollouts.f64",
-    "val_rollouts.f64"};
+    "train.bin",     "train.idx",          "val.bin",         "val.idx",
+    kVocabularyName, "train_loss.bin",     "train_loss.idx",  "val_loss.bin",
+    "val_loss.idx",  "train_rollouts.f64", "val_rollouts.f64"};
 inline constexpr std::size_t kTextFiles = 5, kChatFiles = 9, kVocabularyIndex = 4;
 
 struct DatasetRecord {

@@ -17,7 +17,8 @@ struct LowRankState {
   Flat matrices;           // or the matrices that this rank owns of a sum whose shards ranks have
   Flat factors;            // P and Q of all matrices
   Flat products;           // of each own sender: its part of P, then of Q
-  Flat first;  // what travels as it is, then P of own matrices: one message where ranks get the whole sum
+  Flat
+      first;  // what travels as it is, then P of own matrices: one message where ranks get the whole sum
   Flat dense_part;  // of the former, what comes to this rank's shard
   comm::Ticket dense_reduce;
   double scale = 1;  // of the gradients

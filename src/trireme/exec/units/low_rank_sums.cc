@@ -93,14 +93,15 @@ void LowRankSums::add_dense(const std::vector<Flat>& sums) {
 comm::Ticket LowRankSums::send_first() {
   const std::int64_t dense = low_.dense_sent(place_);
   state_.dense_reduce = comm::Ticket();
-  if (!low_.reduction.scatters) return add_over_ranks(floats_at(state_.first, 0), dense + mine_.left);
+  if (!low_.reduction.scatters)
+    return add_over_ranks(floats_at(state_.first, 0), dense + mine_.left);
   if (dense > 0) {
     std::vector<std::int64_t> counts;
     for (int rank = 0; rank < low_.reduction.ranks; ++rank)
       counts.push_back(low_.dense_of_part(rank));
-    state_.dense_reduce = exchanging().reduce_scatter_v(
-        comm::Buffer{state_.first.at(0), dense, DType::kF32}, state_.dense_part.buffer(), counts,
-        comm::Reduce::kSum);
+    state_.dense_reduce =
+        exchanging().reduce_scatter_v(comm::Buffer{state_.first.at(0), dense, DType::kF32},
+                                      state_.dense_part.buffer(), counts, comm::Reduce::kSum);
   }
   return add_over_ranks(floats_at(state_.first, dense), mine_.left);
 }

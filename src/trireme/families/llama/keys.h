@@ -18,10 +18,11 @@ struct Llama {
   double attention_multiplier = 0;                           // of scores; 0: 1 / sqrt(head width)
   double embedding_multiplier = 1, residual_multiplier = 1;  // of x, and of what a branch adds
   double logits_divisor = 1;
-  double attention_cap = 0, logits_cap = 0;  // scores and logits z become cap tanh(z / cap); 0: none
-  bool output_bias = false;                  // attention's output layer has one
-  bool feed_forward_bias = false;            // and the layers of the feed-forward part
-  double rotary_fraction = 1;                // share of each head's channels that turn
+  double attention_cap = 0,
+         logits_cap = 0;           // scores and logits z become cap tanh(z / cap); 0: none
+  bool output_bias = false;        // attention's output layer has one
+  bool feed_forward_bias = false;  // and the layers of the feed-forward part
+  double rotary_fraction = 1;      // share of each head's channels that turn
   bool operator==(const Llama&) const = default;
 };
 
