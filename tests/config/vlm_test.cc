@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/config/error_of.h"
-#include "trireme/config/sections/mrope.h"
 #include "trireme/config/resolve/resolve.h"
+#include "trireme/config/sections/mrope.h"
 #include "trireme/families/vlm/keys_checks.h"
 
 namespace trireme::config::vlm_test {

@@ -1,5 +1,5 @@
 // Adapters against their formula, over tensor-parallel ranks and in halves; and what frozen weights save.
-#include "trireme/ops/adapter.h"
+#include "trireme/ops/adapters/adapter.h"
 
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>

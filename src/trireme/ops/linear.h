@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "trireme/ops/adapter.h"
+#include "trireme/ops/adapters/adapter.h"
 #include "trireme/ops/recomputed.h"
 #include "trireme/ops/tensor_parallel.h"
 #include "trireme/ops/weight_gradients.h"

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "trireme/comm/ticket.h"
-#include "trireme/ops/adapter.h"
+#include "trireme/ops/adapters/adapter.h"
 #include "trireme/ops/tensor_parallel.h"
 
 namespace trireme::ops {

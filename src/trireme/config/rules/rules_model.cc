@@ -1,11 +1,11 @@
 // A family with its keys, and its samples.
 #include "trireme/base/error.h"
-#include "trireme/config/sections/chat.h"
 #include "trireme/config/families.h"
 #include "trireme/config/pixels.h"
 #include "trireme/config/resolve/resolve_conversations.h"
 #include "trireme/config/rules/rule_lists.h"
 #include "trireme/config/rules/templates.h"
+#include "trireme/config/sections/chat.h"
 #include "trireme/config/synthetic.h"
 
 namespace trireme::config {

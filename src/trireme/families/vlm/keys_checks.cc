@@ -11,9 +11,9 @@
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
 #include "trireme/config/head_width.h"
-#include "trireme/config/sections/mrope.h"
 #include "trireme/config/rules/shared_rules.h"
 #include "trireme/config/rules/templates.h"
+#include "trireme/config/sections/mrope.h"
 #include "trireme/families/hvjepa/keys_checks.h"
 
 namespace trireme::config {

@@ -41,8 +41,8 @@ at::Tensor AdaptedBlock::bias_within(int weight, const at::Tensor& bias) const {
 }
 
 ops::Magnitude AdaptedBlock::magnitude(std::size_t weight, const ops::Adapter& adapter,
-                                  const at::Tensor& bias, const exec::BlockContext& context,
-                                  const ops::TensorParallel& tp) const {
+                                       const at::Tensor& bias, const exec::BlockContext& context,
+                                       const ops::TensorParallel& tp) const {
   const std::size_t place = place_of(static_cast<int>(weight));
   ops::Magnitude magnitude{.values = param(first_of(place) + 2), .bias = bias};
   const auto computed = [&] { return ops::row_norms(param(weight), adapter, tp); };

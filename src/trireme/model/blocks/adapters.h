@@ -9,8 +9,8 @@
 
 #include "trireme/config/job.h"
 #include "trireme/model/blocks/blocks.h"
-#include "trireme/ops/magnitude.h"
-#include "trireme/ops/adapter.h"
+#include "trireme/ops/adapters/adapter.h"
+#include "trireme/ops/adapters/magnitude.h"
 
 namespace trireme::blocks {
 
@@ -34,7 +34,8 @@ class AdaptedBlock : public BoundBlock {
   // The magnitude of a scaled weight. `tp`: the ranks that share the layer by inputs. While a sequence is read in parts,
   // norms are computed once.
   ops::Magnitude magnitude(std::size_t weight, const ops::Adapter& adapter, const at::Tensor& bias,
-                      const exec::BlockContext& context, const ops::TensorParallel& tp = {}) const;
+                           const exec::BlockContext& context,
+                           const ops::TensorParallel& tp = {}) const;
 
   // Whether the second norm keeps its result for the layer `up`. A frozen layer needs it only for its own
   // recomputation, and then recomputes it as well.

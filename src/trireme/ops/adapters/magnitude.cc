@@ -1,4 +1,4 @@
-#include "trireme/ops/magnitude.h"
+#include "trireme/ops/adapters/magnitude.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -50,9 +50,8 @@ void add_rows(const at::Tensor& x, const at::Tensor& sum) {
     return;
   }
   TRIREME_DISPATCH(x.scalar_type(), "magnitude", [&] {
-    kernels::row_kernels<scalar_t>().add_rows(
-        elements<scalar_t>(x), x.size(0), x.size(1), x.size(1),
-        elements<kernels::Wide<scalar_t>>(sum));
+    kernels::row_kernels<scalar_t>().add_rows(elements<scalar_t>(x), x.size(0), x.size(1),
+                                              x.size(1), elements<kernels::Wide<scalar_t>>(sum));
   });
 }
 
@@ -98,8 +97,7 @@ struct Scaled : torch::autograd::Function<Scaled> {
     });
     variable_list result = {dx.view(grads[0].sizes()),
                             deliver_gradient(values, sum.div_(norms), gradients)};
-    if (bias.defined())
-      result.push_back(bias_gradient(dy, bias, gradients, BiasKeeps::kSum));
+    if (bias.defined()) result.push_back(bias_gradient(dy, bias, gradients, BiasKeeps::kSum));
     result.resize(result.size() + 3);
     return result;
   }
@@ -107,8 +105,7 @@ struct Scaled : torch::autograd::Function<Scaled> {
 
 }  // namespace
 
-at::Tensor row_norms(const at::Tensor& weight, const Adapter& adapter,
-                     const TensorParallel& tp) {
+at::Tensor row_norms(const at::Tensor& weight, const Adapter& adapter, const TensorParallel& tp) {
   const at::NoGradGuard constant;
   const at::Tensor down = widened(adapter.down);
   at::Tensor norms = at::empty({weight.size(0)}, down.options());
@@ -121,8 +118,8 @@ at::Tensor row_norms(const at::Tensor& weight, const Adapter& adapter,
   return norms.sqrt_();
 }
 
-Operand scaled(const Operand& x, const Magnitude& magnitude,
-                    const WeightGradientsPtr& gradients, Keep result) {
+Operand scaled(const Operand& x, const Magnitude& magnitude, const WeightGradientsPtr& gradients,
+               Keep result) {
   variable_list in = {x.value.contiguous(), magnitude.values};
   if (magnitude.bias.defined()) in.push_back(magnitude.bias);
   at::Tensor y = Scaled::apply(at::TensorList(in), magnitude, gradients, x.source);

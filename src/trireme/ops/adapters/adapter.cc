@@ -1,4 +1,4 @@
-#include "trireme/ops/adapter.h"
+#include "trireme/ops/adapters/adapter.h"
 
 #include <utility>
 
