@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/config/error_of.h"
+#include "trireme/config/fields/fields.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/config/sections/mrope.h"
+#include "trireme/config/weights.h"
 #include "trireme/families/vlm/keys_checks.h"
 
 namespace trireme::config::vlm_test {
@@ -131,6 +133,17 @@ TEST(Vlm, AnImageFillsOneTubelet) {
   EXPECT_EQ(tile_tokens(vlm_resolved({"vision.frames=2", "vision.tubelet=2"})), 16);
   EXPECT_THAT(vlm_refusal({"vision.frames=4", "vision.tubelet=2"}),
               HasSubstr("set vision.frames=2"));
+}
+
+TEST(Vlm, ARunFromBeforeItsTokensWereAKeyGoesOn) {
+  const Job now = vlm_resolved({});
+  Job before = now;
+  before.vlm.tokens = {-1, -1};
+  EXPECT_NO_THROW(check_resumable(before, now));
+  EXPECT_THAT(other_meaning(before, now, {}), testing::IsEmpty());
+  Job other = now;
+  other.vlm.tokens = {300, 301};
+  EXPECT_THAT(usage_error_of([&] { check_resumable(before, other); }), HasSubstr("vlm.tokens"));
 }
 
 TEST(Vlm, WhatDoesNotFitIsRefused) {

@@ -189,7 +189,11 @@ int generate(const GenerateOptions& options) {
   }
   say_stops();
   if (options.rollout) words.insert(words.end(), {"--rollout", "1"});
-  words.insert(words.end(), {"--context", std::to_string(context_of(job, prompt, options.tokens))});
+  // A run's own rows, so that numbers of rollouts are those that it goes on with.
+  const bool as_trained = options.rollout && !convert::is_hugging_face(checkpoint);
+  const std::int64_t context =
+      as_trained ? job.model.seq_len : context_of(job, prompt, options.tokens);
+  words.insert(words.end(), {"--context", std::to_string(context)});
   words.insert(words.end(), {"--vocabulary", job_in_memory(tokenizer.description())});
   become_worker(words, {});
 }

@@ -157,11 +157,14 @@ void write_rollout(const exec::Model& model, const config::Job& job, const Argum
               }});
   text += decoded.finish();
   all.insert(all.end(), made.begin(), made.end());
-  const Json line = {
-      {"prompt_ids", start},
-      {"completion_ids", made},
-      {"logprobs", blocks::token_log_probs(model, all, start.size(), job.model.seq_len)},
-      {"completion", text}};
+  // The rest of a row is padding, which no token before it sees.
+  constexpr std::int64_t kPlaces = 64;
+  const std::int64_t row =
+      std::min(job.model.seq_len, (std::ssize(all) - 1 + kPlaces - 1) / kPlaces * kPlaces);
+  const Json line = {{"prompt_ids", start},
+                     {"completion_ids", made},
+                     {"logprobs", blocks::token_log_probs(model, all, start.size(), row)},
+                     {"completion", text}};
   write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 

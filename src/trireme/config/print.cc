@@ -4,6 +4,7 @@
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/fields/help.h"
 #include "trireme/config/resolve/coded_sums.h"
+#include "trireme/families/vlm/keys_checks.h"
 
 namespace trireme::config {
 namespace {
@@ -78,7 +79,9 @@ std::vector<std::pair<std::string, Optimizer>> named_optimizers(const Optim& opt
 
 void check_resumable(const Job& saved, const Job& now) {
   std::string changed;
-  for (const Difference& difference : diff(saved, now)) {
+  Job before = saved;
+  spell_tokens(before);
+  for (const Difference& difference : diff(before, now)) {
     if (!find_field(difference.key)->fixed) continue;
     if (!changed.empty()) changed += ", ";
     changed += fmt::format("{} was {}, is {}", difference.key, difference.before, difference.after);

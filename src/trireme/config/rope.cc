@@ -34,7 +34,9 @@ constexpr std::array kYarnTerms = {
     RopeTerm{"truncate", "truncate", &Scaling::truncate, 0, 1}};
 
 constexpr std::array kLongRopeTerms = {
-    kFactor, kOriginal,
+    kFactor,
+    RopeTerm{"original", "original_max_position_embeddings", &Scaling::original, 2, kMostTokens,
+             true},  // its logarithm divides
     RopeTerm{"attention", "attention_factor", &Scaling::attention, 0, kMostFactor}};
 constexpr std::array kLongRopeLists = {RopeList{"short", "short_factor", &Scaling::short_factors},
                                        RopeList{"long", "long_factor", &Scaling::long_factors}};

@@ -7,6 +7,7 @@
 #include "trireme/config/fields/fields.h"
 #include "trireme/config/head_width.h"
 #include "trireme/config/pixels.h"
+#include "trireme/families/vlm/keys_checks.h"
 
 namespace trireme::config {
 namespace {
@@ -27,6 +28,7 @@ void spell_pixels(const Job& of, Job& job) { job.vision.pixels = written(pixel_s
 Job spelled_out(Job job) {
   if (has_decoder(job.model.family)) job.model.head_dim = head_width(job.model);
   if (uses(job.model.family, "vision.pixels")) spell_pixels(job, job);
+  spell_tokens(job);
   return job;
 }
 

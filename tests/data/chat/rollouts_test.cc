@@ -69,6 +69,11 @@ TEST(Rollouts, IdsTakeThePlaceOfTexts) {
 
 TEST(Rollouts, AreKnownByTheirKeys) {
   EXPECT_TRUE(has_rollouts(R"({"prompt": "a", "completions": ["b"], "rewards": [1]})", "f"));
+  EXPECT_EQ(read_rollouts(R"({"prompt": "a", "completions": ["b"], "rewards": [1], "group": 7})",
+                          "f:1", 256)
+                .group,
+            "group 7")
+      << "lines of several answers may be one group too";
   EXPECT_TRUE(has_rollouts(R"({"prompt": "a", "completion": "b", "reward": 1})", "f"));
   EXPECT_FALSE(
       has_rollouts(R"({"prompt": "a", "completion": "b", "label": true, "reward": 1})", "f"));
@@ -94,7 +99,11 @@ TEST(Rollouts, RefusalsNameLineAndKey) {
               HasSubstr("logprobs.0 is -1; needs a list of numbers"));
   EXPECT_THAT(with(R"("rewards": [1, 2], "logprobs": [[-1], ["x"]])"),
               HasSubstr(R"(logprobs.1.0 is "x"; needs a finite number)"));
+  EXPECT_THAT(with(R"("rewards": [1, 2], "logprobs": [[-1], [0.5]])"),
+              HasSubstr("logprobs.1.0 is 0.5; needs the logarithm"));
   EXPECT_THAT(with(R"("rewards": [1, 2], "tools": [1])"), HasSubstr("has tools"));
+  EXPECT_THAT(with(R"("rewards": [1, 2], "completion_mask": [[1], [0]])"),
+              HasSubstr("has completion_mask"));
   EXPECT_THAT(refusal(R"({"prompt": "a", "completions": [], "rewards": []})"),
               HasSubstr("f:1: completions is empty; needs one answer or more"));
   EXPECT_THAT(refusal(R"({"prompt": "a", "completions": [5], "rewards": [1]})"),

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -217,7 +218,8 @@ void add_product(std::vector<float>& w, const std::vector<float>& b, const std::
     const std::span<float> whole(w.data() + row * columns, columns);
     double squares = 0;
     for (const float value : whole) squares += static_cast<double>(value) * value;
-    const double factor = magnitudes[row] / std::sqrt(squares);
+    constexpr double kLeast = std::numeric_limits<float>::min();  // of a row of zeros
+    const double factor = magnitudes[row] / std::max(std::sqrt(squares), kLeast);
     for (float& value : whole) value = static_cast<float>(factor * value);
   }
 }

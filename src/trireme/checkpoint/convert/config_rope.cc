@@ -55,6 +55,13 @@ RopeScaling long_rope(const JsonFields& rope, const JsonFields& fields, const Mo
   }
   scaling.original = number_or(rope, kOriginal, number_or(fields, kOriginal, kLongRopeOriginal));
   scaling.factor = std::max(1.0, static_cast<double>(model.seq_len) / scaling.original);
+  if (says(rope, "factor") && rope.number("factor") != scaling.factor)
+    fail(
+        ErrorKind::kData,
+        "{}: factor is {}, and max_position_embeddings={} is {} times {}={}; needs that factor, or "
+        "none",
+        rope.where(), formats::shown_json(rope.any("factor")), model.seq_len, scaling.factor,
+        kOriginal, scaling.original);
   scaling.attention = says(rope, "attention_factor") ? rope.number("attention_factor") : 0;
   return scaling;
 }

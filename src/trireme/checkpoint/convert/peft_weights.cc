@@ -211,6 +211,23 @@ void PeftWeights::check_scale(const PeftConfig& config, const AdapterTensor& ten
        config.lora.rank, config.lora.alpha);
 }
 
+// PEFT reads a pattern as a regular expression; here it is the end of a layer's name.
+void PeftWeights::check_patterns(const PeftConfig& config,
+                                 const std::set<std::string>& layers) const {
+  const auto check = [&](const char* key, const std::string& pattern) {
+    if (std::ranges::any_of(
+            layers, [&](const std::string& layer) { return layer.ends_with("." + pattern); }))
+      return;
+    fail(ErrorKind::kData,
+         "{}: {} has {}, which is the end of no adapted layer's name; needs names such as {}, and "
+         "no other patterns",
+         (directory_ / kAdapterConfigName).string(), key, formats::shown(pattern),
+         formats::shown(layers.begin()->substr(1)));
+  };
+  for (const auto& [pattern, rank] : config.ranks) check("rank_pattern", pattern);
+  for (const auto& [pattern, alpha] : config.alphas) check("alpha_pattern", pattern);
+}
+
 void PeftWeights::check_blocks(const AdapterTensor& adapter, const formats::Tensor& tensor) const {
   if (adapter.matrix != AdapterMatrix::kUp || adapter.ranks() == 1) return;
   const std::size_t width = size_of(tensor.dtype);
@@ -248,6 +265,7 @@ void PeftWeights::add_adapters(const PeftConfig& config) {
       adapters_[adapter.pieces[of].slot.param->name] = {index, of};
     layers.insert("." + adapter.layer);
   }
+  check_patterns(config, layers);
   for (const std::string& target : config.targets)
     if (std::ranges::none_of(layers,
                              [&](const auto& layer) { return layer.ends_with("." + target); }))

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,7 @@ class PeftWeights {
   [[noreturn]] void refuse_tensors(const Shapes& there, const Shapes& of_all) const;
   // That the layer of an adapter has the rank and the scale of the job, and that each of ours reads its own A alone.
   void check_scale(const PeftConfig& config, const AdapterTensor& tensor) const;
+  void check_patterns(const PeftConfig& config, const std::set<std::string>& layers) const;
   void check_blocks(const AdapterTensor& adapter, const formats::Tensor& tensor) const;
 
   Path directory_, base_path_;

@@ -175,9 +175,9 @@ std::vector<Field> lora_fields() {
                              "Rank of the LoRA adapters that train in place of the weights "
                              "(docs/lora.md). 0: no adapters.",
                              from(0, kMaxWidth)))),
-      compared(
-          fixed(number(KEY(lora.alpha), "LoRA alpha: adapter outputs are scaled by alpha / rank.",
-                       above(0, 1e6)))),
+      compared(fixed(number(
+          KEY(lora.alpha), "LoRA alpha: adapter outputs are scaled by alpha / rank (lora.scaling).",
+          above(0, 1e6)))),
       compared(fixed(choice(
           KEY(lora.scaling), "Divisor of lora.alpha: the rank, or the root of the rank (rsLoRA).",
           {{"rank", LoraScaling::kRank}, {"root_rank", LoraScaling::kRootRank}}))),

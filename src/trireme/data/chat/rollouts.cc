@@ -27,6 +27,17 @@ std::vector<double> numbers_of(const Json& list, const std::string& where) {
   return numbers;
 }
 
+// Up to 0, but for roundings of an engine.
+std::vector<double> log_probs_of(const Json& list, const std::string& where) {
+  constexpr double kRounded = 1e-3;
+  std::vector<double> numbers = numbers_of(list, where);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    if (numbers[i] > kRounded)
+      fail(ErrorKind::kData, "{}.{} is {}; needs the logarithm of a probability, 0 or less", where,
+           i, numbers[i]);
+  return numbers;
+}
+
 std::vector<std::int32_t> ids_of(const Json& list, const std::string& where,
                                  std::int64_t vocab_size) {
   if (!list.is_array() || list.empty())
@@ -117,7 +128,8 @@ bool has_rollouts(std::string_view json, const std::string& what) {
 RolloutLine read_rollouts(std::string_view json, const std::string& what, std::int64_t vocab_size) {
   const Json parsed = parse_json(json, what);
   const JsonFields sample(parsed, what);
-  refuse_keys(sample, {"tools", "functions", "system"});
+  refuse_keys(sample, {"tools", "functions", "system", "completion_mask", "response_mask",
+                       "loss_mask", "env_mask", "advantages", "token_level_rewards"});
   const bool several = either(sample, "rewards", "reward") == std::string_view("rewards");
   const bool as_ids = sample.has("completion_ids");
   const char* const texts = several ? "completions" : "completion";
@@ -140,11 +152,11 @@ RolloutLine read_rollouts(std::string_view json, const std::string& what, std::i
     else
       one.answer = answer_of(answer, what, several ? fmt::format("{}.{}", texts, i) : texts);
     if (sample.has("logprobs"))
-      one.log_probs = numbers_of(lists.of("logprobs", i), lists.where("logprobs", i));
+      one.log_probs = log_probs_of(lists.of("logprobs", i), lists.where("logprobs", i));
     if (sample.has("ref_logprobs"))
-      one.reference = numbers_of(lists.of("ref_logprobs", i), lists.where("ref_logprobs", i));
+      one.reference = log_probs_of(lists.of("ref_logprobs", i), lists.where("ref_logprobs", i));
   }
-  if (!several) line.group = group_of(sample, as_ids);
+  if (!several || sample.has("group")) line.group = group_of(sample, as_ids);
   return line;
 }
 

@@ -10,6 +10,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
+#include "trireme/config/families.h"
 #include "trireme/config/head_width.h"
 #include "trireme/config/rules/shared_rules.h"
 #include "trireme/config/rules/templates.h"
@@ -278,6 +279,11 @@ std::int64_t tile_tokens(const Job& job) {
   const std::int64_t side = tile_side(job);
   return keeps_grid(job.projector) ? vision.frames / vision.tubelet * side * side
                                    : job.projector.queries;
+}
+
+void spell_tokens(Job& job) {
+  if (uses(job.model.family, "vlm.tokens") && std::ranges::max(job.vlm.tokens) < 0)
+    job.vlm.tokens = {kImageToken, kEndToken};
 }
 
 }  // namespace trireme::config

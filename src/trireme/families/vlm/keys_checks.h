@@ -15,6 +15,8 @@ inline constexpr std::int64_t kEndToken = 257;
 inline constexpr std::int64_t kVlmVocab = 258;
 
 std::vector<Rule> vlm_rules();
+// Gives a job that was resolved before there was vlm.tokens the ids that it had.
+void spell_tokens(Job& job);
 // Frequencies of vlm.mrope.
 Rule mrope_rule();
 

@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "trireme/comm/tensor_buffer.h"
@@ -115,7 +116,8 @@ at::Tensor row_norms(const at::Tensor& weight, const Adapter& adapter, const Ten
     norms.narrow(0, first, count).copy_(rows.add_(weight.narrow(0, first, count)).square_().sum(1));
   });
   if (tp.size() > 1) tp.group->all_reduce(comm::buffer(norms)).wait();
-  return norms.sqrt_();
+  constexpr double kLeast = std::numeric_limits<float>::min();  // of a row of zeros
+  return norms.sqrt_().clamp_min_(kLeast);
 }
 
 Operand scaled(const Operand& x, const Magnitude& magnitude, const WeightGradientsPtr& gradients,
