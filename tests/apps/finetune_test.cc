@@ -310,8 +310,9 @@ TEST_F(Finetune, AdaptersComeBackFromPeft) {
   EXPECT_THAT(done({"checkpoint", "convert", "run", "--list"}),
               AllOf(HasSubstr("layers.1.self_attn.k_proj.lora_B.weight"), HasSubstr("16 tensors")));
   // With the model that it names, or another place of it.
-  EXPECT_THAT(done({"checkpoint", "convert", "adapter", "back"}),
-              HasSubstr("rank 4, alpha 8, lora.targets=attention, of"));
+  EXPECT_THAT(
+      done({"checkpoint", "convert", "adapter", "back"}),
+      HasSubstr("rank 4, alpha 8, lora.targets=attention, lora.scaling=rank, lora.dora=false, of"));
   EXPECT_EQ(answer("back"), answer("run"));
   done({"checkpoint", "convert", "adapter", "again", "--base", "hf"});
   done({"checkpoint", "convert", "back", "adapter2"});

@@ -189,8 +189,7 @@ TEST(Rope, RefusedTextNamesWhatIsWrong) {
   EXPECT_THAT(refused(lists + "long=1,2"), HasSubstr("short has 8 numbers and long 2"));
   EXPECT_THAT(refused(lists + "long=1,2,"), HasSubstr("\"\" is not a number from 1e-06 to"));
   EXPECT_THAT(refused(lists + "long=1,0"), HasSubstr("\"0\" is not a number from 1e-06 to"));
-  EXPECT_THAT(
-      refused("longrope factor=2 original=1 short=1 long=2"), HasSubstr("original"));
+  EXPECT_THAT(refused("longrope factor=2 original=1 short=1 long=2"), HasSubstr("original"));
   EXPECT_THAT(
       refused("longrope factor=2 original=8 short=1 long=2"),
       HasSubstr("short and long have 1 numbers for 8 frequencies, half of the 16 channels"));

@@ -189,7 +189,7 @@ int generate(const GenerateOptions& options) {
   }
   say_stops();
   if (options.rollout) words.insert(words.end(), {"--rollout", "1"});
-  // A run's own rows, so that numbers of rollouts are those that it goes on with.
+  // A run continues in rows of its own length, so its rollouts have numbers of these.
   const bool as_trained = options.rollout && !convert::is_hugging_face(checkpoint);
   const std::int64_t context =
       as_trained ? job.model.seq_len : context_of(job, prompt, options.tokens);

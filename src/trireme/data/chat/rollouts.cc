@@ -27,7 +27,7 @@ std::vector<double> numbers_of(const Json& list, const std::string& where) {
   return numbers;
 }
 
-// Up to 0, but for roundings of an engine.
+// Up to 0, apart from roundings of an engine.
 std::vector<double> log_probs_of(const Json& list, const std::string& where) {
   constexpr double kRounded = 1e-3;
   std::vector<double> numbers = numbers_of(list, where);
