@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tests/checkpoint/convert/published_config.h"
@@ -272,6 +273,17 @@ TEST(PublishedDecoders, RelativesAreReadAsTheirFilesSay) {
               HasSubstr("hidden_activation is"));
   EXPECT_THAT(refused("olmo3", {{"layer_types", {"chunked", "x", "x", "x"}}}),
               HasSubstr("layer_types has \"chunked\""));
+}
+
+// Files of Gemma have a whole number for it.
+TEST(PublishedDecoders, AMultiplierThatNoScalarSaysIsRefused) {
+  config::Job job =
+      config::resolve(job_of_config(tiny("gemma2", Json::object()).dump(), ""), 1, {});
+  job.llama.attention_multiplier = 1 / std::sqrt(156.0);
+  EXPECT_EQ(Json::parse(hugging_face_config(job))["query_pre_attn_scalar"], 156);
+  job.llama.attention_multiplier = 0.08;  // 156.25
+  EXPECT_THAT(formats::refusal([&] { hugging_face_config(job); }, ErrorKind::kUsage),
+              HasSubstr("llama.attention_multiplier"));
 }
 
 // A pattern that no class has keys for names its key.

@@ -69,6 +69,8 @@ TEST(Rollouts, IdsTakeThePlaceOfTexts) {
 
 TEST(Rollouts, AreKnownByTheirKeys) {
   EXPECT_TRUE(has_rollouts(R"({"prompt": "a", "completions": ["b"], "rewards": [1]})", "f"));
+  EXPECT_TRUE(has_rollouts(R"({"prompt_ids": [1], "completion_ids": [2]})", "f"))
+      << "a line to which no reward was added";
   EXPECT_EQ(read_rollouts(R"({"prompt": "a", "completions": ["b"], "rewards": [1], "group": 7})",
                           "f:1", 256)
                 .group,

@@ -1,6 +1,7 @@
 #include "trireme/data/chat/rollouts.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -122,7 +123,8 @@ std::string group_of(const JsonFields& sample, bool as_ids) {
 bool has_rollouts(std::string_view json, const std::string& what) {
   const Json sample = parse_json(json, what);
   if (!sample.is_object() || sample.contains("chosen") || sample.contains("label")) return false;
-  return sample.contains("reward") || sample.contains("rewards") || sample.contains("completions");
+  return std::ranges::any_of(std::array{"reward", "rewards", "completions", "completion_ids"},
+                             [&](const char* key) { return sample.contains(key); });
 }
 
 RolloutLine read_rollouts(std::string_view json, const std::string& what, std::int64_t vocab_size) {

@@ -225,11 +225,19 @@ void as_olmo2(Job& job) {
   as_olmo3(job);
 }
 
+// The multiplier of attention's scores that a whole query_pre_attn_scalar says; one that is equal up to roundings stays.
+double multiplier_there(double multiplier) {
+  if (multiplier == 0) return 0;
+  constexpr double kRounded = 1e-9;
+  const double there = 1 / std::sqrt(std::round(1 / (multiplier * multiplier)));
+  return std::abs(there - multiplier) <= kRounded * multiplier ? multiplier : there;
+}
+
 void as_gemma(Job& job, Llama own) {
   own.norms = config::NormPlaces::kBoth;
   own.gains_from_one = true;
   own.gate = config::GateActivation::kGeluTanh;
-  own.attention_multiplier = job.llama.attention_multiplier;
+  own.attention_multiplier = multiplier_there(job.llama.attention_multiplier);
   own.embedding_multiplier = std::sqrt(static_cast<double>(job.model.hidden));
   as_sliding(job, own);
 }

@@ -92,7 +92,8 @@ class LanguageHead : public BoundBlock {
         logits_cap_(logits_cap),
         is_loss_(node.loss),
         logits_(recomputes(node, model::kLogits) ? ops::Logits::kRecomputed : ops::Logits::kKept) {}
-  // Logits of rows x, [.., d] -> [.., vocab], capped, in fp32 or fp64; over tp ranks of this rank's part of the vocabulary.
+  // Logits of rows x, [.., d] -> [.., vocab], capped, in fp32 or fp64; over tp ranks of this rank's part of the
+  // vocabulary.
   at::Tensor logits(const at::Tensor& x) const;
   // Activations [d] of the last token of the first sample, from the inputs of forward; they decide what follows it.
   virtual at::Tensor last_row(const std::vector<at::Tensor>& inputs) const {

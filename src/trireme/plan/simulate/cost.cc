@@ -130,8 +130,8 @@ std::vector<Exchanged> coded_exchanges(const PlanSet& plan, const plan::CodedRed
   return all;
 }
 
-// What is dense with P, unless it is scattered, and then Q. Ranks that share a sender's sum send shards of matrices to their owners before, and
-// gather all factors after; each number is the mean of these ranks.
+// What is dense with P, unless it is scattered, and then Q. Ranks that share a sender's sum send shards of matrices to
+// their owners before, and gather all factors after; each number is the mean of these ranks.
 std::vector<Exchanged> low_rank_exchanges(const PlanSet& plan, const Instr& line) {
   const plan::LowRank low = plan::low_rank(plan, line.unit);
   const auto owners = static_cast<int>(low.owners.size());

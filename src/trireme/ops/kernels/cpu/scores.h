@@ -78,7 +78,8 @@ struct ScoreKernels {
   // it is not among them. Both are 0 for ignored rows.
   void (*log_sum_exp)(const LogitRows& rows, const T* logits, Wide<T>* chosen, Wide<T>* log_sums,
                       std::int64_t begin, std::int64_t end);
-  // Logits become seed * (softmax - onehot), times 1 - (logit / cap)^2 where they are capped, 0 in ignored rows; log_sums are over all classes there are.
+  // Logits become seed * (softmax - onehot), times 1 - (logit / cap)^2 where they are capped, 0 in ignored rows; log_sums
+  // are over all classes there are.
   void (*cross_entropy_backward)(const LogitRows& rows, T* logits, const Wide<T>* log_sums,
                                  const RowSeeds<Wide<T>>& seeds, std::int64_t begin,
                                  std::int64_t end);
