@@ -168,7 +168,7 @@ TEST_F(Together, AnIslandWithoutItsLeaderCanBeStopped) {
   const Stopwatch watch;
   lone->signal(SIGTERM);
   const Result result = lone->wait();
-  EXPECT_LT(watch.seconds(), 5) << "of the minute that it would wait";
+  EXPECT_LT(watch.seconds(), 30) << "of the minute that it would wait";
   EXPECT_EQ(result.exit_code, 4) << result.err;
   EXPECT_THAT(result.err, HasSubstr("asked to stop before the leader of islands"));
 }

@@ -29,8 +29,8 @@ namespace {
 constexpr int kRanks = 4;
 constexpr std::uint64_t kAt = 2;  // the operation of the group at which it happens
 constexpr std::int64_t kSlice = 100'000;
-constexpr double kSoon = 5;  // far below the timeout, far above what an idle machine takes
-constexpr double kPatience = 60;
+constexpr double kSoon = 30;  // far below the timeout, far above what a busy machine takes
+constexpr double kPatience = 120;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

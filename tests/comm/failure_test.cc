@@ -20,8 +20,8 @@ namespace {
 using harness::Backend;
 
 // Far less than the timeouts that must not be waited for, far more than a busy machine may take.
-constexpr double kSoon = 20;
-constexpr double kLong = 90;
+constexpr double kSoon = 40;
+constexpr double kLong = 120;
 
 struct Outcome {
   std::string message;  // empty: no error

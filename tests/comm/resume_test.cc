@@ -210,8 +210,8 @@ TEST(Ways, APairOfAHostThatIsGoneEndsSoon) {
   const std::string at = "127.0.0.1:" + std::to_string(port);
   for (const bool idle : {true, false}) {
     os::Descriptor gone;
-    std::jthread other([&] { gone = dial_relay(at, kRelayKey, "a pair", 1, 10); });
-    const os::Descriptor alive = dial_relay(at, kRelayKey, "a pair", 0, 10);
+    std::jthread other([&] { gone = dial_relay(at, kRelayKey, "a pair", 1, 60); });
+    const os::Descriptor alive = dial_relay(at, kRelayKey, "a pair", 0, 60);
     other.join();
     vanish(gone);
     if (!idle) {
@@ -219,8 +219,8 @@ TEST(Ways, APairOfAHostThatIsGoneEndsSoon) {
     }
     const Stopwatch watch;
     char byte = 0;
-    EXPECT_LE(::recv(alive.get(), &byte, 1, 0), 0);  // for 10 s at most
-    EXPECT_LT(watch.seconds(), 5) << (idle ? "idle" : "with bytes under way");
+    EXPECT_LE(::recv(alive.get(), &byte, 1, 0), 0);  // for 60 s at most
+    EXPECT_LT(watch.seconds(), 20) << (idle ? "idle" : "with bytes under way");
   }
 }
 
@@ -263,7 +263,7 @@ TEST(Ways, AnOldResumptionThatComesLateIsRefused) {
   const auto older = resume(1, [&] {
     newer = resume(2, [] { return std::uint64_t{2}; });
     const Stopwatch watch;
-    for (bool there = false; !there && watch.seconds() < 5;) {
+    for (bool there = false; !there && watch.seconds() < 30;) {
       const std::lock_guard lock(mutex);
       there = !resumed.empty();
     }
@@ -271,7 +271,7 @@ TEST(Ways, AnOldResumptionThatComesLateIsRefused) {
   });
   std::byte byte{};
   const Stopwatch watch;
-  EXPECT_THROW(while (watch.seconds() < 5) older->read(&byte, 1), std::runtime_error);
+  EXPECT_THROW(while (watch.seconds() < 30) older->read(&byte, 1), std::runtime_error);
   EXPECT_EQ(newer->read(&byte, 1), 0U) << "it is not cut";
   EXPECT_THROW(resume(2, [] { return std::uint64_t{3}; }), std::runtime_error) << "a repetition";
   const std::lock_guard lock(mutex);
@@ -306,7 +306,7 @@ TEST(Ways, ACutCostsTimeAndNothingElse) {
 // A rank whose process is gone does not come back: the others do not wait for the limit.
 TEST(Ways, ARankThatIsGoneIsLostAtOnce) {
   const Stopwatch watch;
-  EXPECT_THROW(run_hosts({.listen = {true, true}, .resume_s = 30},
+  EXPECT_THROW(run_hosts({.listen = {true, true}, .resume_s = 120},
                          [](World& world) {
                            if (world.rank() == 1) return;
                            std::vector<float> values(500'000);
@@ -314,7 +314,7 @@ TEST(Ways, ARankThatIsGoneIsLostAtOnce) {
                            group->all_reduce({values.data(), 500'000, DType::kF32}).wait();
                          }),
                Error);
-  EXPECT_LT(watch.seconds(), 10);
+  EXPECT_LT(watch.seconds(), 60);
 }
 
 }  // namespace

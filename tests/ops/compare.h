@@ -8,18 +8,14 @@
 #include <vector>
 
 #include "tests/ops/tensors.h"
+#include "trireme/base/cpu.h"
 
 namespace trireme::ops {
 
 // LibTorch's operators, which stand in for a GPU's here, round in more places than our kernels: how many times our
 // tolerances they may be off.
-#ifdef TRIREME_ATEN_EVERYWHERE
-inline constexpr double kRoundings = 4;
-inline constexpr bool kHasHalf = false;  // on GPUs only
-#else
-inline constexpr double kRoundings = 1;
-inline constexpr bool kHasHalf = true;
-#endif
+inline const double kRoundings = has_own_loops() ? 1 : 4;
+inline const bool kHasHalf = has_own_loops();  // LibTorch's operators have it on GPUs only
 
 using Op = std::function<at::Tensor(const Tensors&)>;
 

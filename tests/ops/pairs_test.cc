@@ -223,8 +223,6 @@ TEST(Pairs, HeadsOfEveryWidthEqualTheFormula) {
     }
 }
 
-#ifndef TRIREME_ATEN_EVERYWHERE
-
 // A head's bits are its own: whatever is computed beside it, and whatever tokens follow.
 TEST(Pairs, BitsOfAHeadAreItsOwn) {
   TRIREME_NEEDS("AVX-512 BF16", why_not_taken());
@@ -270,8 +268,6 @@ TEST(Pairs, AreTakenWhereTheCpuHasThem) {
     EXPECT_TRUE(at::isnan(out.select(1, tokens - 1)).all().item<bool>());
   }
 }
-
-#endif
 
 }  // namespace
 }  // namespace trireme::ops::pairs_test

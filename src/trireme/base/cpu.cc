@@ -1,5 +1,7 @@
 #include "trireme/base/cpu.h"
 
+#include <cstdlib>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -48,6 +50,14 @@ std::string_view name(MatrixUnit unit) {
 
 DType fast_type(MatrixUnit unit) {
   return unit == MatrixUnit::kAvx512Bf16 || unit == MatrixUnit::kAmx ? DType::kBF16 : DType::kF32;
+}
+
+bool has_own_loops() {
+  static const bool own = [] {
+    const char* const value = std::getenv("TRIREME_ATEN");
+    return !value || value != std::string_view("1");
+  }();
+  return own;
 }
 
 }  // namespace trireme

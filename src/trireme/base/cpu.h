@@ -25,4 +25,8 @@ std::string_view name(MatrixUnit unit);  // "AVX-512 BF16"
 // bf16 where the unit multiplies it faster than fp32, else fp32.
 DType fast_type(MatrixUnit unit);
 
+// False with TRIREME_ATEN=1 in the environment: then CPUs compute with LibTorch's operators alone, as devices do that
+// have no loops of ours. By this, tests prove what GPUs run without one. Read once.
+bool has_own_loops();
+
 }  // namespace trireme

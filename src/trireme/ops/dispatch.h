@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
 
 // Runs the lambda with scalar_t as double, float, BFloat16 or Half.
@@ -25,14 +26,8 @@ inline at::ScalarType wide(at::ScalarType type) {
 
 inline at::Tensor widened(const at::Tensor& x) { return x.to(wide(x.scalar_type())); }
 
-// Whether our kernels compute on x. Tests build ops as if they never did, which proves aten/ without a GPU.
-inline bool has_kernels(const at::Tensor& x) {
-#ifdef TRIREME_ATEN_EVERYWHERE
-  return false;
-#else
-  return x.is_cpu();
-#endif
-}
+// Whether our kernels compute on x.
+inline bool has_kernels(const at::Tensor& x) { return x.is_cpu() && has_own_loops(); }
 
 // A contiguous CPU tensor's elements.
 template <typename T>

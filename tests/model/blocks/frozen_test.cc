@@ -320,7 +320,6 @@ TEST(Frozen, HalvesGiveTheBitsOfTheWhole) {
 }
 
 // The formulas are those of our kernels.
-#ifndef TRIREME_ATEN_EVERYWHERE
 TEST(Frozen, NodesHoldWhileTheyRunWhatTheySay) {
   for (const Kind& kind : kKinds)
     for (const Sets& training : kTraining) {
@@ -373,7 +372,6 @@ TEST(Frozen, NodesHoldWhileTheyRunWhatTheySay) {
       }
     }
 }
-#endif
 
 }  // namespace
 }  // namespace trireme::blocks::frozen_test

@@ -226,7 +226,6 @@ TEST(GatedCross, KeepsWhatItsNodeDeclares) {
 }
 
 // The formulas are those of our kernels.
-#ifndef TRIREME_ATEN_EVERYWHERE
 TEST(GatedCross, HoldsNoMoreThanItsNodeDeclares) {
   Counted counted({"precision.compute=fp32"});
   const plan::NodeWork& work = counted.node().work;
@@ -252,7 +251,6 @@ TEST(GatedCross, HoldsNoMoreThanItsNodeDeclares) {
   }),
                 row + seen + work.backward, "backward");
 }
-#endif
 
 TEST(Generate, AnImageApartChangesWhatIsSaidBehindIt) {
   const harness::BoundModel sees(build(crossing_job()), at::kDouble);

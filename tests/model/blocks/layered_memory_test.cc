@@ -17,8 +17,6 @@
 #include "trireme/plan/memory.h"
 
 // The formulas are those of our kernels.
-#ifndef TRIREME_ATEN_EVERYWHERE
-
 namespace trireme::blocks::layered_memory_test {
 namespace {
 
@@ -159,5 +157,3 @@ INSTANTIATE_TEST_SUITE_P(Blocks, BlockMemory, testing::ValuesIn(cases()));
 
 }  // namespace
 }  // namespace trireme::blocks::layered_memory_test
-
-#endif

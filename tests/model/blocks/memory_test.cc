@@ -9,6 +9,7 @@
 
 #include "tests/harness/bound_model.h"
 #include "tests/harness/count_allocations.h"
+#include "trireme/base/cpu.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/families/gpt/model.h"
@@ -20,13 +21,8 @@ namespace trireme::blocks::memory_test {
 namespace {
 
 // LibTorch 1.13's norms keep the statistics of bf16 in bf16 on a CPU, and have no fp16 there.
-#ifdef TRIREME_ATEN_EVERYWHERE
-constexpr double kTolerance = 0.03;
-constexpr bool kHasHalf = false;
-#else
-constexpr double kTolerance = 0.01;
-constexpr bool kHasHalf = true;
-#endif
+const double kTolerance = has_own_loops() ? 0.01 : 0.03;
+const bool kHasHalf = has_own_loops();
 
 TEST(SavedBytes, EveryNodeKeepsWhatItDeclares) {
   for (config::Family family :

@@ -13,6 +13,7 @@
 #include "tests/harness/count_allocations.h"
 #include "tests/harness/counting_world.h"
 #include "tests/harness/relatives.h"
+#include "trireme/base/cpu.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve/resolve.h"
 #include "trireme/model/blocks/build.h"
@@ -248,11 +249,7 @@ TEST(SplitBackward, EachHalfExchangesWhatItsNodeSays) {
 }
 
 // To the byte, but LibTorch's norms give gradients in types of their own.
-#ifdef TRIREME_ATEN_EVERYWHERE
-constexpr double kTolerance = 0.01;
-#else
-constexpr double kTolerance = 0;
-#endif
+const double kTolerance = has_own_loops() ? 0 : 0.01;
 
 // All ranks together.
 void expect_held(const config::Job& job) {

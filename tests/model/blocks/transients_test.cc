@@ -19,8 +19,6 @@
 #include "trireme/plan/memory.h"
 
 // The formulas are those of our kernels.
-#ifndef TRIREME_ATEN_EVERYWHERE
-
 namespace trireme::blocks::transients_test {
 namespace {
 
@@ -176,5 +174,3 @@ INSTANTIATE_TEST_SUITE_P(Nodes, Transients, testing::ValuesIn(cases()), [](const
 
 }  // namespace
 }  // namespace trireme::blocks::transients_test
-
-#endif

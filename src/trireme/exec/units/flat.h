@@ -7,20 +7,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "trireme/base/cpu.h"
 #include "trireme/base/dtype.h"
 #include "trireme/comm/group.h"
 
 namespace trireme::exec {
 
-// Whether our own loops may touch memory there, not only LibTorch's operators. Tests build components as if they
-// never may.
-inline bool on_host(at::Device device) {
-#ifdef TRIREME_ATEN_EVERYWHERE
-  return false;
-#else
-  return device.is_cpu();
-#endif
-}
+// Whether our own loops may touch memory there, not only LibTorch's operators.
+inline bool on_host(at::Device device) { return device.is_cpu() && has_own_loops(); }
 
 // Where a set of Flats lies, and the bytes that it holds: the measured side of the plan's memory account.
 struct MemoryCount {
