@@ -14,8 +14,7 @@ namespace trireme::ops {
 
 // LibTorch's operators, which stand in for a GPU's here, round in more places than our kernels: how many times our
 // tolerances they may be off.
-inline const double kRoundings = has_own_loops() ? 1 : 4;
-inline const bool kHasHalf = has_own_loops();  // LibTorch's operators have it on GPUs only
+inline double roundings() { return has_own_loops() ? 1 : 4; }
 
 using Op = std::function<at::Tensor(const Tensors&)>;
 
@@ -39,12 +38,14 @@ inline void expect_equal(const Op& op, const Op& formula, const Tensors& inputs,
   const Tensors expected = results(formula, exact, at::kDouble);
   std::vector<std::pair<at::ScalarType, double>> types = {
       {at::kDouble, 1e-13}, {at::kFloat, 2e-6}, {at::kBFloat16, bf16_tolerance}};
-  if (kHasHalf) types.emplace_back(at::kHalf, bf16_tolerance / 6);  // three bits more
+  if (has_own_loops())
+    types.emplace_back(at::kHalf,
+                       bf16_tolerance / 6);  // three bits more; LibTorch has it on GPUs only
   for (const auto& [type, tolerance] : types) {
     const Tensors actual = results(op, exact, type);
     ASSERT_EQ(actual.size(), expected.size());
     for (std::size_t i = 0; i < actual.size(); ++i)
-      EXPECT_LT(distance(actual[i], expected[i]), kRoundings * tolerance)
+      EXPECT_LT(distance(actual[i], expected[i]), roundings() * tolerance)
           << "result " << i << " in " << type;
     const Tensors again = results(op, exact, type);
     for (std::size_t i = 0; i < actual.size(); ++i)

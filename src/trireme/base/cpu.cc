@@ -1,12 +1,15 @@
 #include "trireme/base/cpu.h"
 
-#include <cstdlib>
-
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
 namespace trireme {
+namespace {
+
+bool own_loops = true;
+
+}  // namespace
 
 bool has_avx512() {
 #if defined(__x86_64__)
@@ -52,12 +55,8 @@ DType fast_type(MatrixUnit unit) {
   return unit == MatrixUnit::kAvx512Bf16 || unit == MatrixUnit::kAmx ? DType::kBF16 : DType::kF32;
 }
 
-bool has_own_loops() {
-  static const bool own = [] {
-    const char* const value = std::getenv("TRIREME_ATEN");
-    return !value || value != std::string_view("1");
-  }();
-  return own;
-}
+bool has_own_loops() { return own_loops; }
+
+void use_own_loops(bool use) { own_loops = use; }
 
 }  // namespace trireme

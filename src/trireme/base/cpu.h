@@ -25,8 +25,9 @@ std::string_view name(MatrixUnit unit);  // "AVX-512 BF16"
 // bf16 where the unit multiplies it faster than fp32, else fp32.
 DType fast_type(MatrixUnit unit);
 
-// False with TRIREME_ATEN=1 in the environment: then CPUs compute with LibTorch's operators alone, as devices do that
-// have no loops of ours. By this, tests prove what GPUs run without one. Read once.
+// Whether CPUs compute with loops of our own. Otherwise they use LibTorch's operators alone, as other devices do, so that
+// tests prove without a GPU what GPUs run. Changed before anything is computed.
 bool has_own_loops();
+void use_own_loops(bool use);
 
 }  // namespace trireme
