@@ -14,9 +14,11 @@
 namespace trireme::convert {
 namespace {
 
-// CLIP's vision tower, which several classes have, after the prefix of its names. "pre_layrnorm" is their spelling.
+// CLIP's vision tower or SigLIP's, which several classes have, after the prefix of its names. "pre_layrnorm" is their
+// spelling.
 constexpr std::array kClipTowerRules = {
     Rule{"patch_embed.proj.weight", "embeddings.patch_embedding.weight", Form::kPatches},
+    Rule{"patch_embed.proj.bias", "embeddings.patch_embedding.bias"},
     Rule{"cls_token", "embeddings.class_embedding", Form::kWithoutOne},
     Rule{"pos_embed", "embeddings.position_embedding.weight"},
     Rule{"norm_pre.*", "pre_layrnorm.*"},
@@ -26,6 +28,14 @@ constexpr std::array kClipTowerRules = {
     Rule{"blocks.*.norm2.*", "encoder.layers.*.layer_norm2.*"},
     Rule{"blocks.*.mlp.*.*", "encoder.layers.*.mlp.*.*"},
     Rule{"norm.*", "post_layernorm.*"},
+    Rule{"attn_pool.probe", "head.probe", Form::kWithOne},
+    Rule{"attn_pool.q.weight", "head.attention.in_proj_weight", Form::kQueryRows},
+    Rule{"attn_pool.q.bias", "head.attention.in_proj_bias", Form::kQueryRows},
+    Rule{"attn_pool.kv.weight", "head.attention.in_proj_weight", Form::kKeyValueRows},
+    Rule{"attn_pool.kv.bias", "head.attention.in_proj_bias", Form::kKeyValueRows},
+    Rule{"attn_pool.proj.*", "head.attention.out_proj.*"},
+    Rule{"attn_pool.norm.*", "head.layernorm.*"},
+    Rule{"attn_pool.mlp.*.*", "head.mlp.*.*"},
 };
 
 std::vector<std::string_view> cut_at(std::string_view text, char separator) {
@@ -84,14 +94,19 @@ std::vector<std::int64_t> formed(Form form, std::vector<std::int64_t> shape,
     case Form::kSame:
     case Form::kNumbered: break;
     case Form::kTurned: std::swap(shape[0], shape[1]); break;
-    case Form::kPatches: return {shape[0], 3, patch, patch};
+    case Form::kPatches:
+      shape = {shape[0], 3, patch, patch};
+      if (job.vision.tubelet > 1) shape.insert(shape.begin() + 2, job.vision.tubelet);
+      break;
     case Form::kWithoutOne: shape.erase(shape.begin()); break;
     case Form::kWithOne: shape.insert(shape.begin(), 1); break;
     case Form::kStacked: shape.insert(shape.begin(), written_mask_tokens(job.jepa)); break;
     case Form::kFused: break;  // parts_of_fused
     case Form::kQueries:
     case Form::kKeys:
-    case Form::kValues: shape[0] *= 3; break;
+    case Form::kValues:
+    case Form::kQueryRows: shape[0] *= 3; break;
+    case Form::kKeyValueRows: shape[0] = shape[0] / 2 * 3; break;
   }
   return shape;
 }
@@ -177,12 +192,15 @@ std::vector<Part> parts_by(const Rule& rule, const std::vector<std::string>& sta
   const std::int64_t count = param.numel() / pieces;
   if (pieces > 1) shape[0] /= pieces;
   const bool stacked = rule.form == Form::kStacked;
+  const std::int64_t before = stacked                            ? number_of(param.name) * count
+                              : rule.form == Form::kKeyValueRows ? count / 2
+                                                                 : 0;
   std::vector<Part> parts;
   for (const std::string& name : theirs)
     parts.push_back({.name = filled(name, stars),
                      .shape = shape,
                      .form = rule.form,
-                     .offset = stacked ? number_of(param.name) * count : 0,
+                     .offset = before,
                      .count = count,
                      .copies = stacked ? shape[0] / job.jepa.mask_tokens : 1});
   if (rule.form == Form::kFused) return parts_of_fused(std::move(parts.front()), param, job);

@@ -17,7 +17,8 @@ namespace trireme::convert {
 enum class Form {
   kSame,
   kTurned,      // [in, out] for [out, in]
-  kPatches,     // a convolution's [hidden, 3, patch, patch] for [hidden, 3 * patch * patch]
+  // A convolution's [hidden, 3, patch, patch], over several frames [hidden, 3, tubelet, patch, patch], for [hidden, all].
+  kPatches,
   kWithoutOne,  // [n] for [1, n], [] for [1]
   kWithOne,     // [1, m, n] for [m, n]
   kStacked,     // [several, ..] for [..]: the one whose number ends our name
@@ -30,6 +31,9 @@ enum class Form {
   kKeys,
   kValues,
   kNumbered,  // as here, but one of several, whose number ends both names
+  // Rows of queries, keys and values of one attention: the first third, or the rest.
+  kQueryRows,
+  kKeyValueRows,
 };
 
 // Names are segments between dots. `*` matches one segment, and a last `**` the rest; the matched segments of our name
@@ -54,7 +58,8 @@ struct Names {
   std::string_view left_out{};   // of our names, how those begin that theirs have no place for ...
   std::string_view stand_ins{};  // ... and how those begin that are read in their stead
   std::string_view zeros{};  // a pattern of ours that theirs have no place for and that begin at 0
-  std::string_view sign{};   // a tensor that distinguishes these names from others of the family
+  // A tensor that distinguishes these names from others of the family; after "!", one that these lack.
+  std::string_view sign{};
   bool (*fits)(const config::Job&) =
       nullptr;  // which jobs have these names; null: all of the family
 };

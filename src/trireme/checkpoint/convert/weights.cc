@@ -160,7 +160,9 @@ class HuggingFaceWeights::Tensors {
              listed_.string(), formats::shown(tensor), file);
     const std::vector<const Names*> all = names_of(job);
     const auto told = std::ranges::find_if(all, [&](const Names* names) {
-      return !names->sign.empty() && tensors_.contains(std::string(names->sign));
+      const std::string_view sign = names->sign;
+      const bool lacks = sign.starts_with('!');
+      return !sign.empty() && tensors_.contains(std::string(sign.substr(lacks ? 1 : 0))) != lacks;
     });
     names_ = told == all.end() ? all.front() : *told;
   }
