@@ -16,7 +16,7 @@ namespace trireme::convert {
 // transposed one.
 enum class Form {
   kSame,
-  kTurned,      // [in, out] for [out, in]
+  kTurned,  // [in, out] for [out, in]
   // A convolution's [hidden, 3, patch, patch], over several frames [hidden, 3, tubelet, patch, patch], for [hidden, all].
   kPatches,
   kWithoutOne,  // [n] for [1, n], [] for [1]
