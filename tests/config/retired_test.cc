@@ -112,7 +112,7 @@ TEST(Retired, AnotherValueIsRefusedWithTheNewSpellingOrTheValueOfTheCode) {
 
 TEST(Retired, NoKeyThatThereIsCountsAsRetired) {
   for (const Field& field : fields()) EXPECT_FALSE(retired(field.key).has_value()) << field.key;
-  EXPECT_LE(fields().size(), 218u) << "a new key needs a recipe or a user who sets it";
+  EXPECT_LE(fields().size(), 219u) << "a new key needs a recipe or a user who sets it";
 }
 
 // Keys that took the place of several.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/base/quantised.h"
 #include "trireme/config/optimizers.h"
 #include "trireme/model/cut.h"
 #include "trireme/model/layers/layer.h"
@@ -52,6 +53,9 @@ struct ParamSpec {
   Bounds bounds{};
   // A weight, [rows, columns]: this parameter, [rows], begins with the norms of its rows instead of `init`.
   std::shared_ptr<const ParamSpec> norms_of{};
+  // A frozen matrix, of whose rows this parameter of bytes, [rows, row_bytes], is the stored form.
+  std::shared_ptr<const ParamSpec> matrix{};
+  RowForm form = RowForm::kFull;
 
   std::int64_t numel() const;
 };

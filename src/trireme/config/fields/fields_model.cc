@@ -191,6 +191,11 @@ std::vector<Field> lora_fields() {
       compared(fixed(boolean(KEY(lora.dora),
                              "DoRA: adapted weights are scaled to trained magnitudes of their "
                              "rows, which begin at those of the weights."))),
+      fixed(
+          choice(KEY(lora.base),
+                 "Stored form of the frozen weights of blocks: in precision.compute, or quantised "
+                 "to 8 bits by row or to 4-bit NormalFloat in blocks of 64 (QLoRA).",
+                 {{"full", RowForm::kFull}, {"int8", RowForm::kInt8}, {"nf4", RowForm::kNf4}})),
       fixed(text(KEY(lora.also),
                  "Units that train in addition to the adapters, as patterns like model.frozen's.")),
   };

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "trireme/base/quantised.h"
+
 namespace trireme::config {
 
 enum class LoraTargets { kAll, kAttention, kMlp, kQueryValue };
@@ -16,8 +18,9 @@ struct Lora {
   LoraScaling scaling = LoraScaling::kRank;
   double dropout = 0;
   LoraTargets targets = LoraTargets::kAll;
-  bool dora = false;  // weights as magnitudes of rows and directions (Liu et al. 2024)
-  std::string also;   // patterns of the model's units that train in addition to the adapters
+  bool dora = false;              // weights as magnitudes of rows and directions (Liu et al. 2024)
+  RowForm base = RowForm::kFull;  // stored form of the frozen matrices of blocks
+  std::string also;  // patterns of the model's units that train in addition to the adapters
   bool operator==(const Lora&) const = default;
 };
 
