@@ -214,6 +214,27 @@ TEST_F(VisionLanguage, TrainsAdaptersInItsOwnTokensAndAnswers) {
           {"its vocabulary has digest", "leave data.tokenizer out"});
 }
 
+// Questions are asked in the template of the weights, in training and afterwards.
+TEST_F(VisionLanguage, AsksInTheChatTemplateOfItsWeights) {
+  desk_.write("llava/chat_template.json",
+              Json{{"chat_template", "{{ m.role.upper() }}: <image>\n{{ t }} ASSISTANT:"}}.dump());
+  EXPECT_THAT(train("run", {"--set", "data.chat=auto"}), HasSubstr("template llava"));
+  EXPECT_EQ(config::load_job(desk_ / "run/job.lock.yaml").data.chat, "llava");
+  done({"checkpoint", "convert", "run", "merged", "--merge"});
+  const std::string written = "USER: <image>\ncode? ASSISTANT:", said = answer("run");
+  ASSERT_THAT(said, testing::StartsWith("code?\n"));
+  EXPECT_EQ(answer("merged", written), written + said.substr(std::string("code?\n").size()));
+  EXPECT_EQ(done({"generate", "--checkpoint", "merged", "--image", "blocks.png", "--prompt",
+                  "code?", "--temperature", "0", "--tokens", "6", "--chat", "llava"}),
+            said);
+  refused({"train", "job.yaml", "--out", "o", "--set", "data.chat=mistral_v3"},
+          {"data.chat=mistral_v3", "use llava_mistral"});
+  refused({"train", "job.yaml", "--out", "o", "--set", "model.weights=", "model.family=vlm",
+           "data.tokenizer=bytes", "data.chat=llava"},
+          {"data.chat=llava", "data.tokenizer=bytes", "special tokens"});
+  refused({"generate", "--checkpoint", "run", "--chat", "llava"}, {"without --prompt"});
+}
+
 TEST_F(VisionLanguage, LeavesInTheFormThatItCameInAndComesBack) {
   train("run");
   done({"checkpoint", "convert", "run", "merged", "--merge"});

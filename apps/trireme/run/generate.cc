@@ -50,8 +50,13 @@ void check_generates(const GenerateOptions& options, const config::Job& job,
     fail(ErrorKind::kUsage,
          "--tokenizer {}: a model of family {} reads and writes bytes; leave it out",
          options.tokenizer, config::name(job.model.family));
-  if (sees && !options.chat.empty())
+  if (sees && !options.chat.empty() && !family.tokenizes_questions)
     fail(ErrorKind::kUsage, "--chat {}: a model of family {} has no chat template; leave it out",
+         options.chat, config::name(job.model.family));
+  if (sees && !options.chat.empty() && options.prompt.empty())
+    fail(ErrorKind::kUsage,
+         "--chat {} without --prompt: a model of family {} answers one question; give it with "
+         "--prompt",
          options.chat, config::name(job.model.family));
   if (options.rollout && !family.packs_conversations)
     fail(
@@ -98,7 +103,9 @@ config::Chat chosen_chat(const GenerateOptions& options, const Path& checkpoint,
                          const config::Job& job) {
   config::Chat chat = config::parse_chat(options.chat, "--chat");
   if (chat.shape != config::Chat{}.shape) return chat;
-  if (config::reads_conversations(job.data.source)) return config::parse_chat(job.data.chat);
+  const bool asked = config::info(job).tokenizes_questions && !job.data.chat.empty();
+  if (asked || config::reads_conversations(job.data.source))
+    return config::parse_chat(job.data.chat);
   const Path own = options.tokenizer.empty() ? checkpoint : Path(options.tokenizer);
   chat.shape = chat::template_of_model(text::find_vocabulary(own).value_or(own), "--chat");
   return chat;
@@ -137,6 +144,32 @@ bool has_tokenizer(const GenerateOptions& options, const Path& checkpoint,
          job.data.tokenizer != config::Data{}.tokenizer || text::find_vocabulary(checkpoint);
 }
 
+// Of a model that answers about pictures: the picture, its vocabulary, and the template of its questions, which is that
+// of its training unless --chat names one.
+std::vector<std::string> words_about_pictures(const GenerateOptions& options,
+                                              const Path& checkpoint,
+                                              const formats::Manifest& manifest,
+                                              const config::Job& job) {
+  std::vector<std::string> words;
+  if (!options.image.empty()) words.insert(words.end(), {"--image", options.image});
+  const bool tokens = has_tokenizer(options, checkpoint, manifest, job);
+  if (tokens)
+    words.insert(words.end(),
+                 {"--vocabulary",
+                  job_in_memory(tokenizer_of(options, checkpoint, manifest, job).description())});
+  else if (!options.chat.empty())
+    fail(
+        ErrorKind::kUsage,
+        "--chat {}: the questions of {} are bytes, without the special tokens of a template; leave "
+        "it out",
+        options.chat, checkpoint.string());
+  if (!options.chat.empty())
+    words.insert(words.end(), {"--template", config::print(chosen_chat(options, checkpoint, job))});
+  else if (!job.data.chat.empty())
+    words.insert(words.end(), {"--template", job.data.chat});
+  return words;
+}
+
 }  // namespace
 
 int generate(const GenerateOptions& options) {
@@ -164,12 +197,9 @@ int generate(const GenerateOptions& options) {
   std::vector<std::string> stops = options.stops;
   const auto say_stops = [&] { words.insert(words.end(), {"--stops", Json(stops).dump()}); };
   if (config::info(job).answers_about_pictures()) {
-    if (!options.image.empty()) words.insert(words.end(), {"--image", options.image});
     say_stops();
-    if (has_tokenizer(options, checkpoint, manifest, job))
-      words.insert(words.end(),
-                   {"--vocabulary",
-                    job_in_memory(tokenizer_of(options, checkpoint, manifest, job).description())});
+    for (std::string& word : words_about_pictures(options, checkpoint, manifest, job))
+      words.push_back(std::move(word));
     become_worker(words, {});
   }
   text::Tokenizer tokenizer = tokenizer_of(options, checkpoint, manifest, job);

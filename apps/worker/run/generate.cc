@@ -297,6 +297,7 @@ loaders::QuestionForm form_of(config::Job job, const Arguments& arguments) {
   const bool given = !arguments.text("vocabulary", "").empty();
   if (!config::info(job).tokenizes_questions)
     job.vlm.tokens = {config::kImageToken, config::kEndToken};
+  job.data.chat = arguments.text("template", "");
   const loaders::Words words(job, given ? vocabulary_of(arguments) : text::Tokenizer::bytes());
   return {job, words};
 }
@@ -310,7 +311,7 @@ void answer(const exec::Model& model, const config::Job& job, const Arguments& a
   const bool regions = config::info(job).pictures == config::Pictures::kRegions;
   const loaders::QuestionForm form = form_of(job, arguments);
   AnswerText said(form.words, form.words.asked(prompt, std::ssize(images), "the prompt"));
-  if (!regions) write(prompt);
+  if (!regions) write(form.job.data.chat.empty() ? prompt : prompt + "\n");
   TextUpTo text(arguments);
   std::vector<std::int64_t> answered;
   while (std::ssize(answered) < arguments.number<std::int64_t>("tokens") && go_on()) {

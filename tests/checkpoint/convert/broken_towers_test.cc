@@ -1,5 +1,6 @@
 // Published models that see, with a broken config.json or preprocessor_config.json.
 #include "tests/checkpoint/convert/broken.h"
+#include "tests/checkpoint/convert/seeing_jobs.h"
 
 namespace trireme::convert::broken_towers_test {
 namespace {
@@ -7,22 +8,10 @@ namespace {
 constexpr const char *kPixels = "preprocessor_config.json",
                      *kVideo = "video_preprocessor_config.json";
 
-config::Job llava() {
-  config::Job job = with_tower(config::Family::kVit);
-  job.vision.pre_norm = true;
-  job.vision.activation = config::Activation::kQuickGelu;
-  job.vision.pixels = "clip";
-  job.vision.layers = 3;
-  job.vision.classes = 0;
-  job.data.source = config::DataSource::kScenes;
-  job.model = decoder(config::Family::kLlama, 260).model;
-  job.model.family = config::Family::kVlm;
-  job.vlm.max_tiles = 0;
-  return job;
-}
-
 Files seeing(const std::string& type) {
-  if (type == "llava") return published(llava());
+  if (type == "llava") return published(llava(0, false));
+  if (type == "siglip_vision_model") return published(siglip_tower(config::Pooling::kAttention));
+  if (type == "siglip") return published(siglip_tower(config::Pooling::kMean));
   if (type == "vjepa2") return published(with_tower(config::Family::kJepa));
   return published(with_tower(type == "vit" ? config::Family::kVit : config::Family::kClip));
 }
@@ -86,6 +75,32 @@ TEST(BrokenTowers, VitAndClip) {
   expect_refusals(cases, seeing);
 }
 
+TEST(BrokenTowers, Siglip) {
+  const Broken cases[] = {
+      {"stacked rows",
+       "siglip_vision_model",
+       header(kModel,
+              [](Json& json) {
+                json["vision_model.head.attention.in_proj_weight"]["shape"] = {48, 36};
+              }),
+       {kModel, "vision_model.head.attention.in_proj_weight", "[48, 36]", "[72, 24]"}},
+      {"head that is not said",
+       "siglip_vision_model",
+       in_config("/vision_use_head", false),
+       {kModel, "vision_model.head."}},
+      {"head is text",
+       "siglip_vision_model",
+       in_config("/vision_use_head", "yes"),
+       {kConfig, "vision_use_head"}},
+      {"class",
+       "siglip",
+       in_config("/architectures", {"SiglipTextModel"}),
+       {kConfig, "architectures", "SiglipTextModel", "SiglipForImageClassification"}},
+      {"no tower", "siglip", remove(kConfig, "vision_config"), {kConfig, "vision_config"}},
+  };
+  expect_refusals(cases, seeing);
+}
+
 TEST(BrokenTowers, Llava) {
   const Broken cases[] = {
       {"decoder",
@@ -102,8 +117,12 @@ TEST(BrokenTowers, Llava) {
        {kConfig, "text_config", "num_key_value_heads", "4"}},
       {"tower of another class",
        "llava",
+       in_config("/vision_config/model_type", "dinov2"),
+       {kConfig, "vision_config", "model_type", "dinov2", "clip_vision_model"}},
+      {"tower without a class token",
+       "llava",
        in_config("/vision_config/model_type", "siglip_vision_model"),
-       {kConfig, "vision_config", "model_type", "siglip_vision_model", "clip_vision_model"}},
+       {kConfig, "vision_feature_select_strategy", "default", "full"}},
       {"layer that is not there",
        "llava",
        in_config("/vision_feature_layer", -9),

@@ -71,7 +71,7 @@ TEST(ClassDefaults, PublishedLlavaIsUnderstood) {
   EXPECT_THAT(refused(with("/vision_feature_layer", 0)), HasSubstr("before the last, such as -2"));
   EXPECT_THAT(refused(with("/vision_feature_select_strategy", "full")),
               HasSubstr("vision_feature_select_strategy is"));
-  EXPECT_THAT(refused(with("/vision_config/model_type", "siglip_vision_model")),
+  EXPECT_THAT(refused(with("/vision_config/model_type", "dinov2")),
               HasSubstr("vision_config: model_type"));
   EXPECT_THAT(refused(with("/text_config/model_type", "mamba")),
               HasSubstr("text_config: model_type is \"mamba\""));

@@ -192,9 +192,9 @@ TEST(HuggingFaceConfig, NamesTheKeyThatItCannotSay) {
     config::apply_set(job, set);
     return formats::refusal([&] { hugging_face_config(job); }, ErrorKind::kUsage);
   };
-  EXPECT_THAT(refused(Family::kVit, "vision.pooling=mean"),
-              HasSubstr("vision.pooling=mean: config.json of a ViTForImageClassification cannot "
-                        "describe this; it can have class only"));
+  EXPECT_THAT(refused(Family::kVit, "vision.position_grid=4"),
+              HasSubstr("vision.position_grid=4: config.json of a ViTForImageClassification cannot "
+                        "describe this; it can have 0 only"));
   EXPECT_THAT(refused(Family::kVit, "vision.positions=rotary"), HasSubstr("can have learned only"));
   EXPECT_THAT(refused(Family::kClip, "contrastive.loss=siglip"),
               HasSubstr("contrastive.loss=siglip: config.json of a CLIPModel"));

@@ -1,4 +1,5 @@
-// Families that several classes of Hugging Face's belong to: Llama and Qwen, towers alone, LLaVA. Files there and back.
+// Families that several classes of Hugging Face's belong to: Llama and Qwen, towers alone, LLaVA, Qwen3-VL. Files there
+// and back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "tests/checkpoint/convert/seeds.h"
+#include "tests/checkpoint/convert/seeing_jobs.h"
 #include "tests/formats/scratch.h"
 #include "tests/harness/write_safetensors.h"
 #include "trireme/base/error.h"
@@ -42,26 +43,6 @@ config::Job smollm() {
   config::Job job = scaled(decoder(config::Family::kLlama, 17), "", "full,nope");
   job.model.tied = true;
   job.model.qkv_bias = job.llama.output_bias = job.llama.feed_forward_bias = true;
-  return job;
-}
-
-config::Job clip_tower() {
-  config::Job job = with_tower(config::Family::kVit);
-  job.vision.pre_norm = true;
-  job.vision.activation = config::Activation::kQuickGelu;
-  job.vision.pixels = "clip";
-  return job;
-}
-
-config::Job llava(std::int64_t tiles, bool bias) {
-  config::Job job = clip_tower();
-  job.data.source = config::DataSource::kScenes;
-  job.vision.layers = 3;
-  job.vision.classes = 0;
-  job.model = qwen(bias, false).model;
-  job.model.family = config::Family::kVlm;
-  job.model.vocab = 260;
-  job.vlm.max_tiles = tiles;
   return job;
 }
 
@@ -121,7 +102,49 @@ Case phi3() {
           {"model.layers.0.self_attn.rotary_emb.inv_freq"}};
 }
 
-std::vector<Case> cases() {
+std::vector<Case> of_siglip() {
+  const std::string head = "vision_model.head.", tower = "vision_tower.vision_model.";
+  return {{"siglip_vision_model",
+           siglip_tower(config::Pooling::kAttention),
+           {{"vision_model.embeddings.patch_embedding.bias", {24}},
+            {"vision_model.embeddings.position_embedding.weight", {16, 24}},
+            {head + "probe", {1, 1, 24}},
+            {head + "attention.in_proj_weight", {72, 24}},
+            {head + "attention.in_proj_bias", {72}},
+            {head + "attention.out_proj.weight", {24, 24}},
+            {head + "layernorm.weight", {24}},
+            {head + "mlp.fc2.weight", {24, 50}},
+            {"vision_model.post_layernorm.weight", {24}}},
+           "head.",
+           {"text_model.head.bias", "logit_bias"}},
+          {"siglip",
+           siglip_tower(config::Pooling::kMean),
+           {{"classifier.weight", {5, 24}}, {"vision_model.post_layernorm.bias", {24}}},
+           "",
+           {"vision_model.head.probe"}},
+          {"llava",
+           llava_siglip(),
+           {{tower + "embeddings.patch_embedding.weight", {24, 3, 2, 2}},
+            {tower + "encoder.layers.1.self_attn.v_proj.bias", {24}}},
+           "model.image_newline",
+           {tower + "head.probe", tower + "post_layernorm.weight",
+            tower + "encoder.layers.2.mlp.fc1.bias"}},
+          {"qwen3_vl",
+           qwen3_vl(),
+           {{"lm_head.weight", {260, 24}},
+            {"model.language_model.layers.1.self_attn.q_norm.weight", {6}},
+            {"model.language_model.embed_tokens.weight", {260, 24}},
+            {"model.visual.patch_embed.proj.weight", {24, 3, 2, 2, 2}},
+            {"model.visual.pos_embed.weight", {16, 24}},
+            {"model.visual.blocks.2.attn.qkv.weight", {72, 24}},
+            {"model.visual.blocks.2.mlp.linear_fc1.bias", {50}},
+            {"model.visual.merger.norm.weight", {24}},
+            {"model.visual.merger.linear_fc1.weight", {96, 96}},
+            {"model.visual.deepstack_merger_list.1.norm.bias", {96}},
+            {"model.visual.deepstack_merger_list.0.linear_fc2.weight", {24, 96}}}}};
+}
+
+std::vector<Case> of_llava() {
   const Shapes decoder = {{"language_model.model.embed_tokens.weight", {260, 24}},
                           {"language_model.model.layers.1.self_attn.o_proj.weight", {24, 36}},
                           {"language_model.lm_head.weight", {260, 24}},
@@ -137,49 +160,57 @@ std::vector<Case> cases() {
       "vision_tower.vision_model.encoder.layers.2.self_attn.q_proj.weight",
       "vision_tower.vision_model.post_layernorm.bias",
       "vision_tower.vision_model.embeddings.position_ids"};
-  return {{"llama",
-           scaled(qwen(false, false), "llama3 factor=8 original=16 low=1 high=4", ""),
-           {{"model.layers.0.self_attn.q_proj.weight", {36, 24}},
-            {"model.layers.0.self_attn.o_proj.weight", {24, 36}}}},
-          {"mistral",
-           scaled(qwen(false, false), "", "sliding:5"),
-           {{"model.layers.0.self_attn.q_proj.weight", {36, 24}}, {"lm_head.weight", {17, 24}}}},
-          {"smollm3",
-           smollm(),
-           {{"model.layers.1.self_attn.k_proj.weight", {12, 24}},
-            {"model.layers.0.mlp.up_proj.bias", {50}},
-            {"model.layers.1.self_attn.o_proj.bias", {24}},
-            {"model.norm.weight", {24}}},
-           "",
-           {"lm_head.weight"}},
-          {"qwen2",
-           scaled(qwen(true, false), "yarn factor=4 original=8", "full,sliding:5"),
-           {{"model.layers.0.self_attn.q_proj.bias", {36}},
-            {"model.layers.1.self_attn.k_proj.bias", {18}},
-            {"model.layers.1.self_attn.v_proj.bias", {18}}},
-           "",
-           {"model.layers.0.self_attn.rotary_emb.inv_freq"}},
-          {"qwen3",
-           qwen(false, true),
-           {{"model.layers.0.self_attn.q_norm.weight", {6}},
-            {"model.layers.1.self_attn.k_norm.weight", {6}},
-            {"model.layers.1.self_attn.k_proj.weight", {18, 24}}}},
-          gemma2(),
-          phi3(),
-          neox(),
-          {"clip_vision_model",
-           clip_tower(),
-           {{"vision_model.embeddings.class_embedding", {24}},
-            {"vision_model.embeddings.patch_embedding.weight", {24, 3, 2, 2}},
-            {"vision_model.embeddings.position_embedding.weight", {17, 24}},
-            {"vision_model.pre_layrnorm.bias", {24}},
-            {"vision_model.encoder.layers.1.self_attn.k_proj.weight", {24, 24}},
-            {"vision_model.encoder.layers.0.layer_norm2.weight", {24}},
-            {"vision_model.post_layernorm.weight", {24}}},
-           "head.",
-           {"vision_model.embeddings.position_ids"}},
-          {"llava", llava(0, false), decoder, "model.image_newline", unread},
+  return {{"llava", llava(0, false), decoder, "model.image_newline", unread},
           {"llava_next", llava(4, true), next, "", unread}};
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all = of_siglip();
+  const std::vector<Case> others = {
+      {"llama",
+       scaled(qwen(false, false), "llama3 factor=8 original=16 low=1 high=4", ""),
+       {{"model.layers.0.self_attn.q_proj.weight", {36, 24}},
+        {"model.layers.0.self_attn.o_proj.weight", {24, 36}}}},
+      {"mistral",
+       scaled(qwen(false, false), "", "sliding:5"),
+       {{"model.layers.0.self_attn.q_proj.weight", {36, 24}}, {"lm_head.weight", {17, 24}}}},
+      {"smollm3",
+       smollm(),
+       {{"model.layers.1.self_attn.k_proj.weight", {12, 24}},
+        {"model.layers.0.mlp.up_proj.bias", {50}},
+        {"model.layers.1.self_attn.o_proj.bias", {24}},
+        {"model.norm.weight", {24}}},
+       "",
+       {"lm_head.weight"}},
+      {"qwen2",
+       scaled(qwen(true, false), "yarn factor=4 original=8", "full,sliding:5"),
+       {{"model.layers.0.self_attn.q_proj.bias", {36}},
+        {"model.layers.1.self_attn.k_proj.bias", {18}},
+        {"model.layers.1.self_attn.v_proj.bias", {18}}},
+       "",
+       {"model.layers.0.self_attn.rotary_emb.inv_freq"}},
+      {"qwen3",
+       qwen(false, true),
+       {{"model.layers.0.self_attn.q_norm.weight", {6}},
+        {"model.layers.1.self_attn.k_norm.weight", {6}},
+        {"model.layers.1.self_attn.k_proj.weight", {18, 24}}}},
+      gemma2(),
+      phi3(),
+      neox(),
+      {"clip_vision_model",
+       clip_tower(),
+       {{"vision_model.embeddings.class_embedding", {24}},
+        {"vision_model.embeddings.patch_embedding.weight", {24, 3, 2, 2}},
+        {"vision_model.embeddings.position_embedding.weight", {17, 24}},
+        {"vision_model.pre_layrnorm.bias", {24}},
+        {"vision_model.encoder.layers.1.self_attn.k_proj.weight", {24, 24}},
+        {"vision_model.encoder.layers.0.layer_norm2.weight", {24}},
+        {"vision_model.post_layernorm.weight", {24}}},
+       "head.",
+       {"vision_model.embeddings.position_ids"}}};
+  for (const std::vector<Case>& more : {others, of_llava()})
+    all.insert(all.end(), more.begin(), more.end());
+  return all;
 }
 
 class SeveralClasses : public testing::TestWithParam<Case> {
@@ -276,9 +307,13 @@ TEST_P(SeveralClasses, MeanAndDeviationOfPixelsComeBack) {
     return;
   }
   const Json written = Json::parse(read_file(file));
-  EXPECT_EQ(written.at("image_mean"), Json({0.48145466, 0.4578275, 0.40821073}));
-  EXPECT_EQ(written.at("image_std"), Json({0.26862954, 0.26130258, 0.27577711}));
-  EXPECT_EQ(HuggingFaceWeights(scratch_ / "hf").job().vision.pixels, "clip");
+  const std::string& pixels = one_.job.vision.pixels;
+  const bool clip = pixels == "clip";
+  EXPECT_EQ(written.at("image_mean"),
+            clip ? Json({0.48145466, 0.4578275, 0.40821073}) : Json({0.5, 0.5, 0.5}));
+  EXPECT_EQ(written.at("image_std"),
+            clip ? Json({0.26862954, 0.26130258, 0.27577711}) : Json({0.5, 0.5, 0.5}));
+  EXPECT_EQ(HuggingFaceWeights(scratch_ / "hf").job().vision.pixels, pixels);
   config::Job other = one_.job;
   other.vision.pixels = "0.25,0.5,0.125/0.229,0.224,0.225";
   to_hugging_face(seed(), other, one_.model, scratch_ / "other");
@@ -313,8 +348,12 @@ TEST_P(SeveralClasses, MissingAndExtraTensorsAreNamed) {
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "missing-back")) << "nothing was begun";
 }
 
-INSTANTIATE_TEST_SUITE_P(Classes, SeveralClasses, testing::ValuesIn(cases()),
-                         [](const auto& info) { return std::string(info.param.type); });
+INSTANTIATE_TEST_SUITE_P(Classes, SeveralClasses, testing::ValuesIn(cases()), [](const auto& info) {
+  const config::Job& job = info.param.job;
+  const bool other =
+      job.model.family == config::Family::kVlm && job.vision.pooling == config::Pooling::kMean;
+  return fmt::format("{}{}", info.param.type, other ? "_siglip" : "");
+});
 
 TEST(SeveralClassesConfig, NamesTheKeyThatNoClassHas) {
   const auto unsaid = [](config::Job job) {

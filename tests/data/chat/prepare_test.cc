@@ -118,6 +118,12 @@ TEST(Recognise, PublishedTemplates) {
   EXPECT_EQ(recognised("<|start_header_id|> <|eot_id|>"), "llama3");
   EXPECT_EQ(recognised("<|start_header_id|> strftime_now Cutting Knowledge Date"), "llama3.2");
   EXPECT_EQ(recognised("' [INST] ' + m.content + ' [/INST]'"), "mistral_v1");
+  EXPECT_EQ(recognised("{{ message['role'].upper() }}: <image>\n 'ASSISTANT:'"), "llava");
+  EXPECT_EQ(recognised("'[INST] ' <image>\n '[/INST]'"), "llava_mistral");
+  EXPECT_EQ(recognised("<|im_start|> <|vision_start|><|image_pad|> <|im_end|> <tool_call>"),
+            "qwen3_vl");
+  EXPECT_EQ(recognised("<|im_start|> You are a helpful assistant. <|vision_start|>"), "")
+      << "Qwen2-VL has a default of its own";
   EXPECT_EQ(recognised("hello"), "");
 }
 
@@ -136,6 +142,8 @@ TEST(Recognise, ReadsTheDirectoryOfAVocabulary) {
                   R"({"chat_template": [{"name": "tool_use", "template": "x"},
                       {"name": "default", "template": "<start_of_turn> first_user_prefix"}]})");
   EXPECT_EQ(template_of_model(directory.path(), "data.chat"), "gemma3");
+  directory.write("chat_template.json", R"({"chat_template": "<image> ASSISTANT:"})");
+  EXPECT_EQ(template_of_model(directory.path(), "data.chat"), "llava");
   directory.write("chat_template.jinja", "<|user|> <|end|>");
   EXPECT_EQ(template_of_model(directory / "tokenizer.json", "data.chat"), "phi3");
   directory.write("chat_template.jinja", "{{ what }}");

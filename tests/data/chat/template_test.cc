@@ -94,6 +94,23 @@ TEST(Template, Qwen3KeepsTheThoughtsOfTheLastAnswer) {
   EXPECT_EQ(prompt("qwen3_nothink"), user + begin + "<think>\n\n</think>\n\n");
 }
 
+TEST(Template, OfModelsThatSee) {
+  EXPECT_EQ(written("llava", kOne), "USER: Hey ASSISTANT:⟦ Yo!</s>⟧");
+  EXPECT_EQ(written("llava", kTwo),
+            "USER: Hey ASSISTANT:⟦ Yo!</s>⟧USER:  1+1?  ASSISTANT:⟦ 2\n</s>⟧");
+  EXPECT_EQ(written("llava", kSystem), "Be kind. USER: Hey ASSISTANT:⟦ Yo!</s>⟧");
+  EXPECT_EQ(prompt("llava"), "USER: Hey ASSISTANT:");
+  EXPECT_EQ(written("llava_mistral", kOne), "[INST] Hey [/INST]⟦ Yo!</s> ⟧");
+  EXPECT_EQ(prompt("llava_mistral"), "[INST] Hey [/INST]");
+  EXPECT_THAT(refusal("llava_mistral", kSystem), HasSubstr("has no system role"));
+  EXPECT_EQ(written("qwen3_vl", kTwo), written("chatml", kTwo));
+  EXPECT_EQ(prompt("qwen3_vl"), prompt("chatml"));
+  for (const char* name : {"llava", "llava_mistral"}) {
+    EXPECT_THAT(refusal(name, {{kU, "a"}, {kU, "b"}, answer("c")}), HasSubstr("alternate"));
+    EXPECT_THAT(refusal(name, kThought), HasSubstr("reasoning of message 1"));
+  }
+}
+
 TEST(Template, Llama3TrimsAndItsSuccessorsDate) {
   const auto turn = [](const char* role, const char* text) {
     return fmt::format("<|start_header_id|>{}<|end_header_id|>\n\n{}", role, text);

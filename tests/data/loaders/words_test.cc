@@ -123,6 +123,78 @@ TEST(Words, TokensThatATokenizerDoesNotHaveAreRefused) {
               HasSubstr("ids below 256 are bytes"));
 }
 
+std::string text_of(const text::Tokenizer& tokenizer, const Ids& ids) {
+  return tokenizer.decode(std::vector<std::int32_t>(ids.begin(), ids.end()));
+}
+
+// Special tokens as Qwen's, after 256 bytes; no text begins with one.
+text::Tokenizer qwen() {
+  text::ByteLevelBpe bpe{.special = {"<|im_start|>", "<|im_end|>", "<|vision_start|>",
+                                     "<|image_pad|>", "<|vision_end|>"}};
+  for (int byte = 0; byte < 256; ++byte) bpe.tokens.emplace_back(1, static_cast<char>(byte));
+  return text::Tokenizer::hugging_face(text::print_tokenizer_json(bpe), "q").with_ends({257});
+}
+
+// Pictures before a question have a template's own marks and space; at marks of the question they have the marks alone.
+TEST(Words, OfAChatTemplateHaveItsTurnsAndLossOnTheAnswer) {
+  const text::Tokenizer vicuna = tokenizer();
+  const Words llava(job_of({"vlm.tokens=[261, 260]", "data.chat=llava"}), vicuna);
+  const Words::Ids ids = llava.ids("What?", "Cat", 1, "it");
+  EXPECT_EQ(text_of(vicuna, ids.asked), "<s>USER: <image>\nWhat? ASSISTANT:");
+  EXPECT_EQ(text_of(vicuna, ids.answer), " Cat</s>");
+  EXPECT_EQ(ids.asked, llava.asked("What?", 1, "it"));
+  EXPECT_EQ(text_of(vicuna, llava.asked("a<image> <image>b", 2, "it")),
+            "<s>USER: a<image> <image>b ASSISTANT:");
+  EXPECT_EQ(text_of(vicuna, llava.asked("a", 0, "it")), "<s>USER: a ASSISTANT:");
+  const Words mistral(job_of({"vlm.tokens=[261, 260]", "data.chat=llava_mistral"}), vicuna);
+  EXPECT_EQ(text_of(vicuna, mistral.asked("What?", 1, "it")), "<s>[INST] <image>\nWhat? [/INST]");
+  EXPECT_EQ(text_of(vicuna, mistral.ids("What?", "Cat", 1, "it").answer), " Cat</s>")
+      << "nothing follows the end";
+
+  const Words words(job_of({"vlm.tokens=[259, 257]", "data.chat=qwen3_vl"}), qwen());
+  const std::string begin = "<|im_start|>user\n", end = "<|im_end|>\n<|im_start|>assistant\n",
+                    picture = "<|vision_start|><|image_pad|><|vision_end|>";
+  const Words::Ids seen = words.ids("What?", "Cat", 1, "it");
+  EXPECT_EQ(text_of(qwen(), seen.asked), begin + picture + "What?" + end);
+  EXPECT_EQ(text_of(qwen(), seen.answer), "Cat<|im_end|>");
+  EXPECT_EQ(text_of(qwen(), words.asked("a<image>b", 1, "it")), begin + "a" + picture + "b" + end);
+  EXPECT_TRUE(words.ends(257));
+}
+
+// An answer that would join with what is before it has the ids that it has alone.
+TEST(Words, OfAChatTemplateHaveTheIdsOfThePrompt) {
+  text::ByteLevelBpe bpe{.merges = {{'\n', '\n'}},
+                         .special = {"<|im_start|>", "<|im_end|>", "<|image_pad|>"}};
+  for (int byte = 0; byte < 256; ++byte) bpe.tokens.emplace_back(1, static_cast<char>(byte));
+  bpe.tokens.emplace_back("\n\n");
+  Json json = Json::parse(text::print_tokenizer_json(bpe));
+  json["pre_tokenizer"]["use_regex"] = false;
+  const Words words(job_of({"vlm.tokens=[259, 258]", "data.chat=chatml"}),
+                    text::Tokenizer::hugging_face(json.dump(), "t").with_ends({258}));
+  const Words::Ids ids = words.ids("a", "\nb", 1, "it");
+  EXPECT_EQ(ids.asked, words.asked("a", 1, "it"));
+  EXPECT_THAT(ids.answer, ElementsAre('\n', 'b', 258));
+}
+
+TEST(Words, OfATemplateThatCannotBeAreRefused) {
+  const auto refused = [](const char* chat, const text::Tokenizer& with, const char* tokens) {
+    return refusal(
+        [&] {
+          Words(job_of({std::string("data.chat=") + chat, tokens}), with);
+        },
+        ErrorKind::kUsage);
+  };
+  const char* own = "vlm.tokens=[261, 260]";
+  EXPECT_THAT(refused("mistral_v3", tokenizer(), own), HasSubstr("use llava_mistral"));
+  EXPECT_THAT(refused("llava long=cut", tokenizer(), own), HasSubstr("options of conversations"));
+  EXPECT_THAT(refused("lava", tokenizer(), own), HasSubstr("is not known; choose one of chatml"));
+  EXPECT_THAT(refused("llava", qwen(), "vlm.tokens=[259, 257]"),
+              HasSubstr("data.chat=llava does not end an answer with id 257"));
+  const Words words(job_of({own, "data.chat=llava"}), tokenizer());
+  EXPECT_THAT(refusal([&] { words.ids("a", "see <image>", 1, "3.png"); }, ErrorKind::kData),
+              HasSubstr("3.png: the answer has the image token"));
+}
+
 TEST(PictureTokens, AreFoundByTheirNames) {
   using Pair = std::array<std::int64_t, 2>;
   EXPECT_EQ(text::picture_tokens(tokenizer()), (Pair{261, 260}));

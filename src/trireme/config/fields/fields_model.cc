@@ -155,11 +155,11 @@ std::vector<Field> data_fields() {
                     "Document masking: attention and positions stay within a document. false: each "
                     "sample is one text.")),
       fixed(text(KEY(data.chat),
-                 "Chat template of data.source=chat and preferences, auto or a name, with options: "
-                 "date=2026-03-09 "
-                 "(of templates that write today's date), long=cut or long=split (conversations "
-                 "beyond model.seq_len, which are refused by default), special=forbid (special "
-                 "tokens within messages are refused). Empty: auto.")),
+                 "Chat template of data.source=chat and preferences, and of questions about "
+                 "pictures, auto or a name, with options: date=2026-03-09 (of templates that write "
+                 "today's date), long=cut or long=split (conversations beyond model.seq_len, which "
+                 "are refused by default), special=forbid (special tokens within messages are "
+                 "refused). Empty: auto; questions are read as they are written.")),
       fixed(text(KEY(data.weights),
                  "Sampling weights of several data sets, comma-separated, one per path of "
                  "data.path (such as 0.9,0.1). Empty: data.path is one data set.")),

@@ -57,7 +57,8 @@ std::vector<Rule> key_rules() {
   return {
       {.id = "compute", .fill = [](Job& job, const Given&) { choose_compute(job); }},
       {"family-keys", check_idle_keys},
-      {"chat-source", only_with("data.chat", "data.source=chat|preferences")},
+      {"chat-source", only_with("data.chat", "data.source=chat|preferences"),
+       [](const Job& job) { return !info(job).tokenizes_questions; }},
       {"preference-source", only_with("preference.*", "data.source=preferences")},
       {"chat-family", check_packs, reads_chat},
       {"chat-path",

@@ -23,6 +23,9 @@ struct Marks {
 // The first that fits is the template.
 constexpr Marks kMarks[] = {
     {"harmony", {"<|channel|>", "<|start|>"}},
+    {"llava", {"ASSISTANT:", "<image>"}},
+    {"llava_mistral", {"[INST]", "<image>"}},
+    {"qwen3_vl", {"<|vision_start|>", "<|im_start|>"}, "You are"},
     {"phi4", {"<|im_sep|>", "<|im_start|>"}},
     {"mistral_v7", {"[SYSTEM_PROMPT] ", "[INST] "}},
     {"mistral_v7_tekken", {"[SYSTEM_PROMPT]", "[INST]"}},
@@ -48,7 +51,7 @@ bool fits(const Marks& marks, std::string_view jinja) {
   return std::ranges::all_of(marks.has, inside) && (marks.lacks.empty() || !inside(marks.lacks));
 }
 
-// Of tokenizer_config.json: one template, or several with names of which one is the default.
+// Of tokenizer_config.json or chat_template.json: one template, or several with names of which one is the default.
 std::optional<std::string> configured(const Path& file) {
   const Json parsed = parse_json(read_file(file), file.string());
   const formats::JsonFields fields(parsed, file.string());
@@ -76,8 +79,8 @@ std::string_view template_of_model(const Path& vocabulary, std::string_view key)
   std::error_code cause;
   const Path directory =
       fs::is_directory(vocabulary, cause) ? vocabulary : vocabulary.parent_path();
-  const Path jinja = directory / "chat_template.jinja",
-             config = directory / "tokenizer_config.json";
+  const Path jinja = directory / "chat_template.jinja", seeing = directory / "chat_template.json";
+  const Path config = fs::exists(seeing, cause) ? seeing : directory / "tokenizer_config.json";
   const bool own = fs::exists(jinja, cause);
   std::optional<std::string> source;
   if (own)
@@ -86,8 +89,9 @@ std::string_view template_of_model(const Path& vocabulary, std::string_view key)
     source = configured(config);
   if (!source)
     fail(ErrorKind::kUsage,
-         "{}=auto: {} has no chat_template.jinja and no tokenizer_config.json with a "
-         "chat_template. Name one of {}",
+         "{}=auto: {} has no chat_template.jinja, and no chat_template.json or "
+         "tokenizer_config.json "
+         "with a chat_template. Name one of {}",
          key, directory.empty() ? "this tokenizer" : directory.string(), template_names());
   const std::string_view name = recognised(*source);
   if (name.empty())

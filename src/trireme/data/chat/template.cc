@@ -57,6 +57,16 @@ constexpr Turns qwen25(bool trains_middle) {
   return turns;
 }
 
+// Of LLaVA: what goes around a question, and before an answer.
+constexpr Turns kLlava{.open = "USER: ", .middle = " ", .close = "</s>", .assistant = "ASSISTANT:"};
+constexpr Turns kLlavaMistral{.open = "[INST] ",
+                              .middle = " [/INST]",
+                              .close = "</s> ",
+                              .assistant = "",
+                              .system = System::kRefused};
+constexpr Pictures kQwenPictures{
+    .before = "<|vision_start|>", .after = "<|vision_end|>", .next = ""};
+
 constexpr Template kTemplates[] = {
     {"chatml", write_turns, kChatMlStops, kChatMl},
     {"qwen2.5", write_turns, kChatMlStops, qwen25(false)},
@@ -66,6 +76,9 @@ constexpr Template kTemplates[] = {
      with(kChatMl, Thoughts::kLast, "<think>\n\n</think>\n\n")},
     {"qwen3_trl", write_turns, kChatMlStops, with(kChatMl, Thoughts::kEvery)},
     {"qwen3_instruct_2507", write_turns, kChatMlStops, kChatMl},
+    {"qwen3_vl", write_turns, kChatMlStops, kChatMl, 0, false, kQwenPictures},
+    {"llava", write_llava, kMistralStops, kLlava},
+    {"llava_mistral", write_llava, kMistralStops, kLlavaMistral},
     {"llama3", write_turns, kLlamaStops, kLlama3},
     {"llama3.1", write_turns, kLlamaStops, with(kLlama3, System::kWithDates)},
     {"llama3.2", write_turns, kLlamaStops, with(kLlama3, System::kWithDates)},

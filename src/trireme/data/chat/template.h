@@ -54,6 +54,11 @@ struct Turns {
   bool trains_middle = false;  // loss begins right after the assistant's name
 };
 
+// Text around the token of a picture, and between pictures and a question that does not place them.
+struct Pictures {
+  std::string_view before{}, after{}, next = "\n";
+};
+
 struct Template {
   std::string_view name;
   std::vector<Segment> (*write)(const Template&, const Conversation&, const Style&);
@@ -61,6 +66,7 @@ struct Template {
   Turns turns{};                            // of write_turns
   int version = 0;                          // of write_mistral
   bool spaced = false;  // of write_mistral: SentencePiece puts spaces before texts
+  Pictures pictures{};
 };
 
 // All templates, in the order in which messages list them.
@@ -86,5 +92,7 @@ std::vector<Segment> write_harmony(const Template& shape, const Conversation& al
                                    const Style& style);
 std::vector<Segment> write_mistral(const Template& shape, const Conversation& all,
                                    const Style& style);
+std::vector<Segment> write_llava(const Template& shape, const Conversation& all,
+                                 const Style& style);
 
 }  // namespace trireme::chat

@@ -1,4 +1,4 @@
-// Files of ViTForImageClassification and CLIPVisionModel.
+// Files of ViTForImageClassification, CLIPVisionModel, SiglipVisionModel and SiglipForImageClassification.
 #include "trireme/families/vit/hugging_face.h"
 
 #include <algorithm>
@@ -15,6 +15,7 @@ namespace trireme::convert {
 using config::Activation;
 using config::DataSource;
 using config::Job;
+using config::Pooling;
 using config::Vision;
 using formats::JsonFields;
 
@@ -31,6 +32,14 @@ constexpr std::array kVitSizes = {
 constexpr std::array kClipVisionSizes = {
     Size<Vision>{"image_size", &Vision::image, 224},
     Size<Vision>{"patch_size", &Vision::patch, 32},
+    Size<Vision>{"num_hidden_layers", &Vision::layers, 12, kMostLayers},
+    Size<Vision>{"hidden_size", &Vision::hidden, 768},
+    Size<Vision>{"num_attention_heads", &Vision::heads, 12},
+    Size<Vision>{"intermediate_size", &Vision::ffn, 3072}};
+
+constexpr std::array kSiglipVisionSizes = {
+    Size<Vision>{"image_size", &Vision::image, 224},
+    Size<Vision>{"patch_size", &Vision::patch, 16},
     Size<Vision>{"num_hidden_layers", &Vision::layers, 12, kMostLayers},
     Size<Vision>{"hidden_size", &Vision::hidden, 768},
     Size<Vision>{"num_attention_heads", &Vision::heads, 12},
@@ -97,13 +106,40 @@ void images_by_class_token(Job& job) {
   job.vision.frames = job.vision.tubelet = 1;
   job.vision.positions = config::Positions::kLearned;
   job.vision.position_grid = 0;
-  job.vision.pooling = config::Pooling::kClass;
+  job.vision.pooling = Pooling::kClass;
 }
 
 // CLIP's tower, followed by the classes of family vit.
 void as_clip_vision(Job& job) {
   images_by_class_token(job);
   job.vision.pre_norm = true;
+}
+
+// Their convolution leaves out what is no whole patch.
+void read_siglip_vision(const JsonFields& fields, Job& job) {
+  need_plain_tower(fields, "num_channels");
+  Vision& vision = job.vision;
+  read_sizes(fields, kSiglipVisionSizes, vision);
+  vision.image = std::max<std::int64_t>(1, vision.image / vision.patch) * vision.patch;
+  need_multiple(fields, {"hidden_size", vision.hidden}, {"num_attention_heads", vision.heads});
+  job.vision.activation = activation_of(fields, "gelu_pytorch_tanh");
+  job.vision.norm_eps = number_or(fields, "layer_norm_eps", 1e-6);
+  job.vision.pixels = "siglip";
+}
+
+void write_siglip_vision(const Job& job, Json& json) {
+  write_sizes(json, kSiglipVisionSizes, job.vision);
+  json.update({{"num_channels", 3},
+               {"hidden_act", name_of(job.vision.activation)},
+               {"layer_norm_eps", job.vision.norm_eps},
+               {"attention_dropout", 0.0},
+               {"vision_use_head", job.vision.pooling == Pooling::kAttention}});
+}
+
+void as_siglip_vision(Job& job) {
+  images_by_class_token(job);
+  job.vision.pre_norm = false;
+  job.vision.pooling = Pooling::kMean;
 }
 
 namespace {
@@ -140,6 +176,42 @@ void write_clip_classes(const Job& job, Json& json) {
   json["num_labels"] = job.vision.classes;
 }
 
+// The tower in a file of its own, or with that of texts; its head, if it has one, pools by attention.
+void read_siglip_pool(const JsonFields& fields, Job& job) {
+  read_siglip_vision(fields, job);
+  const bool head = !says(fields, "vision_use_head") || fields.boolean("vision_use_head");
+  job.vision.pooling = head ? Pooling::kAttention : Pooling::kMean;
+  job.vision.classes = classes_of(fields);
+}
+
+void write_siglip_pool(const Job& job, Json& json) {
+  write_siglip_vision(job, json);
+  json["num_labels"] = job.vision.classes;
+}
+
+JsonFields vision_of(const JsonFields& fields) {
+  return {fields.object("vision_config"), fields.where() + ": vision_config"};
+}
+
+void read_siglip(const JsonFields& fields, Job& job) { read_siglip_pool(vision_of(fields), job); }
+
+// The classifier reads the mean of the tokens, so that such files have no head.
+void read_siglip_classes(const JsonFields& fields, Job& job) {
+  read_siglip_vision(vision_of(fields), job);
+  job.vision.classes = classes_of(fields);
+}
+
+void write_siglip_classes(const Job& job, Json& json) {
+  Json vision{{"model_type", "siglip_vision_model"}};
+  write_siglip_vision(job, vision);
+  json.update({{"vision_config", std::move(vision)}, {"num_labels", job.vision.classes}});
+}
+
+void as_siglip_pool(Job& job) {
+  as_siglip_vision(job);
+  job.vision.pooling = Pooling::kAttention;
+}
+
 void as_vit(Job& job) {
   images_by_class_token(job);
   job.vision.pre_norm = false;
@@ -161,21 +233,53 @@ constexpr std::array kVitRules = {
     Rule{"head.*", "classifier.*"},
 };
 
+constexpr std::array kClassifierRules = {Rule{"head.*", "classifier.*"}};
+
 }  // namespace
 
 FamilyFiles vit_hugging_face() {
-  return {.classes = {{DataSource::kStripes, "vit", "ViTForImageClassification", as_vit, read_vit,
-                       write_vit, "ViTImageProcessor"},
-                      {DataSource::kStripes, "clip_vision_model", "CLIPVisionModel", as_clip_vision,
-                       read_clip_classes, write_clip_classes}},
+  constexpr DataSource kImages = DataSource::kStripes;
+  constexpr const char* kSiglip = "SiglipImageProcessor";
+  return {.classes = {{kImages, "vit", "ViTForImageClassification", as_vit, read_vit, write_vit,
+                       "ViTImageProcessor"},
+                      {kImages, "clip_vision_model", "CLIPVisionModel", as_clip_vision,
+                       read_clip_classes, write_clip_classes},
+                      {kImages, "siglip_vision_model", "SiglipVisionModel", as_siglip_pool,
+                       read_siglip_pool, write_siglip_pool, kSiglip},
+                      {kImages, "siglip", "SiglipForImageClassification", as_siglip_vision,
+                       read_siglip_classes, write_siglip_classes, kSiglip},
+                      {kImages, "siglip", "SiglipModel", as_siglip_pool, read_siglip,
+                       write_siglip_pool, kSiglip}},
           .names = {{.name = "ViTForImageClassification",
                      .rules = kVitRules,
-                     .fits = [](const config::Job& job) { return !job.vision.pre_norm; }},
+                     .fits =
+                         [](const Job& job) {
+                           return !job.vision.pre_norm && job.vision.pooling == Pooling::kClass;
+                         }},
                     {.name = "CLIPVisionModel",
                      .tower = "",
                      .tower_there = "vision_model.",
                      .idle = "*.embeddings.position_ids",
-                     .zeros = "head.*"}}};
+                     .zeros = "head.*",
+                     .fits = [](const Job& job) { return job.vision.pre_norm; }},
+                    {.name = "SiglipForImageClassification",
+                     .rules = kClassifierRules,
+                     .tower = "",
+                     .tower_there = "vision_model.",
+                     .idle = "*.embeddings.position_ids,vision_model.head.*",
+                     .fits =
+                         [](const Job& job) {
+                           return !job.vision.pre_norm && job.vision.pooling == Pooling::kMean;
+                         }},
+                    {.name = "SiglipVisionModel",
+                     .tower = "",
+                     .tower_there = "vision_model.",
+                     .idle = "*.embeddings.position_ids,text_model.*,logit_scale,logit_bias",
+                     .zeros = "head.*",
+                     .sign = "!classifier.weight",
+                     .fits = [](const Job& job) {
+                       return !job.vision.pre_norm && job.vision.pooling != Pooling::kClass;
+                     }}}};
 }
 
 }  // namespace trireme::convert

@@ -21,5 +21,9 @@ void images_by_class_token(config::Job& job);
 void read_clip_vision(const formats::JsonFields& fields, config::Job& job);
 void write_clip_vision(const config::Job& job, Json& json);
 void as_clip_vision(config::Job& job);
+// A SigLIP tower alone, whose output is that before its head: without a class token, with biases everywhere.
+void read_siglip_vision(const formats::JsonFields& fields, config::Job& job);
+void write_siglip_vision(const config::Job& job, Json& json);
+void as_siglip_vision(config::Job& job);
 
 }  // namespace trireme::convert

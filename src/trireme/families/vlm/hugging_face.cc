@@ -1,13 +1,12 @@
-// LLaVA: a CLIP tower, a projector of two layers and a decoder, each with a config.json of its own inside.
-#include "trireme/checkpoint/convert/hugging_face.h"
+// LLaVA: a tower of CLIP or SigLIP, a projector of two layers and a decoder, each with a config.json of its own inside.
+#include "trireme/families/vlm/hugging_face.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/checkpoint/convert/config_classes.h"
 #include "trireme/checkpoint/convert/families.h"
+#include "trireme/checkpoint/convert/hugging_face.h"
 #include "trireme/config/families.h"
 #include "trireme/families/vit/hugging_face.h"
 #include "trireme/families/vlm/keys_checks.h"
@@ -19,6 +18,35 @@ namespace trireme::convert {
 using config::DataSource;
 using config::Job;
 using formats::JsonFields;
+
+Job decoder_of(const Job& job) {
+  Job text;
+  text.model = job.model;
+  text.model.family = config::decoder_alone(job.model.family);
+  return text;
+}
+
+std::int64_t token_id_of(const JsonFields& fields, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    if (!says(fields, key)) continue;
+    const Json& said = fields.any(key);  // an id, or several of which one ends a text
+    const Json& first = said.is_array() && !said.empty() ? said.front() : said;
+    return formats::json_integer(first, fields.where() + ": " + key, 0, kMostSize);
+  }
+  return -1;
+}
+
+void read_decoder(const Json& decoder, const std::string& where, const char* known, Job& job) {
+  const Job text = job_of_config(decoder.dump(), where);
+  const config::Family own = job.model.family;
+  // Fused layers have no place among the tensors of these classes.
+  if (text.model.family != config::decoder_alone(own) || text.llama != config::Llama{} ||
+      decoder.at("model_type") == "phi3")
+    fail(ErrorKind::kData, "{}: model_type is another than {}, which family vlm has for decoders",
+         where, known);
+  job.model = text.model;
+  job.model.family = own;
+}
 
 namespace {
 
@@ -39,6 +67,8 @@ Json nested(const JsonFields& fields, const char* key, const char* type) {
   return whole;
 }
 
+constexpr const char *kClipVision = "clip_vision_model", *kSiglipVision = "siglip_vision_model";
+
 // From theirs, which count the embedding as 0, to the block whose output is read. Their last block has no norm after
 // it; that of family vlm has one.
 std::int64_t layer_of(const JsonFields& fields, std::int64_t layers) {
@@ -53,13 +83,6 @@ std::int64_t layer_of(const JsonFields& fields, std::int64_t layers) {
          "the last, such as -2",
          fields.where(), given, layers);
   return given > 0 ? block : given;
-}
-
-Job decoder_of(const Job& job) {
-  Job text;
-  text.model = job.model;
-  text.model.family = config::decoder_alone(job.model.family);
-  return text;
 }
 
 // Sides of the grids of up to 4 tiles, height first, in the order in which they are preferred.
@@ -97,41 +120,47 @@ config::VlmFit fit_of(const JsonFields& fields) {
        formats::shown(given));
 }
 
-// The first of these keys that the file has; -1: none, and its tokenizer says it.
-std::int64_t id_of(const JsonFields& fields, std::initializer_list<const char*> keys) {
-  for (const char* key : keys) {
-    if (!says(fields, key)) continue;
-    const Json& said = fields.any(key);  // an id, or several of which one ends a text
-    const Json& first = said.is_array() && !said.empty() ? said.front() : said;
-    return formats::json_integer(first, fields.where() + ": " + key, 0, kMostSize);
+// CLIP's or SigLIP's.
+void read_tower(const JsonFields& tower, Job& job) {
+  const std::string type = tower.string("model_type");
+  if (type == kSiglipVision) {
+    as_siglip_vision(job);
+    return read_siglip_vision(tower, job);
   }
-  return -1;
+  need(tower, "model_type", kClipVision);
+  as_clip_vision(job);
+  read_clip_vision(tower, job);
+}
+
+// Which of the tower's tokens are used: all but a class token.
+const char* selected(const Job& job) {
+  return job.vision.pooling == config::Pooling::kClass ? "default" : "full";
+}
+
+// A file that says nothing drops the first token, which a tower without a class token does not have to spare.
+void check_selected(const JsonFields& fields, const Job& job) {
+  const char* key = "vision_feature_select_strategy";
+  const std::string given = says(fields, key) ? fields.string(key) : "default";
+  if (given != selected(job))
+    fail(ErrorKind::kData, "{}: {} is {}; family vlm has {} with this vision_config, which {}",
+         fields.where(), key, formats::shown(given), selected(job),
+         job.vision.pooling == config::Pooling::kClass ? "drops the class token"
+                                                       : "has no class token to drop");
 }
 
 void read_parts(const JsonFields& fields, Job& job) {
   need(fields, "projector_hidden_act", "gelu");
   need(fields, "multimodal_projector_bias", true);
-  need(fields, "vision_feature_select_strategy", "default");
-  const Json vision = nested(fields, "vision_config", "clip_vision_model");
+  const Json vision = nested(fields, "vision_config", kClipVision);
   const JsonFields tower(vision, fields.where() + ": vision_config");
-  need(tower, "model_type", "clip_vision_model");
-  read_clip_vision(tower, job);
+  read_tower(tower, job);
+  check_selected(fields, job);
   job.vlm.layer = layer_of(fields, job.vision.layers);
   const std::string where = fields.where() + ": text_config";
   const Json decoder = nested(fields, "text_config", "llama");
-  const Job text = job_of_config(decoder.dump(), where);
-  const config::Family own = job.model.family;
-  // Fused layers have no place among the tensors of these classes.
-  if (text.model.family != config::decoder_alone(own) || text.llama != config::Llama{} ||
-      decoder.at("model_type") == "phi3")
-    fail(ErrorKind::kData,
-         "{}: model_type is another than llama, mistral, qwen2, qwen3 and smollm3, which family "
-         "vlm has for decoders",
-         where);
-  job.model = text.model;
-  job.model.family = own;
-  job.vlm.tokens = {id_of(fields, {"image_token_index", "image_token_id"}),
-                    id_of(JsonFields(decoder, where), {"eos_token_id"})};
+  read_decoder(decoder, where, "llama, mistral, qwen2, qwen3 and smollm3", job);
+  job.vlm.tokens = {token_id_of(fields, {"image_token_index", "image_token_id"}),
+                    token_id_of(JsonFields(decoder, where), {"eos_token_id"})};
 }
 
 void write_parts(const Job& job, Json& json) {
@@ -140,14 +169,18 @@ void write_parts(const Job& job, Json& json) {
          "vlm.layer={}: family vlm has a norm after the tower's last block, which LLaVA does not "
          "have; convert a model that reads an earlier block",
          job.vlm.layer);
-  Json vision{{"model_type", "clip_vision_model"}};
-  write_clip_vision(job, vision);
+  const bool clip = job.vision.pooling == config::Pooling::kClass;
+  Json vision{{"model_type", clip ? kClipVision : kSiglipVision}};
+  if (clip)
+    write_clip_vision(job, vision);
+  else
+    write_siglip_vision(job, vision);
   Json decoder = Json::parse(hugging_face_config(decoder_of(job)));
   decoder["eos_token_id"] = job.vlm.tokens[1];
   json.update({{"vision_config", vision},
                {"text_config", std::move(decoder)},
                {"vision_feature_layer", config::blocks_read(job) - job.vision.layers - 1},
-               {"vision_feature_select_strategy", "default"},
+               {"vision_feature_select_strategy", selected(job)},
                {"projector_hidden_act", "gelu"},
                {"multimodal_projector_bias", true},
                {"image_token_index", job.vlm.tokens[0]},
@@ -184,7 +217,10 @@ void write_llava_next(const Job& job, Json& json) {
 
 // One tile of all of an image; of any resolution with those of up to 4 more.
 void as_llava(Job& job) {
-  as_clip_vision(job);
+  if (job.vision.pooling == config::Pooling::kClass)
+    as_clip_vision(job);
+  else
+    as_siglip_vision(job);
   job.projector = {.kind = config::ProjectorKind::kMlp};
   job.vlm.max_tiles = 0;
   job.vlm.mrope = job.vlm.deepstack = "";
@@ -210,6 +246,8 @@ constexpr std::array kLaterRules = {
     Rule{"**", "**"},
 };
 
+bool has_mlp(const Job& job) { return job.projector.kind != config::ProjectorKind::kMerger; }
+
 constexpr Names kLlava = {.name = "LlavaNextForConditionalGeneration",
                           .rules = kLlavaRules,
                           .tower = "vision_tower.",
@@ -218,7 +256,8 @@ constexpr Names kLlava = {.name = "LlavaNextForConditionalGeneration",
                           .reads_early = true,
                           .idle =
                               "*.embeddings.position_ids,*.rotary_emb.inv_freq,"
-                              "language_model.lm_head.weight"};
+                              "language_model.lm_head.weight",
+                          .fits = has_mlp};
 
 constexpr Names later(Names names) {
   names.rules = kLaterRules;
@@ -232,19 +271,20 @@ constexpr Names later(Names names) {
 constexpr Names without_newline(Names names) {
   names.name = "LlavaForConditionalGeneration";
   names.zeros = "model.image_newline";
-  names.fits = [](const config::Job& job) { return job.vlm.max_tiles == 0; };
+  names.fits = [](const config::Job& job) { return has_mlp(job) && job.vlm.max_tiles == 0; };
   return names;
 }
 
 }  // namespace
 
 FamilyFiles vlm_hugging_face() {
-  return {
-      .classes = {{DataSource::kScenes, "llava", "LlavaForConditionalGeneration", as_llava,
-                   read_llava, write_llava, "LlavaImageProcessor"},
-                  {DataSource::kScenes, "llava_next", "LlavaNextForConditionalGeneration",
-                   as_llava_next, read_llava_next, write_llava_next, "LlavaNextImageProcessor"}},
-      .names = {without_newline(kLlava), kLlava, later(without_newline(kLlava)), later(kLlava)}};
+  return {.classes = {{DataSource::kScenes, "llava", "LlavaForConditionalGeneration", as_llava,
+                       read_llava, write_llava, "LlavaImageProcessor"},
+                      {DataSource::kScenes, "llava_next", "LlavaNextForConditionalGeneration",
+                       as_llava_next, read_llava_next, write_llava_next, "LlavaNextImageProcessor"},
+                      qwen3_vl_class()},
+          .names = {without_newline(kLlava), kLlava, later(without_newline(kLlava)), later(kLlava),
+                    qwen3_vl_names()}};
 }
 
 }  // namespace trireme::convert

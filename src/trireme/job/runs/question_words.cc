@@ -4,6 +4,9 @@
 #include <string_view>
 
 #include "trireme/base/error.h"
+#include "trireme/config/sections/chat.h"
+#include "trireme/data/chat/question.h"
+#include "trireme/data/chat/recognise.h"
 #include "trireme/data/text/dataset.h"
 #include "trireme/data/text/vocabulary.h"
 
@@ -25,6 +28,15 @@ std::optional<text::Tokenizer> words_of(const config::Data& data) {
   return read;
 }
 
+std::string template_of_questions(const std::string& chosen, const Path& vocabulary) {
+  config::Chat chat = config::parse_chat(chosen);
+  if (chat.shape == config::Chat{}.shape)
+    chat.shape = chat::template_of_model(vocabulary, "data.chat");
+  const std::string name = config::print(chat);
+  chat::QuestionFrame{name};  // refuses others
+  return name;
+}
+
 void add_words(const std::optional<text::Tokenizer>& words, config::DatasetFacts& facts) {
   if (!words) return;
   facts.vocab = words->vocab_size();
@@ -33,10 +45,21 @@ void add_words(const std::optional<text::Tokenizer>& words, config::DatasetFacts
 
 LocatedDataset with_words(const config::Data& data, LocatedDataset located) {
   located.words = words_of(data);
-  if (!located.words) return located;
+  if (!located.words) {
+    if (!data.chat.empty())
+      fail(ErrorKind::kUsage,
+           "data.chat={} with data.tokenizer={}: templates have special tokens; set data.tokenizer "
+           "to the model's directory, or leave data.chat out",
+           data.chat, data.tokenizer);
+    return located;
+  }
   add_words(located.words, located.facts);
   located.digest += fmt::format(" tokenizer {}", located.words->digest());
   located.what += fmt::format(", {} of {} ids", located.words->kind(), located.facts.vocab);
+  if (data.chat.empty()) return located;
+  located.chat = template_of_questions(data.chat, text::parse_tokenizer(data.tokenizer).file);
+  located.digest += fmt::format(" template {}", located.chat);
+  located.what += fmt::format(", template {}", located.chat);
   return located;
 }
 

@@ -14,10 +14,14 @@ namespace trireme::runs {
 // that is learned, and as text::read_vocabulary.
 std::optional<text::Tokenizer> words_of(const config::Data& data);
 
+// data.chat with the template's name, which auto finds next to this vocabulary. Throws Error{kUsage} for one that
+// questions cannot have.
+std::string template_of_questions(const std::string& chosen, const Path& vocabulary);
+
 // Sets the ids of its vocabulary, of a picture's place and of the end of a text.
 void add_words(const std::optional<text::Tokenizer>& words, config::DatasetFacts& facts);
 
-// Samples with that tokenizer, if they have one, which is then part of their digest.
+// Samples with that tokenizer, if they have one, which is then part of their digest, as the template of data.chat is.
 LocatedDataset with_words(const config::Data& data, LocatedDataset located);
 
 // Throws Error{kUsage} where neither the tokenizer nor vlm.tokens say the id of a picture's place, or of an answer's end,

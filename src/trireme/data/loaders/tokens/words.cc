@@ -83,11 +83,23 @@ Words::Words(const config::Job& job, const text::Tokenizer& tokenizer)
          ids, image_, named);
   mark_ = *mark;
   tokenizer_ = tokenizer;
+  if (job.data.chat.empty()) return;
+  frame_.emplace(job.data.chat);
+  const std::vector<std::int32_t> ended = tokenizer.encode(frame_->answered("?", "a"));
+  if (std::ranges::count(ended, end_) == 0)
+    fail(
+        ErrorKind::kUsage,
+        "{}: the template data.chat={} does not end an answer with id {}; set the second to the id "
+        "of its end, or name the template of this model",
+        ids, job.data.chat, end_);
 }
 
 std::vector<std::int64_t> Words::asked(std::string_view question, std::int64_t pictures,
                                        const std::string& what) const {
-  if (tokenizer_) return asked_in(spelled(question, pictures, what), pictures, what);
+  if (tokenizer_) {
+    const std::string text = spelled(question, pictures, what);
+    return asked_in(frame_ ? frame_->asked(text) : text, pictures, what);
+  }
   std::vector<std::int64_t> ids;
   const std::vector<std::string_view> parts = parts_of(question, pictures, what);
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -106,20 +118,30 @@ Words::Ids Words::ids(std::string_view question, std::string_view answer, std::i
     ids.answer.push_back(end_);
     return ids;
   }
-  std::string text = spelled(question, pictures, what);
-  ids.asked = asked_in(text, pictures, what);
-  text += answer;
-  const std::vector<std::int32_t> both = tokenizer_->encode_prompt(text);
-  const auto [asked_end, rest] = std::ranges::mismatch(ids.asked, both);
-  if (asked_end == ids.asked.end()) {
-    ids.answer.assign(rest, both.end());
-  } else {
-    const std::vector<std::int32_t> alone = tokenizer_->encode(answer);
-    ids.answer.assign(alone.begin(), alone.end());
-  }
+  const std::string spelled_question = spelled(question, pictures, what);
+  const std::string before = frame_ ? frame_->asked(spelled_question) : spelled_question;
+  ids.asked = asked_in(before, pictures, what);
+  ids.answer = read_answer(
+      before,
+      frame_ ? frame_->answered(spelled_question, std::string(answer)) : std::string(answer),
+      ids.asked);
   if (std::ranges::count(ids.answer, image_) > 0) refuse_spelling(what, "answer", mark_, image_);
+  if (frame_) ids.answer.erase(std::ranges::find(ids.answer, end_), ids.answer.end());
   ids.answer.push_back(end_);
   return ids;
+}
+
+std::vector<std::int32_t> Words::read(const std::string& text) const {
+  return frame_ && frame_->begins() ? tokenizer_->encode(text) : tokenizer_->encode_prompt(text);
+}
+
+std::vector<std::int64_t> Words::read_answer(const std::string& before, const std::string& answer,
+                                             const std::vector<std::int64_t>& asked) const {
+  const std::vector<std::int32_t> both = read(before + answer);
+  const auto [asked_end, rest] = std::ranges::mismatch(asked, both);
+  if (asked_end == asked.end()) return {rest, both.end()};
+  const std::vector<std::int32_t> alone = tokenizer_->encode(answer);
+  return {alone.begin(), alone.end()};
 }
 
 bool Words::ends(std::int64_t id) const {
@@ -128,10 +150,14 @@ bool Words::ends(std::int64_t id) const {
 
 std::string Words::spelled(std::string_view question, std::int64_t pictures,
                            const std::string& what) const {
+  const chat::Pictures around = frame_ ? frame_->pictures() : chat::Pictures{.next = ""};
+  const bool marked = question.find(kImageMark) != question.npos;
+  const std::string picture =
+      fmt::format("{}{}{}{}", around.before, mark_, around.after, marked ? "" : around.next);
   std::string text;
   const std::vector<std::string_view> parts = parts_of(question, pictures, what);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (i > 0) text += mark_;
+    if (i > 0) text += picture;
     text += parts[i];
   }
   return text;
@@ -139,10 +165,9 @@ std::string Words::spelled(std::string_view question, std::int64_t pictures,
 
 std::vector<std::int64_t> Words::asked_in(const std::string& text, std::int64_t pictures,
                                           const std::string& what) const {
-  const std::vector<std::int32_t> read = tokenizer_->encode_prompt(text);
-  if (std::ranges::count(read, image_) != pictures)
-    refuse_spelling(what, "question", mark_, image_);
-  return {read.begin(), read.end()};
+  const std::vector<std::int32_t> ids = read(text);
+  if (std::ranges::count(ids, image_) != pictures) refuse_spelling(what, "question", mark_, image_);
+  return {ids.begin(), ids.end()};
 }
 
 void add_vocabulary(const std::string& vocabulary, Sources& sources) {
