@@ -1,6 +1,7 @@
 // Qwen3-VL: a tower with a table of positions and rotary ones, mergers of 2 x 2 features, and Qwen3.
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
@@ -76,7 +77,8 @@ void read_qwen_tower(const JsonFields& tower, Job& job) {
   vision.frames = vision.tubelet;
   vision.activation = activation_of(tower, "gelu_pytorch_tanh");
   vision.position_grid = grid_of(tower);
-  vision.image = vision.position_grid * vision.patch;
+  // As many tokens as the table has places, in squares of 2 x 2.
+  vision.image = std::max<std::int64_t>(1, vision.position_grid / 2) * 2 * vision.patch;
   vision.pixels = "siglip";
   job.vlm.deepstack =
       fmt::format("{}", fmt::join(numbers_of(tower, "deepstack_visual_indexes", kDeepstack), ","));
