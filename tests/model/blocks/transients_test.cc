@@ -32,6 +32,7 @@ struct Case {
   const char* layers = "";
   bool serial = false;  // of neox: feed-forward layers after attention
   const char* relative = "";
+  RowForm stored = RowForm::kFull;  // of frozen weights, with adapters
 };
 
 config::Job job_of(const Case& one) {
@@ -53,6 +54,7 @@ config::Job job_of(const Case& one) {
   job.precision.compute = one.type;
   job.run.micro_batch = one.micro_batch;
   job.recompute.logits = !one.logits;
+  if (one.stored != RowForm::kFull) job.lora = {.rank = 4, .base = one.stored};
   if (*one.relative != 0)
     for (const std::string& set : harness::kRelatives.at(one.relative)) config::apply_set(job, set);
   return job;
@@ -155,6 +157,10 @@ std::vector<Case> cases() {
                  .micro_batch = 3,
                  .layers = "nope",
                  .relative = "granite"});
+  for (RowForm form : {RowForm::kInt8, RowForm::kNf4})
+    for (DType type : {DType::kF32, DType::kBF16})
+      all.push_back(
+          {.family = config::Family::kLlama, .type = type, .micro_batch = 3, .stored = form});
   for (const char* layers : {"sliding:20", "nope"})
     for (const bool qwen : {false, true})
       all.push_back({config::Family::kLlama, DType::kF32, 3, 0, true, qwen, layers});
@@ -163,13 +169,16 @@ std::vector<Case> cases() {
 
 INSTANTIATE_TEST_SUITE_P(Nodes, Transients, testing::ValuesIn(cases()), [](const auto& info) {
   const Case& c = info.param;
-  return fmt::format("{}_{}_mb{}{}{}{}{}{}{}{}", config::name(c.family), name(c.type),
+  return fmt::format("{}_{}_mb{}{}{}{}{}{}{}{}{}", config::name(c.family), name(c.type),
                      c.micro_batch, c.dropout > 0 ? "_dropout" : "", c.logits ? "" : "_logits",
                      c.qwen ? "_qwen" : "",
                      *c.layers == 's'   ? "_sliding"
                      : *c.layers == 'n' ? "_nope"
                                         : "",
-                     c.serial ? "_serial" : "", *c.relative != 0 ? "_" : "", c.relative);
+                     c.serial ? "_serial" : "", *c.relative != 0 ? "_" : "", c.relative,
+                     c.stored == RowForm::kNf4    ? "_nf4"
+                     : c.stored == RowForm::kInt8 ? "_int8"
+                                                  : "");
 });
 
 }  // namespace
