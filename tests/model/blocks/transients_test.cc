@@ -54,7 +54,8 @@ config::Job job_of(const Case& one) {
   job.precision.compute = one.type;
   job.run.micro_batch = one.micro_batch;
   job.recompute.logits = !one.logits;
-  if (one.stored != RowForm::kFull) job.lora = {.rank = 4, .base = one.stored};
+  if (one.stored != RowForm::kFull)
+    job.lora = {.rank = 4, .base = one.stored, .also = "embed,head"};
   if (*one.relative != 0)
     for (const std::string& set : harness::kRelatives.at(one.relative)) config::apply_set(job, set);
   return job;
@@ -69,6 +70,7 @@ class Transients : public testing::TestWithParam<Case> {
                             at::TensorOptions().dtype(at::kLong))) {
     // Gradients have memory of their own, in the type of sums.
     for (const auto& [name, param] : bound_.params()) {
+      if (!param.requires_grad()) continue;
       const at::ScalarType wide = param.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
       at::Tensor(param).mutable_grad() = at::zeros(param.sizes(), at::TensorOptions().dtype(wide));
     }
