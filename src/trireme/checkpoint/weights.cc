@@ -15,6 +15,7 @@
 #include "trireme/checkpoint/convert/described.h"
 #include "trireme/checkpoint/convert/state_reader.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/exec/units/stored_rows.h"
 #include "trireme/model/training.h"
 
 namespace trireme::checkpoint {
@@ -49,6 +50,7 @@ class Parameters {
 
   // Throws Error{kData} if it has another shape.
   void check(const model::ParamSpec& param) const {
+    if (param.matrix) return check(*param.matrix);
     for (int part = 0; part < tp(); ++part) {
       const std::vector<std::int64_t> needed = model::local_param(param, part, tp()).shape;
       if (const auto& shape = here(param, part).shape; shape != needed)
@@ -61,6 +63,7 @@ class Parameters {
   }
 
   at::Tensor read(const model::ParamSpec& param, at::ScalarType type) const {
+    if (param.matrix) return exec::stored_rows(param, read(*param.matrix, at::kFloat));
     if (!has(param)) {
       const model::ParamSpec& weight = *param.norms_of;
       return at::linalg_vector_norm(read(weight, at::kDouble).view(weight.shape), 2, {1}).to(type);

@@ -27,7 +27,9 @@ std::vector<plan::Matrix> matrices_of(const UnitSpec& unit) {
 
 std::int64_t ModelSpec::parameters() const {
   std::int64_t sum = 0;
-  for (const UnitSpec& unit : units) sum += unit.numel();
+  for (const UnitSpec& unit : units)
+    for (const ParamSpec& param : unit.params)
+      sum += param.matrix ? param.matrix->numel() : param.numel();
   return sum;
 }
 

@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "trireme/ops/adapters/stored_weight.h"
 #include "trireme/ops/flop_count.h"
 
 namespace trireme::ops {
@@ -30,6 +31,7 @@ kernels::Matrix matrix(const at::Tensor& tensor) {
 }
 
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
+  if (is_stored(b)) return product(a, stored_values(b, a.scalar_type()));
   if (!multiplied_here(a)) return counted(at::mm(a, b), a.size(1));
   at::Tensor result = at::empty({a.size(0), b.size(1)}, a.options());
   kernels::matmul(matrix(a), matrix(b), matrix(result));
@@ -37,6 +39,7 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
 }
 
 void accumulate_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum) {
+  if (is_stored(b)) return accumulate_product(a, stored_values(b, a.scalar_type()), sum);
   counted(sum, a.size(1));
   if (multiplied_here(a))
     kernels::matmul(matrix(a), matrix(b), matrix(sum), kernels::Into::kAdd);
@@ -45,6 +48,7 @@ void accumulate_product(const at::Tensor& a, const at::Tensor& b, const at::Tens
 }
 
 at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (is_stored(weight)) return affine(x, stored_values(weight, x.scalar_type()), bias);
   if (!multiplied_here(x)) return counted(at::linear(x, weight, bias), weight.size(1));
   std::vector<std::int64_t> shape = x.sizes().vec();
   shape.back() = weight.size(0);

@@ -1,4 +1,5 @@
-// Products of activations with weights, in their type with sums in fp32 (fp64 for fp64).
+// Products of activations with weights, in their type with sums in fp32 (fp64 for fp64). Weights in a stored form
+// (adapters/stored_weight.h) have their values while the product runs.
 #pragma once
 
 #include <ATen/core/Tensor.h>

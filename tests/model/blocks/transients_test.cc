@@ -32,6 +32,7 @@ struct Case {
   const char* layers = "";
   bool serial = false;  // of neox: feed-forward layers after attention
   const char* relative = "";
+  RowForm stored = RowForm::kFull;  // of frozen weights, with adapters
 };
 
 config::Job job_of(const Case& one) {
@@ -53,6 +54,8 @@ config::Job job_of(const Case& one) {
   job.precision.compute = one.type;
   job.run.micro_batch = one.micro_batch;
   job.recompute.logits = !one.logits;
+  if (one.stored != RowForm::kFull)
+    job.lora = {.rank = 4, .base = one.stored, .also = "embed,head"};
   if (*one.relative != 0)
     for (const std::string& set : harness::kRelatives.at(one.relative)) config::apply_set(job, set);
   return job;
@@ -67,6 +70,7 @@ class Transients : public testing::TestWithParam<Case> {
                             at::TensorOptions().dtype(at::kLong))) {
     // Gradients have memory of their own, in the type of sums.
     for (const auto& [name, param] : bound_.params()) {
+      if (!param.requires_grad()) continue;
       const at::ScalarType wide = param.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
       at::Tensor(param).mutable_grad() = at::zeros(param.sizes(), at::TensorOptions().dtype(wide));
     }
@@ -88,6 +92,12 @@ std::int64_t scratch(DType type) { return type == DType::kF32 ? 0 : 384 * 64 * 2
 
 // Of the two ways to multiply tiles of attention that a type has the larger is declared.
 std::int64_t other_tiles(DType type) { return type == DType::kBF16 ? 16 << 10 : 0; }
+
+// Values of the widest stored matrix: declared at backward's peak, which may be another's.
+std::int64_t stored_values(const Case& one) {
+  return one.stored == RowForm::kFull ? 0
+                                      : std::int64_t{128 * 320} * (one.type == DType::kF32 ? 4 : 2);
+}
 
 // Never more than is declared, but for scratch; `spare` bytes may have been declared in vain.
 void expect_near(std::int64_t measured, std::int64_t declared, DType type, const std::string& what,
@@ -129,7 +139,8 @@ TEST_P(Transients, AreWhatNodesDeclare) {
                 (n > 0 ? activation : 0) + node.work.backward + plan::work_bytes(node),
                 GetParam().type, node.name + " backward",
                 // The last piece of logits is gone before the gradient is rounded.
-                plan::work_bytes(node) > 0 ? activation : other_tiles(GetParam().type));
+                (plan::work_bytes(node) > 0 ? activation : other_tiles(GetParam().type)) +
+                    stored_values(GetParam()));
   }
 }
 
@@ -155,6 +166,10 @@ std::vector<Case> cases() {
                  .micro_batch = 3,
                  .layers = "nope",
                  .relative = "granite"});
+  for (RowForm form : {RowForm::kInt8, RowForm::kNf4})
+    for (DType type : {DType::kF32, DType::kBF16})
+      all.push_back(
+          {.family = config::Family::kLlama, .type = type, .micro_batch = 3, .stored = form});
   for (const char* layers : {"sliding:20", "nope"})
     for (const bool qwen : {false, true})
       all.push_back({config::Family::kLlama, DType::kF32, 3, 0, true, qwen, layers});
@@ -163,13 +178,16 @@ std::vector<Case> cases() {
 
 INSTANTIATE_TEST_SUITE_P(Nodes, Transients, testing::ValuesIn(cases()), [](const auto& info) {
   const Case& c = info.param;
-  return fmt::format("{}_{}_mb{}{}{}{}{}{}{}{}", config::name(c.family), name(c.type),
+  return fmt::format("{}_{}_mb{}{}{}{}{}{}{}{}{}", config::name(c.family), name(c.type),
                      c.micro_batch, c.dropout > 0 ? "_dropout" : "", c.logits ? "" : "_logits",
                      c.qwen ? "_qwen" : "",
                      *c.layers == 's'   ? "_sliding"
                      : *c.layers == 'n' ? "_nope"
                                         : "",
-                     c.serial ? "_serial" : "", *c.relative != 0 ? "_" : "", c.relative);
+                     c.serial ? "_serial" : "", *c.relative != 0 ? "_" : "", c.relative,
+                     c.stored == RowForm::kNf4    ? "_nf4"
+                     : c.stored == RowForm::kInt8 ? "_int8"
+                                                  : "");
 });
 
 }  // namespace

@@ -33,13 +33,16 @@ void check_reach(const Job& job) {
          (window - 2) / checkpoint.every + 2);
 }
 
-}  // namespace
-
-std::vector<Rule> training_rules() {
-  const Number widest("{}, the rank of the largest layer with an adapter", [](const Job& job) {
+Number widest_rank() {
+  return Number("{}, the rank of the largest layer with an adapter", [](const Job& job) {
     const Model& model = job.model;
     return job.lora.targets == LoraTargets::kMlp ? std::min(model.hidden, model.ffn) : model.hidden;
   });
+}
+
+}  // namespace
+
+std::vector<Rule> training_rules() {
   return {
       {"lora-off", refused("lora.* with lora.rank=0", "rank 0 means no adapters",
                            "set lora.rank, or leave it out")},
@@ -51,7 +54,7 @@ std::vector<Rule> training_rules() {
                "set lora.targets=attention"),
        [](const Job& job) { return info(job).decoder && info(job).decoder->fused_heads; }},
       {"patterns", check_unit_patterns},
-      {"lora-rank", at_most("lora.rank", widest, "its adapter could not use more")},
+      {"lora-rank", at_most("lora.rank", widest_rank(), "its adapter could not use more")},
       {"lora-frozen",
        refused("model.frozen with lora.rank", "adapters freeze every unit of the model",
                "leave model.frozen out, and name units that also train in lora.also")},

@@ -10,6 +10,7 @@
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/exec/units/initial_values.h"
 #include "trireme/exec/units/masters.h"
+#include "trireme/exec/units/stored_rows.h"
 #include "trireme/exec/units/unit_state.h"
 #include "trireme/exec/units/units.h"
 #include "trireme/plan/coded_reduction.h"
@@ -82,6 +83,14 @@ void Units::initialise(std::uint64_t seed,
     const plan::UnitId source = followed >= 0 ? followed : id;
     for (std::size_t p = 0; p < unit.spec->params.size(); ++p) {
       const model::ParamSpec& param = this->at(source).spec->params[p];
+      if (param.matrix) {
+        const at::Tensor bytes = initial_rows(param, seed);
+        unit.for_ranges(p, 0, param.numel(),
+                        [&](std::int64_t global, std::int64_t local, std::int64_t length) {
+                          unit.place(local, bytes.narrow(0, global, length));
+                        });
+        continue;
+      }
       const at::Tensor given =
           param.norms_of ? initial_norms(param, seed) : initial(source, static_cast<int>(p));
       TRIREME_CHECK(!given.defined() || given.sizes() == at::IntArrayRef(param.shape),

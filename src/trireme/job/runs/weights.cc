@@ -188,7 +188,8 @@ std::string describe_weights(const Path& directory, const Planned& planned,
     text += check_vocabulary(directory, there, *here, planned.job.data, allowed);
   std::map<std::string, const model::ParamSpec*> own;
   for (const model::UnitSpec& unit : model.units)
-    for (const model::ParamSpec& param : unit.params) own[param.name] = &param;
+    for (const model::ParamSpec& param : unit.params)
+      own[param.name] = param.matrix ? param.matrix.get() : &param;
   std::vector<std::string> unused;
   std::set<std::string> stored;
   for (const formats::ManifestUnit& unit : manifest.units)

@@ -13,6 +13,7 @@
 #include "trireme/model/families/families.h"
 #include "trireme/model/layout.h"
 #include "trireme/model/param_groups.h"
+#include "trireme/model/stored_base.h"
 #include "trireme/model/unit_optimizers.h"
 
 namespace trireme::model {
@@ -57,6 +58,7 @@ ModelSpec describe(const config::Job& job, DescribeRank of_rank) {
   check_trains(job, spec);
   set_groups(job.optim, spec);
   set_optimizers(job.optim, job.parallel.tp, spec);
+  store_base(job, spec);
   spec.program = recompute_nodes(job, std::move(spec.program));
   spec.program = place_stages(job, std::move(spec.program));
   check_kept_features(job, spec.program);
