@@ -106,5 +106,11 @@ TEST(Quantised, RowsOfZerosStayZeros) {
   EXPECT_EQ(round_trip(RowForm::kInt8, zeros), zeros);
 }
 
+// 127 divided by such a scale is no float.
+TEST(Quantised, TinyValuesHaveTheCodesOfLargeOnes) {
+  EXPECT_EQ(quantised(RowForm::kInt8, {1e-37F, 0.0F, -1e-37F})[0], 127);
+  EXPECT_EQ(quantised(RowForm::kInt8, {1e-37F, 0.0F, -1e-37F})[1], 0);
+}
+
 }  // namespace
 }  // namespace trireme::quantised_test

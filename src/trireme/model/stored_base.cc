@@ -27,7 +27,8 @@ ParamSpec stored(RowForm form, ParamSpec matrix) {
   const std::int64_t rows = matrix.shape[0], columns = matrix.shape[1];
   if (form == RowForm::kNf4 && columns % kNf4Block != 0)
     fail(ErrorKind::kUsage,
-         "lora.base=nf4: {} has rows of {} values, not a multiple of {}; set lora.base=int8",
+         "lora.base=nf4: {} has rows of {} values, not a multiple of {}; set lora.base=int8, or "
+         "lora.base=full",
          matrix.name, columns, kNf4Block);
   ParamSpec param{.name = matrix.name, .shape = {rows, row_bytes(form, columns)}, .form = form};
   if (form == RowForm::kNf4) param.shape = {rows, columns / kNf4Block, row_bytes(form, kNf4Block)};

@@ -122,6 +122,10 @@ TEST(Recognise, PublishedTemplates) {
   EXPECT_EQ(recognised("'[INST] ' <image>\n '[/INST]'"), "llava_mistral");
   EXPECT_EQ(recognised("<|im_start|> <|vision_start|><|image_pad|> <|im_end|> <tool_call>"),
             "qwen3_vl");
+  const std::string tools = "You are provided with function signatures within <tools></tools>";
+  EXPECT_EQ(recognised("<|im_start|> <|vision_start|> <|im_end|> <tool_call>" + tools), "qwen3_vl");
+  EXPECT_EQ(recognised("<|im_start|> <tool_call> enable_thinking" + tools), "qwen3");
+  EXPECT_EQ(recognised("<|im_start|> <tool_call>" + tools), "qwen3_instruct_2507");
   EXPECT_EQ(recognised("<|im_start|> You are a helpful assistant. <|vision_start|>"), "")
       << "Qwen2-VL has a default of its own";
   EXPECT_EQ(recognised("hello"), "");

@@ -193,6 +193,8 @@ TEST(Words, OfATemplateThatCannotBeAreRefused) {
   const Words words(job_of({own, "data.chat=llava"}), tokenizer());
   EXPECT_THAT(refusal([&] { words.ids("a", "see <image>", 1, "3.png"); }, ErrorKind::kData),
               HasSubstr("3.png: the answer has the image token"));
+  EXPECT_THAT(refusal([&] { words.ids("a", "b</s> c", 1, "3.png"); }, ErrorKind::kData),
+              HasSubstr("3.png: the answer has the token \"</s>\" (id 260), with which"));
 }
 
 TEST(PictureTokens, AreFoundByTheirNames) {

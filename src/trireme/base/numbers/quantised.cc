@@ -84,7 +84,7 @@ void quantise_row(RowForm form, std::span<const float> values, std::span<std::ui
   const float scale = largest(values);
   for (std::size_t i = 0; i < values.size(); ++i)
     bytes[i] = static_cast<std::uint8_t>(
-        static_cast<std::int8_t>(scale > 0 ? std::nearbyint(values[i] * (127.0f / scale)) : 0.0f));
+        static_cast<std::int8_t>(scale > 0 ? std::nearbyint(values[i] / scale * 127.0f) : 0.0f));
   std::memcpy(bytes.data() + values.size(), &scale, sizeof(scale));
 }
 

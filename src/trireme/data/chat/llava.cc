@@ -23,7 +23,7 @@ std::vector<Segment> write_llava(const Template& shape, const Conversation& all,
       fail(ErrorKind::kData,
            "template {} needs roles that alternate user, assistant, user, ...; message {} is "
            "another",
-           shape.name, i - first);
+           shape.name, i);
     if (message.reasoning)
       fail(ErrorKind::kData, "template {} has no place for the reasoning of message {}", shape.name,
            i);

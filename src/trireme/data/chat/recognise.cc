@@ -17,7 +17,7 @@ namespace {
 struct Marks {
   std::string_view name;
   std::array<std::string_view, 2> has;
-  std::string_view lacks = {};
+  bool plain = false;  // has no default for the text of the system
 };
 
 // The first that fits is the template.
@@ -25,7 +25,7 @@ constexpr Marks kMarks[] = {
     {"harmony", {"<|channel|>", "<|start|>"}},
     {"llava", {"ASSISTANT:", "<image>"}},
     {"llava_mistral", {"[INST]", "<image>"}},
-    {"qwen3_vl", {"<|vision_start|>", "<|im_start|>"}, "You are"},
+    {"qwen3_vl", {"<|vision_start|>", "<|im_start|>"}, true},
     {"phi4", {"<|im_sep|>", "<|im_start|>"}},
     {"mistral_v7", {"[SYSTEM_PROMPT] ", "[INST] "}},
     {"mistral_v7_tekken", {"[SYSTEM_PROMPT]", "[INST]"}},
@@ -36,19 +36,27 @@ constexpr Marks kMarks[] = {
     {"gemma3", {"<start_of_turn>", "first_user_prefix"}},
     {"llama3.2", {"<|start_header_id|>", "strftime_now"}},
     {"llama3.1", {"<|start_header_id|>", "Cutting Knowledge Date"}},
-    {"llama3", {"<|start_header_id|>", "<|eot_id|>"}, "You are"},
+    {"llama3", {"<|start_header_id|>", "<|eot_id|>"}, true},
     {"phi3.5", {"<|user|>", "message['role'] == 'system' and message['content']"}},
     {"phi3", {"<|user|>", "<|end|>"}},
     {"phi4_mini", {"<|assistant|>", "<|end|>"}},
     {"qwen2.5", {"<|im_start|>", "You are Qwen, created by Alibaba Cloud. You are a helpful"}},
-    {"qwen3", {"<|im_start|>", "enable_thinking"}, "You are"},
-    {"qwen3_instruct_2507", {"<|im_start|>", "<tool_call>"}, "You are"},
-    {"chatml", {"<|im_start|>", "<|im_end|>"}, "You are"},
+    {"qwen3", {"<|im_start|>", "enable_thinking"}, true},
+    {"qwen3_instruct_2507", {"<|im_start|>", "<tool_call>"}, true},
+    {"chatml", {"<|im_start|>", "<|im_end|>"}, true},
 };
+
+// Such as "You are a helpful assistant". What begins the list of tools is none.
+bool has_default_system(std::string_view jinja) {
+  constexpr std::string_view kDefault = "You are", kTools = "You are provided with function";
+  for (auto at = jinja.find(kDefault); at != jinja.npos; at = jinja.find(kDefault, at + 1))
+    if (!jinja.substr(at).starts_with(kTools)) return true;
+  return false;
+}
 
 bool fits(const Marks& marks, std::string_view jinja) {
   const auto inside = [&](std::string_view part) { return jinja.find(part) != jinja.npos; };
-  return std::ranges::all_of(marks.has, inside) && (marks.lacks.empty() || !inside(marks.lacks));
+  return std::ranges::all_of(marks.has, inside) && !(marks.plain && has_default_system(jinja));
 }
 
 // Of tokenizer_config.json or chat_template.json: one template, or several with names of which one is the default.

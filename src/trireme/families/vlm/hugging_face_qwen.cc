@@ -36,6 +36,7 @@ constexpr std::array kSizes = {Size<Vision>{"depth", &Vision::layers, 27, kMostL
 constexpr std::int64_t kPositions = 2304, kOutput = 3584;
 constexpr std::array<std::int64_t, 3> kDeepstack = {8, 16, 24}, kMropeSections = {24, 20, 20};
 constexpr double kTheta = 5e6, kEps = 1e-6;
+constexpr std::int64_t kImageToken = 151655;
 // Marks around a picture in a text, and of clips. Their tokenizers have them, a job does not.
 constexpr std::array kMarks = {std::pair{"vision_start_token_id", 151652},
                                std::pair{"vision_end_token_id", 151653},
@@ -87,7 +88,11 @@ void read_qwen_tower(const JsonFields& tower, Job& job) {
 // Frequencies of each axis; where they are is a key of the older files and of the newer ones.
 std::string mrope_of(const JsonFields& decoder) {
   const char* key = says(decoder, "rope_scaling") ? "rope_scaling" : "rope_parameters";
-  const Json rope = object_of(decoder, key);
+  const Json rope = object_of(decoder, key), newer = object_of(decoder, "rope_parameters");
+  if (!newer.empty() && newer != rope)
+    fail(ErrorKind::kData,
+         "{}: rope_scaling and rope_parameters differ; needs one of them, or both alike",
+         decoder.where());
   const JsonFields fields(rope, fmt::format("{}: {}", decoder.where(), key));
   need(fields, "mrope_interleaved", true);
   const std::vector<std::int64_t> sections = numbers_of(fields, "mrope_section", kMropeSections);
@@ -107,12 +112,12 @@ void read_qwen3_vl(const JsonFields& fields, Job& job) {
   const JsonFields text(decoder, where);
   need(text, "model_type", kText);
   job.vlm.mrope = mrope_of(text);
-  job.vlm.tokens = {token_id_of(fields, {"image_token_id"}), token_id_of(text, {"eos_token_id"})};
+  job.vlm.tokens = {size_or(fields, "image_token_id", kImageToken),
+                    token_id_of(text, {"eos_token_id"})};
   decoder["model_type"] = kDecoder;
   decoder.erase("architectures");
-  if (!decoder.contains("rope_theta") && !decoder.contains("rope_parameters"))
-    decoder["rope_theta"] = kTheta;
-  if (!decoder.contains("tie_word_embeddings") && says(fields, "tie_word_embeddings"))
+  if (!says(text, "rope_theta")) decoder["rope_theta"] = kTheta;  // unless its object has one
+  if (!says(text, "tie_word_embeddings") && says(fields, "tie_word_embeddings"))
     decoder["tie_word_embeddings"] = fields.boolean("tie_word_embeddings");
   read_decoder(decoder, where, kDecoder, job);
   const std::int64_t out = size_or(tower, "out_hidden_size", kOutput);

@@ -19,16 +19,24 @@ std::string_view name(FlopsConvention convention) {
   return "";
 }
 
+namespace {
+
+// The matrix of which bytes are the stored form.
+const ParamSpec& of_values(const ParamSpec& param) { return param.matrix ? *param.matrix : param; }
+
+}  // namespace
+
 ParameterCount count_parameters(const ModelSpec& spec) {
   ParameterCount count;
   for (const UnitSpec& unit : spec.units)
-    if (!holds_adapters(unit.name)) count.total += unit.numel();
+    if (!holds_adapters(unit.name))
+      for (const ParamSpec& param : unit.params) count.total += of_values(param).numel();
   for (std::size_t n = 0; n < spec.node_params.size(); ++n) {
     const bool looks_up = spec.program.nodes[n].looks_up;
     for (std::size_t i = 0; i < spec.node_params[n].size(); ++i) {
       const ParamRef& ref = spec.node_params[n][i];
       const UnitSpec& unit = spec.units[static_cast<std::size_t>(ref.unit)];
-      const ParamSpec& param = unit.params[static_cast<std::size_t>(ref.param)];
+      const ParamSpec& param = of_values(unit.params[static_cast<std::size_t>(ref.param)]);
       if (looks_up)
         (i == 0 ? count.embedding : count.positions) += param.numel();
       else if (param.shape.size() == 2 && !holds_adapters(unit.name))

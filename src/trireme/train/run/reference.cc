@@ -32,13 +32,22 @@ std::string model_digest(const config::Job& job) {
   return hex64(config::digest(model));
 }
 
+// The reference is computed with the weights that adapters are added to.
+std::string_view stored_form(const config::Job& job) {
+  switch (job.lora.base) {
+    case RowForm::kInt8: return " and lora.base=int8";
+    case RowForm::kNf4: return " and lora.base=nf4";
+    default: return "";
+  }
+}
+
 loaders::ReferenceRecord record_of(const config::Job& job, std::string data) {
   const std::string& weights = job.model.weights;
   return {.data = std::move(data),
           .weights = weights.empty() ? fmt::format("random, run.seed={}", job.run.seed)
                                      : convert::identity_of_weights(weights),
           .model = model_digest(job),
-          .compute = std::string(name(job.precision.compute))};
+          .compute = fmt::format("{}{}", name(job.precision.compute), stored_form(job))};
 }
 
 void check_record(const loaders::ReferenceRecord& found, const loaders::ReferenceRecord& needed,

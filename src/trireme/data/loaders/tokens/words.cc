@@ -126,6 +126,11 @@ Words::Ids Words::ids(std::string_view question, std::string_view answer, std::i
       frame_ ? frame_->answered(spelled_question, std::string(answer)) : std::string(answer),
       ids.asked);
   if (std::ranges::count(ids.answer, image_) > 0) refuse_spelling(what, "answer", mark_, image_);
+  if (frame_ && std::ranges::count(ids.answer, end_) > 1)
+    fail(ErrorKind::kData,
+         "{}: the answer has the token {} (id {}), with which data.chat ends answers; write it "
+         "without",
+         what, formats::shown(text::added_text(*tokenizer_, end_).value_or("")), end_);
   if (frame_) ids.answer.erase(std::ranges::find(ids.answer, end_), ids.answer.end());
   ids.answer.push_back(end_);
   return ids;
