@@ -46,7 +46,7 @@ constexpr Marks kMarks[] = {
     {"chatml", {"<|im_start|>", "<|im_end|>"}, true},
 };
 
-// Such as "You are a helpful assistant". What begins the list of tools is none.
+// Such as "You are a helpful assistant", but not the first words of a list of tools.
 bool has_default_system(std::string_view jinja) {
   constexpr std::string_view kDefault = "You are", kTools = "You are provided with function";
   for (auto at = jinja.find(kDefault); at != jinja.npos; at = jinja.find(kDefault, at + 1))

@@ -91,7 +91,7 @@ std::string mrope_of(const JsonFields& decoder) {
   const Json rope = object_of(decoder, key), newer = object_of(decoder, "rope_parameters");
   if (!newer.empty() && newer != rope)
     fail(ErrorKind::kData,
-         "{}: rope_scaling and rope_parameters differ; needs one of them, or both alike",
+         "{}: rope_scaling and rope_parameters differ; needs one of them, or the same in both",
          decoder.where());
   const JsonFields fields(rope, fmt::format("{}: {}", decoder.where(), key));
   need(fields, "mrope_interleaved", true);
