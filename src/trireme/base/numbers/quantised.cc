@@ -65,10 +65,10 @@ void dequantise_nf4(const std::uint8_t* codes, std::span<float> values) {
     std::memcpy(&most, scale, sizeof(most));
     float table[16];
     for (int i = 0; i < 16; ++i) table[i] = kNf4[i] * most;
-    float* const out = values.data() + begin;
+    float* out = values.data() + begin;
     for (int i = 0; i < kNf4Block / 2; ++i, ++codes) {
-      out[2 * i] = table[*codes >> 4];
-      out[2 * i + 1] = table[*codes & 15];
+      *out++ = table[*codes >> 4];
+      *out++ = table[*codes & 15];
     }
   }
 }
