@@ -21,29 +21,17 @@ using formats::JsonFields;
 
 namespace {
 
-constexpr std::array kVitSizes = {
-    Size<Vision>{"image_size", &Vision::image, 224},
-    Size<Vision>{"patch_size", &Vision::patch, 16},
-    Size<Vision>{"num_hidden_layers", &Vision::layers, 12, kMostLayers},
-    Size<Vision>{"hidden_size", &Vision::hidden, 768},
-    Size<Vision>{"num_attention_heads", &Vision::heads, 12},
-    Size<Vision>{"intermediate_size", &Vision::ffn, 3072}};
-
-constexpr std::array kClipVisionSizes = {
-    Size<Vision>{"image_size", &Vision::image, 224},
-    Size<Vision>{"patch_size", &Vision::patch, 32},
-    Size<Vision>{"num_hidden_layers", &Vision::layers, 12, kMostLayers},
-    Size<Vision>{"hidden_size", &Vision::hidden, 768},
-    Size<Vision>{"num_attention_heads", &Vision::heads, 12},
-    Size<Vision>{"intermediate_size", &Vision::ffn, 3072}};
-
-constexpr std::array kSiglipVisionSizes = {
-    Size<Vision>{"image_size", &Vision::image, 224},
-    Size<Vision>{"patch_size", &Vision::patch, 16},
-    Size<Vision>{"num_hidden_layers", &Vision::layers, 12, kMostLayers},
-    Size<Vision>{"hidden_size", &Vision::hidden, 768},
-    Size<Vision>{"num_attention_heads", &Vision::heads, 12},
-    Size<Vision>{"intermediate_size", &Vision::ffn, 3072}};
+// Of the base models, by their patches.
+constexpr auto sizes_with(std::int64_t patch) {
+  return std::array{Size<Vision>{"image_size", &Vision::image, 224},
+                    Size<Vision>{"patch_size", &Vision::patch, patch},
+                    Size<Vision>{"num_hidden_layers", &Vision::layers, 12, kMostLayers},
+                    Size<Vision>{"hidden_size", &Vision::hidden, 768},
+                    Size<Vision>{"num_attention_heads", &Vision::heads, 12},
+                    Size<Vision>{"intermediate_size", &Vision::ffn, 3072}};
+}
+constexpr auto kVitSizes = sizes_with(16), kSiglipVisionSizes = kVitSizes;
+constexpr auto kClipVisionSizes = sizes_with(32);
 
 // The first of several names is the one that is written.
 constexpr std::array kActivations = {
@@ -115,7 +103,7 @@ void as_clip_vision(Job& job) {
   job.vision.pre_norm = true;
 }
 
-// Their convolution leaves out what is no whole patch.
+// SigLIP's convolution drops the pixels behind the last whole patch.
 void read_siglip_vision(const JsonFields& fields, Job& job) {
   need_plain_tower(fields, "num_channels");
   Vision& vision = job.vision;
@@ -128,12 +116,8 @@ void read_siglip_vision(const JsonFields& fields, Job& job) {
 }
 
 void write_siglip_vision(const Job& job, Json& json) {
-  write_sizes(json, kSiglipVisionSizes, job.vision);
-  json.update({{"num_channels", 3},
-               {"hidden_act", name_of(job.vision.activation)},
-               {"layer_norm_eps", job.vision.norm_eps},
-               {"attention_dropout", 0.0},
-               {"vision_use_head", job.vision.pooling == Pooling::kAttention}});
+  write_clip_vision(job, json);
+  json["vision_use_head"] = job.vision.pooling == Pooling::kAttention;
 }
 
 void as_siglip_vision(Job& job) {
