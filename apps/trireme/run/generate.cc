@@ -104,8 +104,11 @@ config::Chat chosen_chat(const GenerateOptions& options, const Path& checkpoint,
   config::Chat chat = config::parse_chat(options.chat, "--chat");
   if (chat.shape != config::Chat{}.shape) return chat;
   const bool asked = config::info(job).tokenizes_questions && !job.data.chat.empty();
-  if (asked || config::reads_conversations(job.data.source))
-    return config::parse_chat(job.data.chat);
+  if (asked || config::reads_conversations(job.data.source)) {
+    config::Chat trained = config::parse_chat(job.data.chat);
+    if (!chat.date.empty()) trained.date = chat.date;
+    return trained;
+  }
   const Path own = options.tokenizer.empty() ? checkpoint : Path(options.tokenizer);
   chat.shape = chat::template_of_model(text::find_vocabulary(own).value_or(own), "--chat");
   return chat;

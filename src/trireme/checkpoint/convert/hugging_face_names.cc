@@ -239,10 +239,12 @@ bool has_place(const Names& names, const model::ParamSpec& param) {
 std::string idle_tensors(const Names& names, const config::Job& job) {
   std::string idle(names.idle);
   if (!names.reads_early) return idle;
-  // The tower has further blocks after those that are read, a norm and perhaps a head.
+  // The tower has further blocks after those that are read, a norm and, if it has no class token, perhaps a head.
   for (std::int64_t layer = config::blocks_read(job); layer < job.vision.layers; ++layer)
     idle += fmt::format(",{}encoder.layers.{}.*", names.tower_there, layer);
-  return fmt::format("{0},{1}post_layernorm.*,{1}head.*", idle, names.tower_there);
+  if (job.vision.pooling != config::Pooling::kClass)
+    idle += fmt::format(",{}head.*", names.tower_there);
+  return fmt::format("{},{}post_layernorm.*", idle, names.tower_there);
 }
 
 std::vector<Part> parts_of(const Names& names, const config::Job& job,

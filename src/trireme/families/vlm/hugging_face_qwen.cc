@@ -70,6 +70,7 @@ std::int64_t grid_of(const JsonFields& tower) {
 }
 
 void read_qwen_tower(const JsonFields& tower, Job& job) {
+  need(tower, "model_type", kTower);
   need_plain_tower(tower, "in_channels");
   need(tower, "spatial_merge_size", 2);
   Vision& vision = job.vision;
