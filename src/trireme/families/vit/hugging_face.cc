@@ -103,7 +103,7 @@ void as_clip_vision(Job& job) {
   job.vision.pre_norm = true;
 }
 
-// SigLIP's convolution drops the pixels behind the last whole patch.
+// SigLIP's convolution drops the pixels after the last whole patch.
 void read_siglip_vision(const JsonFields& fields, Job& job) {
   need_plain_tower(fields, "num_channels");
   Vision& vision = job.vision;
